@@ -1,0 +1,1 @@
+"""Values, errors, limits and interfaces. Imports nothing else of this project."""

@@ -1,0 +1,59 @@
+"""Every limit, named with its unit last, with the relations between them.
+
+The settings of a server give the values (`tms.settings`); the core only sees this value.
+"""
+
+from dataclasses import dataclass
+
+UINT16_COUNT = 1 << 16
+"""Sequence ids in one millisecond: the key has two bytes for them. DO NOT CHANGE: on disk."""
+
+WRITE_POINTERS_PER_MS = 1_000_000
+"""A write pointer is a time in ms times this, as in Tephra. DO NOT CHANGE: on disk."""
+
+TTL_S_MAX = 2**31 - 1
+TTL_S_DEFAULT = 604_800
+NAME_CHARS_MAX = 255
+LIMIT_MAX = 2**31 - 1
+"""The largest limit a poll's body can carry: an Avro int."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one service takes, holds and gives at most."""
+
+    ttl_s_default: int = TTL_S_DEFAULT
+    transaction_lifetime_s_max: int = 25 * 3600
+
+    request_bytes_max: int = 16 * 1024 * 1024
+    request_messages_max: int = 100_000
+    message_bytes_max: int = 10 * 1024 * 1024
+    request_body_s_max: float = 30.0
+
+    queue_bytes_max: int = 64 * 1024 * 1024
+    queue_requests_max: int = 10_000
+    flush_bytes_max: int = 16 * 1024 * 1024
+
+    cache_bytes_max: int = 64 * 1024 * 1024
+    topics_in_memory_max: int = 20_000
+
+    poll_messages_default: int = 100
+    poll_messages_max: int = 1_000_000
+    poll_block_bytes: int = 256 * 1024
+    poll_wait_s_max: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits that contradict each other."""
+        for name in self.__slots__:
+            if getattr(self, name) <= 0 and name != "cache_bytes_max":
+                raise ValueError(f"{name} must be positive")
+        relations = (
+            ("message_bytes_max", "request_bytes_max"),
+            ("request_bytes_max", "queue_bytes_max"),
+            ("poll_messages_default", "poll_messages_max"),
+        )
+        for smaller, larger in relations:
+            if getattr(self, smaller) > getattr(self, larger):
+                raise ValueError(f"{smaller} must not be over {larger}")
+        if self.ttl_s_default > TTL_S_MAX:
+            raise ValueError(f"ttl_s_default must not be over {TTL_S_MAX}")

@@ -1,0 +1,181 @@
+"""Messages, their ids, and blocks of them.
+
+A message id is 20 bytes, big-endian (CDAP's, DO NOT CHANGE, it is on disk and on the wire):
+
+    id := publish_timestamp int64 ms, sequence_id uint16,
+          write_timestamp int64 ms, payload_sequence_id uint16
+
+The last two are zero when the payload is in the Message table. Ids are positive, so their order as
+bytes is the order of the messages.
+
+A block is a run of messages in the very form that a poll's Avro answer has inside an array block:
+
+    item := 0x28 (Avro's length 20), id (20 bytes), Avro's length of the payload, payload
+    block := item*
+
+One form for the cache, the wire and the client means that messages are encoded once.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tms.core.errors import InvalidRequest
+
+ID_BYTES = 20
+KEY_BYTES = 10
+"""The first half of an id, timestamp and sequence, is the end of the message's row key."""
+
+NO_PAYLOAD_KEY = bytes(KEY_BYTES)
+FIRST_ID = bytes(ID_BYTES)
+LAST_ID = b"\xff" * ID_BYTES
+
+_ID = struct.Struct(">qHqH")
+KEY = struct.Struct(">qH")
+"""timestamp ms, sequence id: the end of a message's row key, and of a payload's."""
+
+ITEM_START = b"\x28"
+"""Avro's encoding of the length 20, in front of each id of a block."""
+
+
+class MessageId(NamedTuple):
+    """The parts of a message id. Milliseconds since 1970; sequence ids from 0 to 65,535."""
+
+    publish_timestamp: int
+    sequence_id: int
+    write_timestamp: int = 0
+    payload_sequence_id: int = 0
+
+    def encode(self) -> bytes:
+        """Return the 20 bytes."""
+        return _ID.pack(*self)
+
+    @classmethod
+    def decode(cls, raw: bytes) -> "MessageId":
+        """Return the parts of the 20 bytes `raw`. Raises `InvalidRequest` (invalid_message_id)."""
+        return cls._make(_ID.unpack(check_id(raw)))
+
+    def __str__(self) -> str:
+        """Return the 40 hexadecimal digits."""
+        return self.encode().hex()
+
+
+def check_id(raw: bytes) -> bytes:
+    """Return `raw`; raise `InvalidRequest` (invalid_message_id) unless it can be a message's id."""
+    if len(raw) != ID_BYTES or raw[0] & 0x80 or raw[KEY_BYTES] & 0x80:
+        raise InvalidRequest("invalid_message_id", id=raw.hex()[:80])
+    return raw
+
+
+def parse_id(text: str) -> bytes:
+    """Return the 20 bytes that 40 hexadecimal digits say. Raises `InvalidRequest`."""
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raise InvalidRequest("invalid_message_id", id=text[:80]) from None
+    return check_id(raw)
+
+
+def id_after(message_id: bytes) -> bytes:
+    """Return the smallest 20 bytes above `message_id`: where to go on, exclusive of it."""
+    if message_id >= LAST_ID:
+        return LAST_ID
+    return (int.from_bytes(message_id) + 1).to_bytes(ID_BYTES)
+
+
+def key_after(key: bytes) -> bytes:
+    """Return the smallest 10 bytes above `key`; the last key of all is its own successor."""
+    if key >= LAST_ID[:KEY_BYTES]:
+        return key
+    return (int.from_bytes(key) + 1).to_bytes(KEY_BYTES)
+
+
+def first_id_at(timestamp_ms: int) -> bytes:
+    """Return the smallest id of a message published at `timestamp_ms` (>= 0) or later."""
+    return timestamp_ms.to_bytes(8) + FIRST_ID[8:]
+
+
+class Message(NamedTuple):
+    """A message as a consumer gets it."""
+
+    id: bytes
+    """20 bytes; `MessageId.decode(id)` has the parts, `id.hex()` the usual text."""
+    payload: bytes
+
+    @property
+    def publish_timestamp(self) -> int:
+        """When it was published, in milliseconds since 1970."""
+        return int.from_bytes(self.id[:8])
+
+
+MORE_FOLLOWS = 0x80
+"""The bit of a byte of an Avro number that says that another byte follows."""
+
+
+def avro_length(length: int) -> bytes:
+    """Return Avro's encoding of a length or count >= 0: zig-zag, seven bits a byte, low first."""
+    rest = length << 1
+    out = bytearray()
+    while rest >= MORE_FOLLOWS:
+        out.append(rest & ~MORE_FOLLOWS & 0xFF | MORE_FOLLOWS)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+LENGTHS = tuple(avro_length(length) for length in range(4096))
+"""The lengths most messages have, encoded beforehand."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageBlock:
+    """`count` messages, encoded as the top of this file says."""
+
+    count: int
+    items: bytes
+
+    def __iter__(self) -> Iterator[Message]:
+        """Decode the messages one by one."""
+        items = self.items
+        at = 0
+        for _ in range(self.count):
+            message_id = items[at + 1 : at + 1 + ID_BYTES]
+            at += 1 + ID_BYTES
+            zigzag = shift = 0
+            while True:
+                byte = items[at]
+                at += 1
+                zigzag |= (byte & 0x7F) << shift
+                if byte < MORE_FOLLOWS:
+                    break
+                shift += 7
+            end = at + (zigzag >> 1)
+            yield Message(message_id, items[at:end])
+            at = end
+
+    @classmethod
+    def of(cls, messages: list[Message]) -> "MessageBlock":
+        """Return the block of `messages`."""
+        parts: list[bytes] = []
+        for message in messages:
+            parts += (ITEM_START, message.id, avro_length(len(message.payload)), message.payload)
+        return cls(len(messages), b"".join(parts))
+
+
+def position_of(start_from: bytes | int | None, *, inclusive: bool = True) -> bytes:
+    """Return the position that a poll starts from: the smallest id it may give.
+
+    `start_from` is a message id (20 bytes), a publish time in milliseconds, or None for the oldest
+    message; `inclusive` says whether that very id, or that very millisecond, is among the messages.
+    Raises `InvalidRequest` (invalid_message_id, invalid_start_time).
+    """
+    if start_from is None:
+        return FIRST_ID
+    if isinstance(start_from, bytes):
+        check_id(start_from)
+        return start_from if inclusive else id_after(start_from)
+    first_ms = start_from if inclusive else start_from + 1
+    if not 0 <= first_ms < 1 << 63 or start_from < 0:
+        raise InvalidRequest("invalid_start_time", start_time=start_from)
+    return first_id_at(first_ms)

@@ -1,0 +1,133 @@
+"""The messaging interface: what a service offers and a client is built on.
+
+`tms.messaging.service` fulfils it in the process, `tms.client.remote` over REST, so that one client
+stands on both.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tms.core.message import MessageBlock
+from tms.core.topic import Topic, TopicId
+from tms.core.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a poll's answer, bounded in bytes."""
+
+    blocks: Sequence[MessageBlock]
+    count: int
+    """Messages in all blocks."""
+    next_position: bytes | None
+    """Where the next page starts; None where there is nothing more to give now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackRange:
+    """What a transactional publish answers and a rollback takes. Both ends are inclusive."""
+
+    write_pointer: int
+    start_timestamp: int
+    start_sequence_id: int
+    end_timestamp: int
+    end_sequence_id: int
+
+
+class Messaging(Protocol):
+    """Topics and the five verbs. Each method may raise `Unavailable` and `InternalError` too."""
+
+    async def create_topic(
+        self, topic_id: TopicId, properties: Mapping[str, object] | None = None
+    ) -> None:
+        """Create a topic. Raises `TopicExists`, `InvalidRequest` (invalid_properties, _ttl)."""
+        ...
+
+    async def update_topic(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
+        """Replace all properties of a topic. Raises `TopicNotFound`, `InvalidRequest`."""
+        ...
+
+    async def topic(self, topic_id: TopicId) -> Topic:
+        """Return a topic's metadata. Raises `TopicNotFound`."""
+        ...
+
+    async def topics(self, namespace: str) -> list[str]:
+        """Return the names of a namespace's topics in the order of their row keys."""
+        ...
+
+    async def delete_topic(self, topic_id: TopicId) -> None:
+        """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
+        ...
+
+    async def publish(
+        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
+    ) -> RollbackRange | None:
+        """Publish `payloads` in order; durable when it returns.
+
+        With a write pointer the messages belong to that transaction, and the range to roll them
+        back is returned. With a write pointer and no payloads, what was stored under it before is
+        published. Raises `TopicNotFound`, `InvalidRequest` (empty_publish, invalid_write_pointer),
+        `TransactionExpired`, `TooLarge`, `QueueFull`.
+        """
+        ...
+
+    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
+        """Store `payloads` under a write pointer, to be published later; durable when it returns.
+
+        Raises as `publish`, and `InvalidRequest` (invalid_store) where there are none.
+        """
+        ...
+
+    async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
+        """Roll back what one publish wrote. Doing it twice is the same as once.
+
+        Raises `TopicNotFound`, `RollbackRefused`.
+        """
+        ...
+
+    def poll(
+        self,
+        topic_id: TopicId,
+        position: bytes,
+        *,
+        limit: int | None = None,
+        transaction: Transaction | None = None,
+        wait_s: float = 0.0,
+    ) -> AsyncIterator[MessageBlock]:
+        """Give the messages from `position` on (`message.position_of`), in blocks, up to `limit`.
+
+        With a transaction, only what it can see. Where there is nothing, wait up to `wait_s`
+        seconds for it. Raises `TopicNotFound`, `InvalidRequest` (invalid_limit, invalid_wait).
+        """
+        ...
+
+
+class MessagingService(Messaging, Protocol):
+    """What the service in the process offers besides, to the REST server."""
+
+    async def page(
+        self,
+        topic_id: TopicId,
+        position: bytes,
+        *,
+        limit: int,
+        transaction: Transaction | None = None,
+        wait_s: float = 0.0,
+    ) -> Page:
+        """Return the first part of what `poll` would give, from memory where it can.
+
+        The caller goes on at `next_position` with what is left of `limit`. Raises as `poll`.
+        """
+        ...
+
+    def limit_of(self, asked: int | None) -> int:
+        """Return the limit in force: the default for None, never over the cap.
+
+        Raises `InvalidRequest` (invalid_limit) where it is zero or negative.
+        """
+        ...
+
+    def check_ready(self) -> None:
+        """Raise `Unavailable` where publishing would be refused now: stopping, or no room."""
+        ...

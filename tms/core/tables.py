@@ -1,0 +1,173 @@
+"""The tables as messaging sees them; the package `tables` fulfils these interfaces.
+
+All calls block: they are made from worker threads, never from the event loop, save those that only
+fill a batch. A `prefix` is the opaque start of all row keys of one topic's generation. Keys are the
+10 bytes of timestamp and sequence id. Every call may raise `StoreUnavailable`, a read
+`StoreCorrupt`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from tms.core.entries import Entries
+from tms.core.message import MessageBlock
+from tms.core.topic import Topic, TopicId
+
+
+class Batch(Protocol):
+    """Puts and deletes to be written together, in the order they were added. Not thread-safe."""
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Add a put."""
+        ...
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Add a delete; deleting what is not there is no error."""
+        ...
+
+
+class OwnEntries(NamedTuple):
+    """What a range of the Message table holds of one write pointer."""
+
+    rows: list[tuple[bytes, bytes]]
+    """Key and value as stored, of the entries under that pointer not yet rolled back."""
+    own: int
+    """How many entries are under that pointer, rolled back or not."""
+    foreign: int
+    """How many are of others."""
+    next_key: bytes | None
+    """Where to go on, None where the range is done."""
+
+
+class MessageTable(Protocol):
+    """Entries of topics by publish time and sequence id."""
+
+    def append(
+        self,
+        batch: Batch,
+        prefix: bytes,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes],
+        write_pointer: int | None,
+    ) -> None:
+        """Add to `batch` one entry for each payload, under the key of the same index."""
+        ...
+
+    def append_reference(self, batch: Batch, prefix: bytes, key: bytes, write_pointer: int) -> None:
+        """Add to `batch` a reference to what is stored under `write_pointer`."""
+        ...
+
+    def read(
+        self, prefix: bytes, position: bytes, *, limit: int, bytes_max: int
+    ) -> tuple[Entries, bool]:
+        """Return entries from `position` (20 bytes) on, and whether they end the topic.
+
+        At most `limit` of them, and no more once `bytes_max` of payload are reached; at least one
+        where there is one.
+        """
+        ...
+
+    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
+        """Return the greatest key of a topic in `generation` or any before it, None if none."""
+        ...
+
+    def own_entries(
+        self, prefix: bytes, first_key: bytes, last_key: bytes, write_pointer: int, *, limit: int
+    ) -> OwnEntries:
+        """Return which of the first `limit` entries in the range, ends inclusive, are its own."""
+        ...
+
+    def invert(self, batch: Batch, prefix: bytes, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add to `batch` the rows of `own_entries` with their write pointer's sign inverted."""
+        ...
+
+
+class PayloadTable(Protocol):
+    """Payloads stored before their transaction publishes them, by write pointer and time."""
+
+    def append(
+        self,
+        batch: Batch,
+        prefix: bytes,
+        write_pointer: int,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes],
+    ) -> None:
+        """Add to `batch` the payloads, each under the write pointer and its key."""
+        ...
+
+    def read(
+        self,
+        prefix: bytes,
+        write_pointer: int,
+        message_key: bytes,
+        first_key: bytes,
+        *,
+        limit: int,
+        bytes_max: int,
+    ) -> tuple[MessageBlock, bytes | None]:
+        """Return payloads from `first_key` on as messages under the reference at `message_key`.
+
+        At most `limit` of them, and no more once `bytes_max` are reached, at least one where there
+        is one. The second value is the key to go on from, None where no more are left.
+        """
+        ...
+
+    def last_key(self, prefix: bytes, write_pointer: int) -> bytes | None:
+        """Return the greatest key stored under `write_pointer`, None if none."""
+        ...
+
+
+class MetadataTable(Protocol):
+    """Topics, deleted ones included."""
+
+    def get(self, topic_id: TopicId) -> Topic | None:
+        """Return the topic as its row has it, deleted or not; None if there never was one."""
+        ...
+
+    def replace(self, old: Topic | None, new: Topic) -> bool:
+        """Put `new` if the row still is `old`, durably. Return whether it was."""
+        ...
+
+    def scan(self, namespace: str | None = None) -> Iterator[Topic]:
+        """Give the topics, deleted ones included, of a namespace or of all, by row key."""
+        ...
+
+
+class Tables(Protocol):
+    """The three tables of one store, written together."""
+
+    @property
+    def messages(self) -> MessageTable:
+        """The Message table."""
+        ...
+
+    @property
+    def payloads(self) -> PayloadTable:
+        """The Payload table."""
+        ...
+
+    @property
+    def metadata(self) -> MetadataTable:
+        """The Metadata table."""
+        ...
+
+    def prefix(self, topic_id: TopicId, generation: int) -> bytes:
+        """Return the prefix of a topic's generation."""
+        ...
+
+    def batch(self) -> Batch:
+        """Return an empty batch."""
+        ...
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch; durable when it returns.
+
+        Raises `StoreUnavailable`: then whether it was written is settled before any later write
+        succeeds, and it is visible either whole or not at all.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the store. Calls after that raise `StoreUnavailable`."""
+        ...

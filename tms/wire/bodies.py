@@ -1,0 +1,61 @@
+"""What the bodies of REST say, whatever their format, and the interface of a format.
+
+Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from tms.core.message import MessageBlock
+from tms.core.messaging import RollbackRange
+
+
+class PublishRequest(NamedTuple):
+    """The body of publish and of store."""
+
+    write_pointer: int | None
+    payloads: Sequence[bytes]
+
+
+class PollRequest(NamedTuple):
+    """The body of poll."""
+
+    start_from: bytes | int | None = None
+    """A message id of 20 bytes, a publish time in milliseconds, or None for the oldest message."""
+    inclusive: bool = True
+    limit: int | None = None
+    transaction: bytes | None = None
+    """A transaction in the encoding of `tms.wire.transaction_codec`."""
+
+
+class BodyFormat(Protocol):
+    """A format as the server uses it; the client speaks Avro alone.
+
+    A decode raises `InvalidRequest` where the body is not valid.
+    """
+
+    content_type: str
+
+    def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
+        """Return what a publish or store asks. Raises `TooLarge` (too_many_messages)."""
+        ...
+
+    def encode_range(self, published: RollbackRange) -> bytes:
+        """Return the body that a transactional publish answers, and that a rollback takes."""
+        ...
+
+    def decode_range(self, body: bytes) -> RollbackRange:
+        """Return what a rollback is to roll back."""
+        ...
+
+    def decode_poll(self, body: bytes) -> PollRequest:
+        """Return what a poll asks."""
+        ...
+
+    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
+        """Return the next bytes of a poll's answer; `first` says that none came before."""
+        ...
+
+    def encode_end(self, *, first: bool) -> bytes:
+        """Return the last bytes of a poll's answer; `first` says that there was no block."""
+        ...
