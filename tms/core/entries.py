@@ -30,8 +30,8 @@ class Entries:
 
     def key(self, index: int) -> bytes:
         """Return the row key's last ten bytes, timestamp and sequence id, of the entry `index`."""
-        assert self.offsets is not None
-        start = self.offsets[index] + 1
+        assert self.offsets is not None or index == 0
+        start = (self.offsets[index] if self.offsets else 0) + 1
         return bytes(self.items[start : start + KEY_BYTES])
 
 

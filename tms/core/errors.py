@@ -22,8 +22,8 @@ TmsError
 └── InternalError                 500: our fault
 
 The text of an error is static; what varies is in `detail`, so that errors can be counted and
-grouped by code. `CATALOGUE`, at the end, has each code once: REST bodies, the OpenAPI document and the
-client's exceptions are all made from it.
+grouped by code. `CATALOGUE`, at the end, has each code once: REST bodies, the OpenAPI document and
+the client's exceptions are all made from it.
 """
 
 from collections.abc import Mapping

@@ -78,10 +78,15 @@ def parse_id(text: str) -> bytes:
 
 
 def id_after(message_id: bytes) -> bytes:
-    """Return the smallest 20 bytes above `message_id`: where to go on, exclusive of it."""
-    if message_id >= LAST_ID:
-        return LAST_ID
-    return (int.from_bytes(message_id) + 1).to_bytes(ID_BYTES)
+    """Return the position of what follows `message_id`: where to go on, exclusive of it.
+
+    Behind a message of the Message table that is the next key. Within a batch of the Payload table
+    it is the next payload of the same batch, hence the smallest 20 bytes above.
+    """
+    key, payload_key = message_id[:KEY_BYTES], message_id[KEY_BYTES:]
+    if payload_key == NO_PAYLOAD_KEY:
+        return key_after(key) + NO_PAYLOAD_KEY
+    return key + key_after(payload_key)
 
 
 def key_after(key: bytes) -> bytes:
@@ -124,8 +129,13 @@ def avro_length(length: int) -> bytes:
     return bytes(out)
 
 
-LENGTHS = tuple(avro_length(length) for length in range(4096))
-"""The lengths most messages have, encoded beforehand."""
+ITEM_TAILS = tuple(NO_PAYLOAD_KEY + avro_length(length) for length in range(4096))
+"""What stands between the key and the payload of an item, for the lengths most payloads have."""
+
+
+def item_tail(length: int) -> bytes:
+    """Return what stands between the key and a payload of `length` bytes in an item."""
+    return ITEM_TAILS[length] if length < len(ITEM_TAILS) else NO_PAYLOAD_KEY + avro_length(length)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """The tables as messaging sees them; the package `tables` fulfils these interfaces.
 
 All calls block: they are made from worker threads, never from the event loop, save those that only
-fill a batch. A `prefix` is the opaque start of all row keys of one topic's generation. Keys are the
-10 bytes of timestamp and sequence id. Every call may raise `StoreUnavailable`, a read
+fill a batch. A topic prefix is the opaque start of all row keys of one topic's generation. Keys are
+the 10 bytes of timestamp and sequence id. Every call may raise `StoreUnavailable`, a read
 `StoreCorrupt`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from tms.core.entries import Entries
@@ -19,6 +19,10 @@ class Batch(Protocol):
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Add a put."""
+        ...
+
+    def put_rows(self, table: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add a put for each key and value: `put` for many, at less cost."""
         ...
 
     def delete(self, table: str, key: bytes) -> None:
@@ -45,7 +49,7 @@ class MessageTable(Protocol):
     def append(
         self,
         batch: Batch,
-        prefix: bytes,
+        topic_prefix: bytes,
         keys: Sequence[bytes],
         payloads: Sequence[bytes],
         write_pointer: int | None,
@@ -53,14 +57,16 @@ class MessageTable(Protocol):
         """Add to `batch` one entry for each payload, under the key of the same index."""
         ...
 
-    def append_reference(self, batch: Batch, prefix: bytes, key: bytes, write_pointer: int) -> None:
+    def append_reference(
+        self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
+    ) -> None:
         """Add to `batch` a reference to what is stored under `write_pointer`."""
         ...
 
     def read(
-        self, prefix: bytes, position: bytes, *, limit: int, bytes_max: int
-    ) -> tuple[Entries, bool]:
-        """Return entries from `position` (20 bytes) on, and whether they end the topic.
+        self, topic_prefix: bytes, first_key: bytes, *, limit: int, bytes_max: int
+    ) -> tuple[Entries, bytes | None]:
+        """Return entries from `first_key` on, and the key to go on from, None where all are read.
 
         At most `limit` of them, and no more once `bytes_max` of payload are reached; at least one
         where there is one.
@@ -72,12 +78,18 @@ class MessageTable(Protocol):
         ...
 
     def own_entries(
-        self, prefix: bytes, first_key: bytes, last_key: bytes, write_pointer: int, *, limit: int
+        self,
+        topic_prefix: bytes,
+        first_key: bytes,
+        last_key: bytes,
+        write_pointer: int,
+        *,
+        limit: int,
     ) -> OwnEntries:
         """Return which of the first `limit` entries in the range, ends inclusive, are its own."""
         ...
 
-    def invert(self, batch: Batch, prefix: bytes, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Add to `batch` the rows of `own_entries` with their write pointer's sign inverted."""
         ...
 
@@ -88,7 +100,7 @@ class PayloadTable(Protocol):
     def append(
         self,
         batch: Batch,
-        prefix: bytes,
+        topic_prefix: bytes,
         write_pointer: int,
         keys: Sequence[bytes],
         payloads: Sequence[bytes],
@@ -98,7 +110,7 @@ class PayloadTable(Protocol):
 
     def read(
         self,
-        prefix: bytes,
+        topic_prefix: bytes,
         write_pointer: int,
         message_key: bytes,
         first_key: bytes,
@@ -113,7 +125,7 @@ class PayloadTable(Protocol):
         """
         ...
 
-    def last_key(self, prefix: bytes, write_pointer: int) -> bytes | None:
+    def last_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:
         """Return the greatest key stored under `write_pointer`, None if none."""
         ...
 
@@ -158,6 +170,10 @@ class Tables(Protocol):
 
     def batch(self) -> Batch:
         """Return an empty batch."""
+        ...
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` where a write would be refused now. Touches no disk."""
         ...
 
     def write(self, batch: Batch) -> None:

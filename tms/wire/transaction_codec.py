@@ -8,7 +8,7 @@ Source: Tephra's transaction.thrift; golden bytes in tests/wire/.
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from thriftpy2.protocol.cybin import TCyBinaryProtocolFactory
+from thriftpy2.protocol import TCyBinaryProtocolFactory
 from thriftpy2.thrift import TPayload, TType
 from thriftpy2.utils import deserialize, serialize
 
@@ -20,7 +20,7 @@ _DECODED_KEPT = 64
 """A reader polls many times with one transaction, so the last decoded ones are kept."""
 
 
-class _TTransaction(TPayload):  # type: ignore[misc]
+class _TTransaction(TPayload):
     """The struct of transaction.thrift. Field ids and types: DO NOT CHANGE, on the wire."""
 
     thrift_spec: ClassVar[dict[int, tuple[Any, ...]]] = {
@@ -64,7 +64,7 @@ def decode_transaction(raw: bytes) -> Transaction:
         return _transaction_of(record)
     except (InvalidRequest, KeyboardInterrupt):
         raise
-    except Exception as error:  # noqa: BLE001  thriftpy2 raises many kinds on malformed bytes
+    except Exception as error:  # thriftpy2 raises many kinds on malformed bytes
         raise InvalidRequest("invalid_transaction", reason=str(error)[:200]) from None
 
 

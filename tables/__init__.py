@@ -1,0 +1,1 @@
+"""Keys, the Store interface with its implementations, and the three tables written on it."""

@@ -1,0 +1,49 @@
+"""A gate that many pass at once, and that one may shut to be alone inside.
+
+Closing a LevelDB handle while another thread reads from it is a crash of the process, so reads pass
+a gate, and closing shuts it first. Whoever waits to shut it is let in before those who come later.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition
+
+
+class Gate:
+    """Shared by many, or exclusive to one. Not reentrant."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._inside = 0
+        self._shut = False
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Be inside together with others; wait while the gate is shut."""
+        with self._changed:
+            while self._shut:
+                self._changed.wait()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                if self._shut:
+                    self._changed.notify_all()
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Be inside alone: let nobody in, wait until all have left."""
+        with self._changed:
+            while self._shut:
+                self._changed.wait()
+            self._shut = True
+            while self._inside:
+                self._changed.wait()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._shut = False
+                self._changed.notify_all()

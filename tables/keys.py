@@ -1,0 +1,90 @@
+"""Row keys and values: the only place where their bytes are put together or taken apart.
+
+    metadata row key := namespace ":" topic ":"                          UTF-8
+    prefix           := metadata row key, generation int32
+    message row key  := prefix, publish_timestamp int64 ms, sequence_id uint16
+    payload row key  := prefix, write_pointer int64, write_timestamp int64 ms, sequence_id uint16
+    message value    := 0x00 payload                                     plain
+                      | 0x01 write_pointer int64 payload                 transactional
+                      | 0x02 write_pointer int64                         reference
+
+Big-endian. A rolled back entry has its write pointer's sign inverted. CDAP's layout, DO NOT CHANGE:
+it is on disk. `docs/formats.md` has worked examples.
+"""
+
+import struct
+
+from tms.core.errors import StoreCorrupt
+from tms.core.topic import TopicId
+
+PLAIN_KIND = 0
+TRANSACTIONAL_KIND = 1
+REFERENCE_KIND = 2
+
+PLAIN_START = b"\x00"
+_POINTER = struct.Struct(">q")
+_GENERATION = struct.Struct(">i")
+_TRANSACTIONAL_START = struct.Struct(">Bq")
+POINTER_END = _TRANSACTIONAL_START.size
+"""Where the payload of a transactional entry starts in its value."""
+
+FIRST_GENERATION = 1
+
+
+def metadata_key(topic_id: TopicId) -> bytes:
+    """Return the row key of a topic's metadata, the start of all of its rows."""
+    return f"{topic_id.namespace}:{topic_id.name}:".encode()
+
+
+def topic_of(key: bytes) -> TopicId:
+    """Return the topic whose metadata row key is `key`. Raises `StoreCorrupt`."""
+    namespace, _, rest = key.decode().partition(":")
+    name, colon, end = rest.partition(":")
+    if not colon or end:
+        raise StoreCorrupt(table="metadata", key=key.hex())
+    return TopicId(namespace, name)
+
+
+def namespace_start(namespace: str) -> bytes:
+    """Return the start of the metadata row keys of a namespace."""
+    return f"{namespace}:".encode()
+
+
+def prefix(topic_id: TopicId, generation: int) -> bytes:
+    """Return the start of the data rows of a topic's `generation` (positive int32)."""
+    return metadata_key(topic_id) + _GENERATION.pack(generation)
+
+
+def payload_prefix(topic_prefix: bytes, write_pointer: int) -> bytes:
+    """Return the start of the Payload rows under a write pointer, its sign left aside."""
+    return topic_prefix + _POINTER.pack(abs(write_pointer))
+
+
+def after_prefix(start: bytes) -> bytes:
+    """Return the smallest key above all keys that begin with `start`, which has a byte < 255."""
+    kept = start.rstrip(b"\xff")
+    return kept[:-1] + bytes((kept[-1] + 1,))
+
+
+def transactional_start(write_pointer: int) -> bytes:
+    """Return what stands before the payload of a transactional entry."""
+    return _TRANSACTIONAL_START.pack(TRANSACTIONAL_KIND, write_pointer)
+
+
+def reference_value(write_pointer: int) -> bytes:
+    """Return the value of a reference to the payloads stored under `write_pointer`."""
+    return _TRANSACTIONAL_START.pack(REFERENCE_KIND, write_pointer)
+
+
+def write_pointer_of(value: bytes) -> int:
+    """Return the stored pointer of a value that is not plain. Raises `StoreCorrupt`."""
+    kind = value[0] if value else -1
+    if kind not in (TRANSACTIONAL_KIND, REFERENCE_KIND) or len(value) < POINTER_END:
+        raise StoreCorrupt(table="message", value_start=value[:POINTER_END].hex())
+    return int(_POINTER.unpack_from(value, 1)[0])
+
+
+def inverted(value: bytes) -> bytes:
+    """Return the message value with the sign of its write pointer inverted."""
+    start = _TRANSACTIONAL_START.pack(value[0], -write_pointer_of(value))
+    return start + value[POINTER_END:]

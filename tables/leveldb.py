@@ -1,0 +1,257 @@
+"""The Store on LevelDB, in one folder that belongs to one process.
+
+All tables are in one LevelDB, each under a one-byte prefix: one fsync a flush however many tables
+it touches, and batches that are atomic across tables.
+
+A failed write. After an append to its log has failed, LevelDB goes on appending behind the torn
+record, and what it appends there is lost at the next opening. So the first failed write is the
+last on that handle: writes are refused, reads go on, and a thread waits until the disk takes writes
+again, then closes the handle and opens a new one. Opening replays the log, which settles whether
+the failed batch was written, before any later write. While the handle is exchanged, for as long as
+an opening takes, reads wait.
+
+`paranoid_checks` is on: otherwise LevelDB drops what it cannot read in a damaged log and says
+nothing. A torn end of the log, as a crash leaves it, is no damage.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any
+
+import plyvel
+
+from tables.data_folder import DataFolder
+from tables.gate import Gate
+from tables.store import MESSAGE, METADATA, PAYLOAD, Row
+from tms.core.errors import StoreCorrupt, StoreUnavailable
+from tms.core.tables import Batch
+
+_PREFIXES = {MESSAGE: b"m", PAYLOAD: b"p", METADATA: b"t"}
+"""DO NOT CHANGE: on disk."""
+
+_BLOCK_BYTES = 16 * 1024
+_REOPEN_EVERY_S = 0.5
+_PROBE_BYTES = 64 * 1024
+_CLOSED = "the store is closed"
+
+_log = logging.getLogger(__name__)
+
+
+class LevelDBBatch:
+    """A plyvel batch for all tables, bound to the handle it was made for."""
+
+    def __init__(self, handle: Any, *, sync: bool) -> None:
+        self.handle = handle
+        self.writes = handle.write_batch(sync=sync)
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Add a put."""
+        self.writes.put(_PREFIXES[table] + key, value)
+
+    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
+        """Add a put for each key and value."""
+        prefix, put = _PREFIXES[table], self.writes.put
+        for key, value in rows:
+            put(prefix + key, value)
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Add a delete."""
+        self.writes.delete(_PREFIXES[table] + key)
+
+
+class LevelDBStore:
+    """One LevelDB, opened once."""
+
+    atomic = True
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        sync: bool = True,
+        write_buffer_bytes: int = 32 * 1024 * 1024,
+        block_cache_bytes: int = 64 * 1024 * 1024,
+    ) -> None:
+        """Open the folder `path`, creating it where there is none.
+
+        With `sync` off, a write returns when the operating system has it: it survives the process,
+        not the machine. Raises `StoreLocked`, `StoreCorrupt`, `StoreFormatUnknown`, and
+        `StoreUnavailable` where the disk does not take writes.
+        """
+        self._sync = sync
+        self._write_buffer_bytes = write_buffer_bytes
+        self._block_cache_bytes = block_cache_bytes
+        self._folder = DataFolder(path)
+        self._gate = Gate()
+        self._write_lock = Lock()
+        self._failure: str | None = None
+        self._stop_reopening = Event()
+        self._closed = False
+        try:
+            self._handle = self._open()
+        except BaseException:
+            self._folder.release()
+            raise
+        self._tables = self._tables_of(self._handle)
+
+    def _open(self) -> Any:
+        path = self._folder.leveldb
+        try:
+            return plyvel.DB(
+                str(path),
+                create_if_missing=True,
+                paranoid_checks=True,
+                write_buffer_size=self._write_buffer_bytes,
+                lru_cache_size=self._block_cache_bytes,
+                block_size=_BLOCK_BYTES,
+            )
+        except plyvel.CorruptionError as error:
+            raise StoreCorrupt(folder=str(path), reason=str(error)) from error
+        except (plyvel.Error, OSError) as error:
+            raise StoreUnavailable(folder=str(path), reason=str(error)) from error
+
+    @staticmethod
+    def _tables_of(handle: Any) -> dict[str, Any]:
+        return {table: handle.prefixed_db(prefix) for table, prefix in _PREFIXES.items()}
+
+    @contextmanager
+    def _reading(self, table: str) -> Iterator[Any]:
+        """Give the table's handle, which stays open meanwhile; name errors as ours."""
+        with self._gate.shared():
+            if self._closed or self._handle is None:
+                raise StoreUnavailable(reason=self._failure or _CLOSED)
+            try:
+                yield self._tables[table]
+            except plyvel.CorruptionError as error:
+                raise StoreCorrupt(table=table, reason=str(error)) from error
+            except plyvel.Error as error:
+                raise StoreUnavailable(table=table, reason=str(error)) from error
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+        with self._reading(table) as rows:
+            value: bytes | None = rows.get(key)
+            return value
+
+    @contextmanager
+    def scan(
+        self,
+        table: str,
+        start: bytes,
+        stop: bytes,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Iterator[Row]]:
+        """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
+        with self._reading(table) as rows:
+            if start >= stop or limit == 0:
+                yield iter(())
+                return
+            with rows.iterator(start=start, stop=stop, reverse=reverse) as found:
+                yield found if limit is None else islice(found, limit)
+
+    def batch(self) -> LevelDBBatch:
+        """Return an empty batch for the handle open now."""
+        handle = self._handle
+        if handle is None:
+            raise StoreUnavailable(reason=self._failure or _CLOSED)
+        return LevelDBBatch(handle, sync=self._sync)
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` where a write would be refused now. Does not touch the disk."""
+        if self._closed or self._failure is not None:
+            raise StoreUnavailable(reason=self._failure or _CLOSED)
+
+    def write(self, batch: Batch) -> None:
+        """Carry out a batch, with an fsync unless `sync` is off."""
+        assert isinstance(batch, LevelDBBatch)
+        with self._write_lock:
+            self.check_writable()
+            if batch.handle is not self._handle:
+                raise StoreUnavailable(reason="the store was opened anew since the batch was made")
+            self._write(batch.writes)
+
+    def _write(self, writes: Any) -> None:
+        try:
+            writes.write()
+        except (plyvel.Error, OSError) as error:
+            self._failure = str(error)
+            _log.error("a write failed, writes are refused until the disk takes them: %s", error)
+            Thread(target=self._reopen_when_writable, name="leveldb-reopen", daemon=True).start()
+            raise StoreUnavailable(reason=str(error)) from error
+
+    def compare_and_put(
+        self, table: str, key: bytes, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably."""
+        with self._write_lock:
+            self.check_writable()
+            if self.get(table, key) != expected:
+                return False
+            batch = self.batch()
+            if value is None:
+                batch.delete(table, key)
+            else:
+                batch.put(table, key, value)
+            self._write(batch.writes)
+            return True
+
+    def _reopen_when_writable(self) -> None:
+        """Wait for room, then exchange the handle; runs in a thread of its own."""
+        while not self._stop_reopening.wait(_REOPEN_EVERY_S):
+            if not self._disk_takes_writes():
+                continue
+            with self._write_lock, self._gate.exclusive():
+                if self._closed:
+                    return
+                try:
+                    self._exchange_handle()
+                except StoreUnavailable as error:
+                    self._failure = str(error)
+                    continue
+                except StoreCorrupt as error:
+                    self._failure = str(error)
+                    _log.critical("the store is damaged and stays closed: %s", error)
+                    return
+                self._failure = None
+                _log.warning("the disk takes writes again; the store was opened anew")
+                return
+
+    def _exchange_handle(self) -> None:
+        if self._handle is not None:
+            self._handle.close()
+        self._handle = None
+        self._handle = self._open()
+        self._tables = self._tables_of(self._handle)
+
+    def _disk_takes_writes(self) -> bool:
+        """Whether there is room for what an opening writes: the log's rows as a table, and more."""
+        if self._folder.free_bytes() < 2 * self._write_buffer_bytes + _PROBE_BYTES:
+            return False
+        probe = self._folder.path / "probe"
+        try:
+            with probe.open("wb") as out:
+                out.write(bytes(_PROBE_BYTES))
+                out.flush()
+                os.fsync(out.fileno())
+            probe.unlink()
+        except OSError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Wait for what is under way, then close the folder and let it go."""
+        self._stop_reopening.set()
+        with self._write_lock, self._gate.exclusive():
+            if self._closed:
+                return
+            self._closed = True
+            if self._handle is not None:
+                self._handle.close()
+            self._folder.release()

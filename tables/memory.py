@@ -1,0 +1,113 @@
+"""A Store in this process's memory: nothing survives it.
+
+For tests, and for a server whose messages need not outlive it (`--store memory:`). Batches are
+atomic. A scan takes its rows when it is opened, so give it a limit or a narrow range.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from threading import Lock
+
+from sortedcontainers import SortedDict
+
+from tables.store import TABLES, Row
+from tms.core.errors import StoreUnavailable
+from tms.core.tables import Batch
+
+
+class MemoryBatch:
+    """A list of puts and deletes (value None)."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, bytes, bytes | None]] = []
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Add a put."""
+        self.writes.append((table, key, value))
+
+    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
+        """Add a put for each key and value."""
+        self.writes += [(table, key, value) for key, value in rows]
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Add a delete."""
+        self.writes.append((table, key, None))
+
+
+class MemoryStore:
+    """Sorted maps behind one lock."""
+
+    atomic = True
+
+    def __init__(self) -> None:
+        self._tables: dict[str, SortedDict] = {table: SortedDict() for table in TABLES}
+        self._lock = Lock()
+        self._closed = False
+
+    def _open_table(self, table: str) -> SortedDict:
+        self.check_writable()
+        return self._tables[table]
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+        with self._lock:
+            value: bytes | None = self._open_table(table).get(key)
+            return value
+
+    @contextmanager
+    def scan(
+        self,
+        table: str,
+        start: bytes,
+        stop: bytes,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Iterator[Row]]:
+        """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
+        with self._lock:
+            rows = self._open_table(table)
+            if start >= stop:
+                keys: Iterator[bytes] = iter(())
+            else:
+                keys = rows.irange(start, stop, inclusive=(True, False), reverse=reverse)
+            found = [(key, rows[key]) for key in islice(keys, limit)]
+        yield iter(found)
+
+    def batch(self) -> MemoryBatch:
+        """Return an empty batch."""
+        return MemoryBatch()
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` once closed."""
+        if self._closed:
+            raise StoreUnavailable(reason="the store is closed")
+
+    def write(self, batch: Batch) -> None:
+        """Carry out a batch, all at once for every reader."""
+        assert isinstance(batch, MemoryBatch)
+        with self._lock:
+            for table, key, value in batch.writes:
+                self._put(table, key, value)
+
+    def _put(self, table: str, key: bytes, value: bytes | None) -> None:
+        rows = self._open_table(table)
+        if value is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = value
+
+    def compare_and_put(
+        self, table: str, key: bytes, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """Put `value` (None: delete) if the key's value is `expected` (None: absent)."""
+        with self._lock:
+            if self._open_table(table).get(key) != expected:
+                return False
+            self._put(table, key, value)
+            return True
+
+    def close(self) -> None:
+        """Forget nothing until the object goes, but refuse every call."""
+        self._closed = True

@@ -1,0 +1,101 @@
+"""The Message table: a topic's entries in the order in which they were published.
+
+Rows as in `tables.keys`. A rolled back entry keeps its row with the pointer's sign inverted, so
+that readers without a transaction see the same log for as long as it lives.
+"""
+
+from collections.abc import Sequence
+
+from tables.encoding import read_entries
+from tables.keys import (
+    FIRST_GENERATION,
+    PLAIN_KIND,
+    PLAIN_START,
+    after_prefix,
+    inverted,
+    prefix,
+    reference_value,
+    transactional_start,
+    write_pointer_of,
+)
+from tables.store import MESSAGE, Store
+from tms.core.entries import Entries
+from tms.core.message import KEY_BYTES, key_after
+from tms.core.tables import Batch, OwnEntries
+from tms.core.topic import TopicId
+
+
+class StoreMessageTable:
+    """The Message table on any Store. Fulfils `tms.core.tables.MessageTable`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def append(
+        self,
+        batch: Batch,
+        topic_prefix: bytes,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes],
+        write_pointer: int | None,
+    ) -> None:
+        """Add one entry for each payload, under the key of the same index."""
+        start = PLAIN_START if write_pointer is None else transactional_start(write_pointer)
+        batch.put_rows(
+            MESSAGE,
+            [
+                (topic_prefix + key, start + payload)
+                for key, payload in zip(keys, payloads, strict=True)
+            ],
+        )
+
+    def append_reference(
+        self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
+    ) -> None:
+        """Add a reference to what is stored under `write_pointer`."""
+        batch.put(MESSAGE, topic_prefix + key, reference_value(write_pointer))
+
+    def read(
+        self, topic_prefix: bytes, first_key: bytes, *, limit: int, bytes_max: int
+    ) -> tuple[Entries, bytes | None]:
+        """Return entries from `first_key` on, and the key to go on from, None at the end."""
+        start = topic_prefix + first_key
+        with self._store.scan(MESSAGE, start, after_prefix(topic_prefix)) as rows:
+            return read_entries(rows, limit=limit, bytes_max=bytes_max)
+
+    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
+        """Return the greatest key in `generation` or any before it, None if none."""
+        start = prefix(topic_id, FIRST_GENERATION)
+        stop = after_prefix(prefix(topic_id, generation))
+        with self._store.scan(MESSAGE, start, stop, reverse=True, limit=1) as rows:
+            return next((key[-KEY_BYTES:] for key, _ in rows), None)
+
+    def own_entries(
+        self,
+        topic_prefix: bytes,
+        first_key: bytes,
+        last_key: bytes,
+        write_pointer: int,
+        *,
+        limit: int,
+    ) -> OwnEntries:
+        """Return which of the first `limit` entries in the range are under `write_pointer`."""
+        found: list[tuple[bytes, bytes]] = []
+        own = seen = 0
+        next_key = None
+        start, stop = topic_prefix + first_key, topic_prefix + last_key + b"\x00"
+        with self._store.scan(MESSAGE, start, stop, limit=limit) as rows:
+            for key, value in rows:
+                seen += 1
+                next_key = key_after(key[-KEY_BYTES:])
+                if value[0] == PLAIN_KIND:
+                    continue
+                pointer = write_pointer_of(value)
+                own += abs(pointer) == write_pointer
+                if pointer == write_pointer:
+                    found.append((key, value))
+        return OwnEntries(found, own, seen - own, next_key if seen == limit else None)
+
+    def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add the rows of `own_entries` with their write pointer's sign inverted."""
+        batch.put_rows(MESSAGE, [(key, inverted(value)) for key, value in rows])

@@ -1,0 +1,57 @@
+"""The Metadata table: one row a topic, kept when the topic is deleted.
+
+The value is a JSON object of strings with its keys sorted, because a compare-and-put compares
+bytes. A deleted topic keeps its row with the generation's sign inverted, so that its next
+generation does not bring old entries back.
+"""
+
+import json
+from collections.abc import Iterator
+
+from tables.keys import after_prefix, metadata_key, namespace_start, topic_of
+from tables.store import METADATA, Store
+from tms.core.errors import InvalidRequest, StoreCorrupt
+from tms.core.topic import Topic, TopicId
+
+_SCAN_ROWS = 1000
+
+
+class StoreMetadataTable:
+    """The Metadata table on any Store. Fulfils `tms.core.tables.MetadataTable`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, topic_id: TopicId) -> Topic | None:
+        """Return the topic as its row has it, deleted or not; None if there never was one."""
+        key = metadata_key(topic_id)
+        value = self._store.get(METADATA, key)
+        return None if value is None else _decoded(key, value)
+
+    def replace(self, old: Topic | None, new: Topic) -> bool:
+        """Put `new` if the row still is `old`, durably. Return whether it was."""
+        expected = None if old is None else _encoded(old)
+        return self._store.compare_and_put(METADATA, metadata_key(new.id), expected, _encoded(new))
+
+    def scan(self, namespace: str | None = None) -> Iterator[Topic]:
+        """Give the topics, deleted ones included, of a namespace or of all, by row key."""
+        start = b"" if namespace is None else namespace_start(namespace)
+        stop = b"\xff" if namespace is None else after_prefix(start)
+        while True:
+            with self._store.scan(METADATA, start, stop, limit=_SCAN_ROWS) as rows:
+                found = list(rows)
+            yield from (_decoded(key, value) for key, value in found)
+            if len(found) < _SCAN_ROWS:
+                return
+            start = found[-1][0] + b"\x00"
+
+
+def _encoded(topic: Topic) -> bytes:
+    return json.dumps(topic.all_properties(), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _decoded(key: bytes, value: bytes) -> Topic:
+    try:
+        return Topic.of(topic_of(key), json.loads(value))
+    except (ValueError, AttributeError, TypeError, InvalidRequest) as error:
+        raise StoreCorrupt(table=METADATA, key=key.hex(), reason=str(error)) from error

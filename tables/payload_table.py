@@ -1,0 +1,58 @@
+"""The Payload table: payloads stored before the transaction that wrote them publishes them.
+
+Rows are ordered by write pointer, then by the time and sequence of the store, so that a reference
+in the Message table stands for one contiguous run. A rollback leaves them: nothing points to them
+any more, and TTL removes them.
+"""
+
+from collections.abc import Sequence
+
+from tables.encoding import read_payloads
+from tables.keys import after_prefix, payload_prefix
+from tables.store import PAYLOAD, Store
+from tms.core.message import KEY_BYTES, MessageBlock
+from tms.core.tables import Batch
+
+
+class StorePayloadTable:
+    """The Payload table on any Store. Fulfils `tms.core.tables.PayloadTable`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def append(
+        self,
+        batch: Batch,
+        topic_prefix: bytes,
+        write_pointer: int,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes],
+    ) -> None:
+        """Add the payloads, each under the write pointer and its key."""
+        start = payload_prefix(topic_prefix, write_pointer)
+        batch.put_rows(
+            PAYLOAD,
+            [(start + key, payload) for key, payload in zip(keys, payloads, strict=True)],
+        )
+
+    def read(
+        self,
+        topic_prefix: bytes,
+        write_pointer: int,
+        message_key: bytes,
+        first_key: bytes,
+        *,
+        limit: int,
+        bytes_max: int,
+    ) -> tuple[MessageBlock, bytes | None]:
+        """Return payloads from `first_key` on as messages, and the key to go on from."""
+        start = payload_prefix(topic_prefix, write_pointer)
+        with self._store.scan(PAYLOAD, start + first_key, after_prefix(start)) as rows:
+            return read_payloads(rows, message_key, limit=limit, bytes_max=bytes_max)
+
+    def last_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:
+        """Return the greatest key stored under `write_pointer`, None if none."""
+        start = payload_prefix(topic_prefix, write_pointer)
+        stop = after_prefix(start)
+        with self._store.scan(PAYLOAD, start, stop, reverse=True, limit=1) as rows:
+            return next((key[-KEY_BYTES:] for key, _ in rows), None)

@@ -1,0 +1,80 @@
+"""The Store: an ordered map of bytes to bytes, per named table. The one seam under the tables.
+
+What every implementation guarantees, and `tests/contracts/store_contract.py` checks:
+
+1. A `write` is durable when it returns, as far as the store's settings say, and visible whole or
+   not at all where `atomic` is true.
+2. A `write` that raises `StoreUnavailable` may or may not have happened; which of the two is
+   settled before any later write succeeds.
+3. A `scan` sees one state of the table, keys ascending as bytes (descending in reverse).
+4. All methods may be called from several threads at once. A batch belongs to one thread at a time.
+5. After `close` every call raises `StoreUnavailable`.
+
+`compare_and_put` is atomic against all other writes of its key made through the same store.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from tms.core.tables import Batch
+
+MESSAGE = "message"
+PAYLOAD = "payload"
+METADATA = "metadata"
+TABLES = (MESSAGE, PAYLOAD, METADATA)
+
+Row = tuple[bytes, bytes]
+
+
+class Store(Protocol):
+    """An ordered map of bytes to bytes, per named table."""
+
+    @property
+    def atomic(self) -> bool:
+        """Whether a batch is written whole or not at all."""
+        ...
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+        ...
+
+    def scan(
+        self,
+        table: str,
+        start: bytes,
+        stop: bytes,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> AbstractContextManager[Iterator[Row]]:
+        """Open an iterator over the rows with start <= key < stop, at most `limit` of them.
+
+        Leave the context soon: it holds a state of the table, and `close` waits for it.
+        """
+        ...
+
+    def batch(self) -> Batch:
+        """Return an empty batch for this store."""
+        ...
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` where a write would be refused now. Touches no disk."""
+        ...
+
+    def write(self, batch: Batch) -> None:
+        """Carry out the puts and deletes of a batch of this store, in their order."""
+        ...
+
+    def compare_and_put(
+        self, table: str, key: bytes, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably.
+
+        Return whether it was.
+        """
+        ...
+
+    def close(self) -> None:
+        """Wait for what is under way, then close. Closing twice is no error."""
+        ...

@@ -1,0 +1,39 @@
+"""The three tables of one store, as messaging sees them (`tms.core.tables.Tables`)."""
+
+from tables.keys import prefix
+from tables.message_table import StoreMessageTable
+from tables.metadata_table import StoreMetadataTable
+from tables.payload_table import StorePayloadTable
+from tables.store import Store
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+
+
+class StoreTables:
+    """Message, Payload and Metadata table on `store`, which closes with them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.messages = StoreMessageTable(store)
+        self.payloads = StorePayloadTable(store)
+        self.metadata = StoreMetadataTable(store)
+
+    def prefix(self, topic_id: TopicId, generation: int) -> bytes:
+        """Return the start of all data rows of a topic's generation."""
+        return prefix(topic_id, generation)
+
+    def batch(self) -> Batch:
+        """Return an empty batch."""
+        return self._store.batch()
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` where a write would be refused now."""
+        self._store.check_writable()
+
+    def write(self, batch: Batch) -> None:
+        """Write a batch; durable when it returns."""
+        self._store.write(batch)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()

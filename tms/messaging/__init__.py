@@ -1,0 +1,1 @@
+"""The messaging service: topics, publish, store, rollback and poll over the tables."""

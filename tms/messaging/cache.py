@@ -1,0 +1,209 @@
+"""The cache of recent messages: the newest entries of each topic, as the Message table has them.
+
+Invariants, for each topic:
+1. Every entry with a key >= `floor` that a reader may see is here, in order. So a poll from there
+   on needs no table, also when there is nothing new.
+2. Only what is durable is here: the writer adds entries after the flush that wrote them.
+3. A rollback inverts pointers here before it does in the table.
+4. Items are kept in the form of the wire (`tms.core.message`), so that giving them out is a slice.
+
+All caches share one budget in bytes. Over it, the oldest block of all goes first, whichever topic's
+it is. Used from the event loop's thread alone.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from tms.core.entries import EMPTY, PLAIN, Entries
+from tms.core.message import ITEM_START, LAST_ID, item_tail, key_after
+
+BLOCK_BYTES = 128 * 1024
+"""A block takes no more entries once it has this many bytes of items."""
+_BLOCK_OVERHEAD_BYTES = 1024
+_ENTRY_OVERHEAD_BYTES = 4
+_POINTER_BYTES = 8
+
+
+class Slice(NamedTuple):
+    """Entries from index `start` to before `stop`, and the key to go on from."""
+
+    entries: Entries
+    start: int
+    stop: int
+    next_key: bytes | None
+    """None where the topic ends."""
+
+
+class _Block:
+    """A run of entries that grows at its end."""
+
+    def __init__(self) -> None:
+        self.items = bytearray()
+        self.offsets = array("I", [0])
+        self.pointers: array[int] | None = None
+        self.references: set[int] = set()
+        self.dropped = False
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def weight(self) -> int:
+        entry_bytes = _ENTRY_OVERHEAD_BYTES + (_POINTER_BYTES if self.pointers is not None else 0)
+        return len(self.items) + self.count * entry_bytes + _BLOCK_OVERHEAD_BYTES
+
+    def entries(self) -> Entries:
+        return Entries(self.count, self.items, self.offsets, self.pointers, self.references)
+
+    def append(self, items: Sequence[bytes], write_pointer: int | None) -> None:
+        if write_pointer is not None and self.pointers is None:
+            self.pointers = array("q", bytes(_POINTER_BYTES * self.count))
+        if self.pointers is not None:
+            self.pointers.extend([write_pointer or PLAIN] * len(items))
+        base = self.offsets[-1]
+        self.offsets.extend(accumulate(map(len, items[1:]), initial=base + len(items[0])))
+        self.items += b"".join(items)
+
+
+class CacheBudget:
+    """The bytes that all topics' caches may take together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._blocks: deque[tuple[TopicCache, _Block]] = deque()
+
+    @property
+    def used_bytes(self) -> int:
+        """How many bytes the caches take now."""
+        return self._bytes
+
+    def opened(self, cache: "TopicCache", block: _Block) -> None:
+        """Count a new block, the youngest."""
+        self._blocks.append((cache, block))
+        self._bytes += block.weight
+
+    def grew(self, by_bytes: int) -> None:
+        """Count what a block has gained, and drop the oldest blocks while there is too much."""
+        self._bytes += by_bytes
+        while self._bytes > self._bytes_max and self._blocks:
+            cache, block = self._blocks.popleft()
+            if not block.dropped:
+                cache.drop_oldest()
+
+    def dropped(self, block: _Block) -> None:
+        """Count a block out."""
+        self._bytes -= block.weight
+        block.dropped = True
+
+
+class TopicCache:
+    """The newest entries of one topic's generation."""
+
+    def __init__(self, budget: CacheBudget, floor: bytes) -> None:
+        """Start empty: `floor` is above every key in the table."""
+        self._budget = budget
+        self._floor = floor
+        self._blocks: list[_Block] = []
+        self._first_keys: list[bytes] = []
+
+    @property
+    def floor(self) -> bytes:
+        """The key from which on the cache is complete."""
+        return self._floor
+
+    def append(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes],
+        write_pointer: int | None,
+    ) -> None:
+        """Add entries whose keys are above all others here."""
+        items = [
+            ITEM_START + key + item_tail(len(payload)) + payload
+            for key, payload in zip(keys, payloads, strict=True)
+        ]
+        block = self._open_block(keys[0])
+        before = block.weight
+        block.append(items, write_pointer)
+        self._budget.grew(block.weight - before)
+
+    def append_reference(self, key: bytes, write_pointer: int) -> None:
+        """Add a reference whose key is above all others here."""
+        block = self._open_block(key)
+        before = block.weight
+        block.references.add(block.count)
+        block.append([ITEM_START + key + item_tail(0)], write_pointer)
+        self._budget.grew(block.weight - before)
+
+    def _open_block(self, first_key: bytes) -> _Block:
+        """Return the newest block, or a new one where it is full."""
+        if not self._blocks or len(self._blocks[-1].items) >= BLOCK_BYTES:
+            self._blocks.append(_Block())
+            self._first_keys.append(first_key)
+            self._budget.opened(self, self._blocks[-1])
+        return self._blocks[-1]
+
+    def drop_oldest(self) -> None:
+        """Forget the oldest block; what is left is complete from a higher floor."""
+        block = self._blocks.pop(0)
+        del self._first_keys[0]
+        self._floor = key_after(block.entries().key(block.count - 1))
+        self._budget.dropped(block)
+
+    def restart(self, floor: bytes) -> None:
+        """Forget everything and be complete from `floor` on, above every key in the table."""
+        for block in self._blocks:
+            self._budget.dropped(block)
+        self._blocks.clear()
+        self._first_keys.clear()
+        self._floor = floor
+
+    def retire(self) -> None:
+        """Forget everything and be complete from nowhere on."""
+        self.restart(LAST_ID)
+
+    def slice(self, key: bytes, *, limit: int, bytes_max: int) -> Slice:
+        """Return entries from `key` (>= floor) on, within one block, at least one if there is one.
+
+        At most `limit` entries, and no more once they have `bytes_max` bytes.
+        """
+        assert key >= self._floor
+        index = max(0, bisect_right(self._first_keys, key) - 1)
+        while index < len(self._blocks):
+            entries = self._blocks[index].entries()
+            start = bisect_left(range(entries.count), key, key=entries.key)
+            if start < entries.count:
+                stop = self._stop(entries, start, limit, bytes_max)
+                at_end = index == len(self._blocks) - 1 and stop == entries.count
+                next_key = None if at_end else key_after(entries.key(stop - 1))
+                return Slice(entries, start, stop, next_key)
+            index += 1
+        return Slice(EMPTY, 0, 0, None)
+
+    @staticmethod
+    def _stop(entries: Entries, start: int, limit: int, bytes_max: int) -> int:
+        offsets = entries.offsets
+        assert offsets is not None
+        enough = bisect_left(offsets, offsets[start] + bytes_max, start + 1)
+        return min(start + limit, enough, entries.count)
+
+    def invert(self, first_key: bytes, last_key: bytes, write_pointer: int) -> None:
+        """Invert the pointer of the entries in the range, ends inclusive, under `write_pointer`."""
+        oldest = max(0, bisect_right(self._first_keys, first_key) - 1)
+        newest = bisect_right(self._first_keys, last_key)
+        for block in self._blocks[oldest:newest]:
+            if block.pointers is None:
+                continue
+            entries = block.entries()
+            start = bisect_left(range(entries.count), first_key, key=entries.key)
+            for index in range(start, entries.count):
+                if entries.key(index) > last_key:
+                    break
+                if block.pointers[index] == write_pointer:
+                    block.pointers[index] = -write_pointer

@@ -1,0 +1,165 @@
+"""Reads a part of a topic for a poller: from the cache where that is complete, else from the table.
+
+A part is bounded in messages and bytes, so the memory of a poll is bounded whatever it asks for.
+Entries older than the topic's time to live are not given, even before they are pruned. A part that
+is cut off says where to go on, also from within a batch of the Payload table.
+"""
+
+from dataclasses import dataclass, field
+
+from tms.core.clock import Clock
+from tms.core.entries import Entries
+from tms.core.limits import Limits
+from tms.core.message import (
+    KEY_BYTES,
+    NO_PAYLOAD_KEY,
+    MessageBlock,
+    first_id_at,
+    key_after,
+)
+from tms.core.messaging import Page
+from tms.core.tables import Tables
+from tms.core.transaction import Transaction
+from tms.messaging.cache import Slice
+from tms.messaging.lanes import Lanes
+from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.topic_state import TopicState
+from tms.messaging.visibility import Decide, decider, given
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The page being put together."""
+
+    position: bytes
+    limit: int
+    bytes_max: int
+    blocks: list[MessageBlock] = field(default_factory=list)
+    count: int = 0
+    size: int = 0
+    done: bool = False
+
+    def add(self, block: MessageBlock) -> None:
+        if block.count:
+            self.blocks.append(block)
+            self.count += block.count
+            self.size += len(block.items)
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.limit or self.size >= self.bytes_max
+
+    def page(self) -> Page:
+        return Page(self.blocks, self.count, None if self.done else self.position)
+
+
+class Reader:
+    """Reads pages."""
+
+    def __init__(
+        self, tables: Tables, lanes: Lanes, clock: Clock, limits: Limits, metrics: MessagingMetrics
+    ) -> None:
+        self._tables = tables
+        self._lanes = lanes
+        self._clock = clock
+        self._limits = limits
+        self._metrics = metrics
+
+    async def page(
+        self, state: TopicState, position: bytes, limit: int, transaction: Transaction | None
+    ) -> Page:
+        """Return what a poller is given from `position` on, at most `limit` messages."""
+        oldest = first_id_at(max(0, self._clock.now_ms() - state.topic.ttl_s * 1000))
+        draft = _Draft(max(position, oldest), limit, self._limits.poll_block_bytes)
+        decide = decider(transaction)
+        while not draft.done and not draft.full:
+            await self._add_slice(state, draft, decide, oldest[:KEY_BYTES])
+        self._metrics.polled_messages += draft.count
+        self._metrics.polled_bytes += draft.size
+        return draft.page()
+
+    async def _add_slice(
+        self, state: TopicState, draft: _Draft, decide: Decide, oldest_key: bytes
+    ) -> None:
+        """Add what the reader is given of the next run of entries, and move on behind it."""
+        entries, start, stop, next_key = await self._slice(state, draft)
+        runs, stopped_at = given(entries, start, stop, decide)
+        for run in runs:
+            if draft.full:
+                draft.position = entries.key(run[0]) + NO_PAYLOAD_KEY
+                return
+            if run[0] in entries.references:
+                if await self._is_cut_in_batch(state, draft, entries, run[0], oldest_key):
+                    return
+                continue
+            part = run[: draft.limit - draft.count]
+            draft.add(_block(entries, part))
+            if len(part) < len(run):
+                draft.position = key_after(entries.key(part[-1])) + NO_PAYLOAD_KEY
+                return
+        self._metrics.stopped_polls += stopped_at is not None
+        if stopped_at is not None or next_key is None:
+            draft.done = True
+        else:
+            draft.position = next_key + NO_PAYLOAD_KEY
+
+    async def _slice(self, state: TopicState, draft: _Draft) -> Slice:
+        """Return entries from the draft's position on, at least one if there is one."""
+        key, limit = draft.position[:KEY_BYTES], draft.limit - draft.count
+        inside_batch = draft.position[KEY_BYTES:] != NO_PAYLOAD_KEY
+        # Where the first entry turns out to be another than the batch, it lies before the position.
+        limit += inside_batch
+        bytes_max = draft.bytes_max - draft.size
+        if key >= state.cache.floor:
+            self._metrics.cache_hits += 1
+            found = state.cache.slice(key, limit=limit, bytes_max=bytes_max)
+        else:
+            self._metrics.cache_misses += 1
+            entries, next_key = await self._lanes.read(
+                self._tables.messages.read, state.prefix, key, limit=limit, bytes_max=bytes_max
+            )
+            found = Slice(entries, 0, entries.count, next_key)
+        return _without_first(found, key) if inside_batch else found
+
+    async def _is_cut_in_batch(
+        self, state: TopicState, draft: _Draft, entries: Entries, index: int, oldest_key: bytes
+    ) -> bool:
+        """Add the payloads that a reference stands for; return whether the page ends among them."""
+        assert entries.pointers is not None
+        key = entries.key(index)
+        is_resumed = key == draft.position[:KEY_BYTES]
+        first_key = draft.position[KEY_BYTES:] if is_resumed else NO_PAYLOAD_KEY
+        block, next_key = await self._lanes.read(
+            self._tables.payloads.read,
+            state.prefix,
+            entries.pointers[index],
+            key,
+            max(first_key, oldest_key),
+            limit=draft.limit - draft.count,
+            bytes_max=draft.bytes_max - draft.size,
+        )
+        draft.add(block)
+        if next_key is None:
+            return False
+        draft.position = key + next_key
+        return True
+
+
+def _block(entries: Entries, run: range) -> MessageBlock:
+    """Return the entries of `run` as messages."""
+    offsets = entries.offsets
+    if offsets is None:
+        assert len(run) == entries.count
+        return MessageBlock(entries.count, bytes(entries.items))
+    return MessageBlock(len(run), bytes(entries.items[offsets[run.start] : offsets[run.stop]]))
+
+
+def _without_first(found: Slice, key: bytes) -> Slice:
+    """Return `found` without its first entry where that is at `key` and no reference."""
+    entries, start, stop, next_key = found
+    if start == stop or start in entries.references or entries.key(start) != key:
+        return found
+    if entries.offsets is not None:
+        return Slice(entries, start + 1, stop, next_key)
+    rest = MessageBlock.of(list(MessageBlock(entries.count, bytes(entries.items)))[1:])
+    return Slice(Entries(rest.count, rest.items), 0, rest.count, next_key)

@@ -1,0 +1,261 @@
+"""The messaging service: topics and the five verbs (`tms.core.messaging.MessagingService`).
+
+It checks what it is asked, finds the topic's state, and leaves the work to the writer and the
+reader. It belongs to the event loop it was opened in; nothing it does blocks that loop.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from time import monotonic
+
+from prometheus_client import CollectorRegistry
+
+from tms.core.clock import Clock
+from tms.core.errors import (
+    InvalidRequest,
+    RollbackRefused,
+    Stopping,
+    TooLarge,
+    TransactionExpired,
+)
+from tms.core.limits import UINT16_COUNT, WRITE_POINTERS_PER_MS, Limits
+from tms.core.message import KEY, MessageBlock
+from tms.core.messaging import Page, RollbackRange
+from tms.core.tables import Tables
+from tms.core.topic import Topic, TopicId
+from tms.core.transaction import Transaction
+from tms.messaging.cache import CacheBudget
+from tms.messaging.lanes import Lanes
+from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.reader import Reader
+from tms.messaging.topic_state import TopicStates
+from tms.messaging.topics import Topics
+from tms.messaging.writer import Writer
+from tms.messaging.writes import Inversion, Publication, Storing
+
+_INT64_MAX = 2**63 - 1
+_ROLLBACK_ROWS = 10_000
+"""Entries read and inverted at a time: all that one publish wrote, but for the very largest."""
+
+
+class Service:
+    """Messaging over the tables of one store."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        limits: Limits,
+        clock: Clock,
+        registry: CollectorRegistry,
+        *,
+        read_lanes: int = 1,
+    ) -> None:
+        """Serve from `tables`, which `close` closes. Call it within a running event loop."""
+        self._tables = tables
+        self._limits = limits
+        self._clock = clock
+        metrics = MessagingMetrics(registry)
+        budget = CacheBudget(limits.cache_bytes_max)
+        self._lanes = Lanes(read_lanes=read_lanes)
+        self._states = TopicStates(tables, self._lanes, budget, limits.topics_in_memory_max)
+        self._topics = Topics(tables, self._lanes, self._states, limits.ttl_s_default)
+        self._writer = Writer(tables, self._lanes, clock, limits, metrics)
+        self._reader = Reader(tables, self._lanes, clock, limits, metrics)
+        self._stopping = False
+        metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)
+        metrics.gauge("topics_in_memory", "Topics in memory.", lambda: len(self._states))
+
+    async def create_topic(
+        self, topic_id: TopicId, properties: Mapping[str, object] | None = None
+    ) -> None:
+        """Create a topic, or a new generation of a deleted one."""
+        await self._topics.create(topic_id, properties)
+
+    async def update_topic(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
+        """Replace all properties of a topic; what is not given has its default again."""
+        await self._topics.update(topic_id, properties)
+
+    async def delete_topic(self, topic_id: TopicId) -> None:
+        """Delete a topic and so all of its messages."""
+        await self._topics.delete(topic_id)
+
+    async def topic(self, topic_id: TopicId) -> Topic:
+        """Return a topic's metadata."""
+        return (await self._states.get(topic_id)).topic
+
+    async def topics(self, namespace: str) -> list[str]:
+        """Return the names of a namespace's topics in the order of their row keys."""
+        return await self._topics.names(namespace)
+
+    async def publish(
+        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
+    ) -> RollbackRange | None:
+        """Publish `payloads`, or what was stored under `write_pointer`; durable on return."""
+        state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+        if write_pointer is not None:
+            self._check_write_pointer(write_pointer)
+        elif not payloads:
+            raise InvalidRequest("empty_publish")
+        payload_bytes = self._payload_bytes(payloads)
+        return await self._writer.submit(Publication(state, payloads, write_pointer, payload_bytes))
+
+    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
+        """Store `payloads` under `write_pointer`, to be published later; durable on return."""
+        state = await self._states.get(topic_id)
+        if not payloads:
+            raise InvalidRequest("invalid_store")
+        self._check_write_pointer(write_pointer)
+        payload_bytes = self._payload_bytes(payloads)
+        sequence = await self._states.payload_sequence(state, write_pointer)
+        await self._writer.submit(Storing(state, payloads, write_pointer, sequence, payload_bytes))
+
+    def _check_write_pointer(self, write_pointer: int) -> None:
+        if not 0 < write_pointer <= _INT64_MAX:
+            raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
+        age_ms = self._clock.now_ms() - write_pointer // WRITE_POINTERS_PER_MS
+        if age_ms >= self._limits.transaction_lifetime_s_max * 1000:
+            raise TransactionExpired(
+                write_pointer=write_pointer,
+                age_s=age_ms // 1000,
+                transaction_lifetime_s_max=self._limits.transaction_lifetime_s_max,
+            )
+
+    def _payload_bytes(self, payloads: Sequence[bytes]) -> int:
+        """Return the bytes of all payloads together. Raises `TooLarge`."""
+        limits = self._limits
+        if len(payloads) > limits.request_messages_max:
+            raise TooLarge(
+                "too_many_messages",
+                count=len(payloads),
+                request_messages_max=limits.request_messages_max,
+            )
+        sizes = [len(payload) for payload in payloads]
+        largest, total = max(sizes, default=0), sum(sizes)
+        if largest > limits.message_bytes_max:
+            raise TooLarge(
+                "message_too_large", bytes=largest, message_bytes_max=limits.message_bytes_max
+            )
+        if total > limits.request_bytes_max:
+            raise TooLarge(
+                "request_too_large", bytes=total, request_bytes_max=limits.request_bytes_max
+            )
+        return total
+
+    async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
+        """Roll back the entries of one publish: those in the range under its write pointer.
+
+        Refused where the range holds entries and none of them is under that pointer. A range that
+        holds nothing, or was rolled back before, is no error.
+        """
+        first_key, last_key = _keys_of(published)
+        write_pointer = published.write_pointer
+        state = await self._states.get(topic_id)
+        next_key: bytes | None = first_key
+        own_before = 0
+        while next_key is not None and next_key <= last_key:
+            rows, own, foreign, next_key = await self._lanes.read(
+                self._tables.messages.own_entries,
+                state.prefix,
+                next_key,
+                last_key,
+                write_pointer,
+                limit=_ROLLBACK_ROWS,
+            )
+            if foreign and not own and not own_before:
+                raise RollbackRefused(write_pointer=write_pointer, foreign_entries=foreign)
+            own_before += own
+            if rows:
+                # The cache first: it must not show what the table shows as rolled back.
+                state.cache.invert(first_key, last_key, write_pointer)
+                await self._writer.submit(Inversion(state, rows))
+
+    def limit_of(self, asked: int | None) -> int:
+        """Return how many messages a poll may give that asks for `asked`."""
+        if asked is None:
+            return self._limits.poll_messages_default
+        if asked <= 0:
+            raise InvalidRequest("invalid_limit", limit=asked)
+        return min(asked, self._limits.poll_messages_max)
+
+    async def page(
+        self,
+        topic_id: TopicId,
+        position: bytes,
+        *,
+        limit: int,
+        transaction: Transaction | None = None,
+        wait_s: float = 0.0,
+    ) -> Page:
+        """Return the next part of a poll; where there is nothing, wait up to `wait_s` for it."""
+        deadline = monotonic() + wait_s if wait_s > 0 else 0.0
+        while True:
+            state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+            seen = state.changes
+            page = await self._reader.page(state, position, limit, transaction)
+            if page.count or wait_s <= 0:
+                return page
+            if page.next_position is not None:
+                # All that was read is skipped; what follows has not been looked at yet.
+                position = page.next_position
+                continue
+            left_s = deadline - monotonic()
+            if left_s <= 0 or self._stopping:
+                return page
+            await state.wait_for_change(seen, left_s)
+
+    async def poll(
+        self,
+        topic_id: TopicId,
+        position: bytes,
+        *,
+        limit: int | None = None,
+        transaction: Transaction | None = None,
+        wait_s: float = 0.0,
+    ) -> AsyncIterator[MessageBlock]:
+        """Give the messages from `position` on, in blocks, up to `limit`."""
+        left = self.limit_of(limit)
+        if wait_s < 0:
+            raise InvalidRequest("invalid_wait", wait_s=wait_s)
+        next_position: bytes | None = position
+        while next_position is not None and left > 0:
+            page = await self.page(
+                topic_id, next_position, limit=left, transaction=transaction, wait_s=wait_s
+            )
+            for block in page.blocks:
+                yield block
+            left -= page.count
+            next_position = page.next_position
+            wait_s = 0.0
+
+    def check_ready(self) -> None:
+        """Raise `Unavailable` where a publish would be refused now."""
+        if self._stopping:
+            raise Stopping
+        self._tables.check_writable()
+
+    def stop_waiting(self) -> None:
+        """Let polls that wait for messages answer now, and from now on at once."""
+        self._stopping = True
+        self._states.wake_all()
+
+    async def close(self) -> None:
+        """Write what is queued, refuse what comes after, and close the tables."""
+        self.stop_waiting()
+        await self._writer.close()
+        await self._lanes.write(self._tables.close)
+        self._lanes.close()
+
+
+def _keys_of(published: RollbackRange) -> tuple[bytes, bytes]:
+    """Return the keys of both ends. Raises `InvalidRequest` (invalid_rollback_range)."""
+    start = (published.start_timestamp, published.start_sequence_id)
+    end = (published.end_timestamp, published.end_sequence_id)
+    timestamps = (published.start_timestamp, published.end_timestamp)
+    sequence_ids = (published.start_sequence_id, published.end_sequence_id)
+    if (
+        not 0 < published.write_pointer <= _INT64_MAX
+        or not all(0 <= timestamp <= _INT64_MAX for timestamp in timestamps)
+        or not all(0 <= number < UINT16_COUNT for number in sequence_ids)
+        or start > end
+    ):
+        raise InvalidRequest("invalid_rollback_range", start=start, end=end)
+    return KEY.pack(*start), KEY.pack(*end)

@@ -1,0 +1,161 @@
+"""The group-commit writer: the requests of all callers, one durable write at a time.
+
+How it works, and what the order of the steps is for:
+1. A request is queued, or refused where the queue is full. Nothing queued is dropped.
+2. One flush at a time takes what is queued, in order, up to a size.
+3. It gives each request its keys: contiguous for a request, ascending within a topic.
+4. It makes one durable write of all of them, in the write lane. Meanwhile requests queue up, so
+   the busier it is, the more requests share one fsync.
+5. It applies them to the caches, then wakes pollers, then answers the requests. So what was
+   acknowledged can be read, and nobody reads a key before every smaller one of its topic is
+   readable or has failed.
+6. Where the write fails, every request of the flush fails, and the caches of its topics start anew
+   above the keys that were given: the table may yet turn out to hold them.
+
+Used from the event loop's thread alone.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from time import perf_counter
+
+from tms.core.clock import Clock
+from tms.core.errors import InternalError, QueueFull, Stopping, TmsError, error_of
+from tms.core.limits import Limits
+from tms.core.messaging import RollbackRange
+from tms.core.tables import Batch, Tables
+from tms.messaging.lanes import Lanes
+from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.topic_state import TopicState
+from tms.messaging.writes import Write
+
+Answer = asyncio.Future[RollbackRange | None]
+Queued = tuple[Write, Answer]
+
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Takes requests and writes them in groups."""
+
+    def __init__(
+        self, tables: Tables, lanes: Lanes, clock: Clock, limits: Limits, metrics: MessagingMetrics
+    ) -> None:
+        self._tables = tables
+        self._lanes = lanes
+        self._clock = clock
+        self._limits = limits
+        self._metrics = metrics
+        self._queue: deque[Queued] = deque()
+        self._queue_bytes = 0
+        self._requested = asyncio.Event()
+        self._stopping = False
+        self._task = asyncio.create_task(self._flush_forever())
+        metrics.gauge("queue_requests", "Requests waiting for a flush.", lambda: len(self._queue))
+        metrics.gauge("queue_bytes", "Bytes waiting for a flush.", lambda: self._queue_bytes)
+
+    def submit(self, write: Write) -> Answer:
+        """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`."""
+        if self._stopping:
+            raise Stopping
+        limits = self._limits
+        if (
+            len(self._queue) >= limits.queue_requests_max
+            or self._queue_bytes + write.size_bytes > limits.queue_bytes_max
+        ):
+            self._metrics.rejected_requests += 1
+            raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue_bytes)
+        answer: Answer = asyncio.get_running_loop().create_future()
+        write.state.in_use += 1
+        self._queue.append((write, answer))
+        self._queue_bytes += write.size_bytes
+        self._requested.set()
+        return answer
+
+    async def _flush_forever(self) -> None:
+        while True:
+            await self._requested.wait()
+            while self._queue:
+                await self._flush(self._take())
+            self._requested.clear()
+            if self._stopping:
+                return
+
+    def _take(self) -> list[Queued]:
+        """Take what is queued, in order, up to the size of one flush."""
+        taken: list[Queued] = []
+        size = 0
+        while self._queue and (not taken or size < self._limits.flush_bytes_max):
+            queued = self._queue.popleft()
+            size += queued[0].size_bytes
+            taken.append(queued)
+        self._queue_bytes -= size
+        return taken
+
+    async def _flush(self, taken: list[Queued]) -> None:
+        """Write the requests taken, and answer each of them whatever happens."""
+        started = perf_counter()
+        added: list[Queued] = []
+        try:
+            batch = self._tables.batch()
+            added = self._add(batch, taken)
+            await self._lanes.write(self._tables.write, batch)
+            for write, _ in added:
+                write.apply(self._metrics)
+        except TmsError as error:
+            self._fail(taken, error)
+        except Exception:  # whatever happened, the callers must be answered
+            _log.exception("a flush failed")
+            self._fail(taken, InternalError())
+        else:
+            self._succeed(added)
+        for write, _ in taken:
+            write.state.in_use -= 1
+        self._metrics.flush_seconds.observe(perf_counter() - started)
+        self._metrics.flush_requests.observe(len(taken))
+
+    def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
+        """Add the requests to the batch; answer those that can not be carried out any more."""
+        now_ms = self._clock.now_ms()
+        added: list[Queued] = []
+        for write, answer in taken:
+            try:
+                write.add_to(batch, self._tables, now_ms)
+            except TmsError as error:
+                _answer(answer, error)
+            else:
+                added.append((write, answer))
+        return added
+
+    def _succeed(self, added: list[Queued]) -> None:
+        for state in _states(added):
+            state.changed()
+        for write, answer in added:
+            if not answer.done():
+                answer.set_result(write.result())
+
+    def _fail(self, taken: list[Queued], error: TmsError) -> None:
+        for state in _states(taken):
+            if not state.gone:
+                state.cache.restart(state.sequence.next_floor())
+        for _, answer in taken:
+            self._metrics.failed_requests += 1
+            # Each its own: an exception that is raised in many places gathers all their traces.
+            _answer(answer, error_of(error.problem.code, error.detail))
+
+    async def close(self) -> None:
+        """Take no more requests, write what is queued, and end."""
+        self._stopping = True
+        self._requested.set()
+        await self._task
+
+
+def _states(requests: list[Queued]) -> set[TopicState]:
+    return {write.state for write, _ in requests}
+
+
+def _answer(answer: Answer, error: TmsError) -> None:
+    """Fail one request, unless its caller has gone."""
+    if not answer.done():
+        answer.set_exception(error)
