@@ -1,0 +1,11 @@
+"""The client for asyncio: `client = await tms.aio.connect("http://…")`, then as `tms` with `await`.
+
+async with await tms.aio.connect("http://127.0.0.1:11015") as client:
+    async for message in client.topic("orders").follow():
+        print(message.payload)
+"""
+
+from tms.client import AsyncClient, AsyncTopic
+from tms.client import connect_async as connect
+
+__all__ = ["AsyncClient", "AsyncTopic", "connect"]

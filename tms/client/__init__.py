@@ -1,0 +1,14 @@
+"""The client library: one client on a server's REST interface or on a service in this process.
+
+This module and `tms.aio` are its doors; the modules behind it are private. It imports `tms.core`
+and `tms.wire` alone, for it runs on other people's machines beside other people's packages; the
+server's packages are loaded only by `connect("leveldb:…")` and `connect("memory:")`.
+"""
+
+from tms.client.async_client import AsyncClient
+from tms.client.async_client import connect as connect_async
+from tms.client.async_topic import AsyncTopic
+from tms.client.client import Client, connect
+from tms.client.topic import Topic
+
+__all__ = ["AsyncClient", "AsyncTopic", "Client", "Topic", "connect", "connect_async"]

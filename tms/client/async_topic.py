@@ -1,0 +1,175 @@
+"""A topic, for asyncio: the whole logic of publishing and polling, on any `Messaging`.
+
+`tms.client.topic` is the same without `await`.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+
+from tms.client.reading import Blocks, read_on
+from tms.client.retry import may_pass
+from tms.client.start import Start, position
+from tms.core.errors import InvalidRequest
+from tms.core.limits import LIMIT_MAX
+from tms.core.message import Message, id_after
+from tms.core.messaging import Messaging, RollbackRange
+from tms.core.topic import TTL, TopicId
+from tms.core.transaction import Transaction
+
+FOLLOW_WAIT_S = 20.0
+"""How long one of `follow`'s polls waits for messages; then it asks again."""
+
+
+class AsyncTopic:
+    """A topic of one client, which exists or not. Made by `AsyncClient.topic`.
+
+    Any number of tasks may use it at once. Each method may raise `Unavailable`, `InternalError`.
+    """
+
+    def __init__(
+        self, topic_id: TopicId, messaging: Messaging, is_closed: Callable[[], bool]
+    ) -> None:
+        """Name a topic; nothing is sent."""
+        self._id = topic_id
+        self._messaging = messaging
+        self._is_closed = is_closed
+
+    def __repr__(self) -> str:
+        """Return the class and `namespace:name`."""
+        return f"{type(self).__name__}({self._id})"
+
+    @property
+    def name(self) -> str:
+        """The topic's name within its namespace."""
+        return self._id.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the topic is in."""
+        return self._id.namespace
+
+    async def create(self, /, ttl: int | None = None, **properties: str | float) -> None:
+        """Create the topic, as `tms.Topic.create`."""
+        await self._messaging.create_topic(self._id, _with_ttl(ttl, properties))
+
+    async def properties(self) -> dict[str, str]:
+        """Return the properties, as `tms.Topic.properties`."""
+        return (await self._messaging.topic(self._id)).all_properties()
+
+    async def replace_properties(
+        self, /, ttl: int | None = None, **properties: str | float
+    ) -> None:
+        """Replace all properties, as `tms.Topic.replace_properties`."""
+        await self._messaging.update_topic(self._id, _with_ttl(ttl, properties))
+
+    async def delete(self) -> None:
+        """Delete the topic and its messages, as `tms.Topic.delete`."""
+        await self._messaging.delete_topic(self._id)
+
+    async def publish(
+        self,
+        messages: bytes | Iterable[bytes],
+        tx: Transaction | int | None = None,
+        *,
+        buffer: bool = False,
+    ) -> RollbackRange | None:
+        """Publish one message or several, as `tms.Topic.publish`."""
+        if buffer:
+            if tx is None:
+                raise ValueError("buffer=True is for the messages of a transaction: give tx")
+            await self.store(messages, tx)
+            return None
+        pointer = None if tx is None else _write_pointer(tx)
+        return await self._messaging.publish(self._id, _payloads(messages), pointer)
+
+    async def store(self, messages: bytes | Iterable[bytes], tx: Transaction | int) -> None:
+        """Store messages to be published later, as `tms.Topic.store`."""
+        await self._messaging.store(self._id, _payloads(messages), _write_pointer(tx))
+
+    async def rollback(self, published: RollbackRange) -> None:
+        """Roll back what one publish wrote, as `tms.Topic.rollback`."""
+        await self._messaging.rollback(self._id, published)
+
+    def poll(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        limit: int | None = None,
+        tx: Transaction | None = None,
+        wait_s: float = 0.0,
+    ) -> AsyncGenerator[Message, None]:
+        """Give the messages there are, as `tms.Topic.poll`."""
+        return _singly(
+            self.poll_blocks(after=after, start=start, limit=limit, tx=tx, wait_s=wait_s)
+        )
+
+    def follow(
+        self, *, after: Start | None = None, start: Start | None = None
+    ) -> AsyncGenerator[Message, None]:
+        """Give messages for ever, as `tms.Topic.follow`."""
+        return _singly(self.follow_blocks(after=after, start=start))
+
+    def poll_blocks(
+        self,
+        *,
+        after: Start | None,
+        start: Start | None,
+        limit: int | None,
+        tx: Transaction | None,
+        wait_s: float,
+    ) -> Blocks:
+        """Give what `poll` gives, in runs as they arrive."""
+        if limit is not None and limit < 1:
+            raise InvalidRequest("invalid_limit", limit=limit)
+        asked = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
+        return self._blocks(position(after=after, start=start), asked, tx, wait_s)
+
+    def follow_blocks(self, *, after: Start | None, start: Start | None) -> Blocks:
+        """Give what `follow` gives, in runs as they arrive."""
+        return self._follow(position(after=after, start=start))
+
+    async def _blocks(
+        self, first: bytes, limit: int | None, tx: Transaction | None, wait_s: float
+    ) -> Blocks:
+        blocks = self._messaging.poll(self._id, first, limit=limit, transaction=tx, wait_s=wait_s)
+        async for block in blocks:
+            yield list(block)
+
+    async def _follow(self, next_position: bytes) -> Blocks:
+        def open_poll(position: bytes, limit: int | None) -> Blocks:
+            return self._blocks(position, limit, None, FOLLOW_WAIT_S)
+
+        def goes_on(error: BaseException) -> bool:
+            return may_pass(error) and not self._is_closed()
+
+        while True:
+            answer = read_on(open_poll, next_position, LIMIT_MAX, when=goes_on, for_s=None)
+            async with aclosing(answer) as blocks:
+                async for block in blocks:
+                    yield block
+                    next_position = id_after(block[-1].id)
+
+
+async def _singly(blocks: Blocks) -> AsyncGenerator[Message, None]:
+    async with aclosing(blocks):
+        async for block in blocks:
+            for message in block:
+                yield message
+
+
+def _with_ttl(ttl: int | None, properties: dict[str, str | float]) -> dict[str, object]:
+    return {**properties} if ttl is None else {**properties, TTL: ttl}
+
+
+def _write_pointer(tx: Transaction | int) -> int:
+    return tx if isinstance(tx, int) else tx.write_pointer
+
+
+def _payloads(messages: bytes | Iterable[bytes]) -> list[bytes]:
+    """Return the messages as a list. Raises `TypeError` where one is not bytes."""
+    payloads = [messages] if isinstance(messages, bytes) else list(messages)
+    for payload in payloads:
+        if not isinstance(payload, bytes):
+            raise TypeError(f"a message is bytes, not {type(payload).__name__}: encode it first")
+    return payloads

@@ -1,0 +1,165 @@
+"""One server's REST: a request goes out once, an answer or a typed error comes back.
+
+Guarantees that every failure is a `TmsError`: `ServerUnreachable` where no connection was made and
+so nothing was sent, `OutcomeUnknown` where the connection broke after that, and otherwise the error
+that the answer names. Answers that are not from TMS (a proxy's, another server's) are told by their
+status. Nothing is repeated here (`tms.client.retry`).
+"""
+
+import gzip
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import anyio.to_thread
+import httpx
+import msgspec
+
+from tms.client.retry import RETRY_AFTER_S
+from tms.core.errors import (
+    CATALOGUE,
+    InternalError,
+    OutcomeUnknown,
+    ServerUnreachable,
+    TmsError,
+    Unavailable,
+    error_of,
+)
+
+CONNECTIONS_MAX = 1000
+CONNECT_S_MAX = 5.0
+IDLE_S_MAX = 4.0
+"""An idle connection is given up before the server does so, which is after 5 s."""
+COMPRESSED_BYTES_MIN = 1024
+ANSWER_CHARS_SHOWN_MAX = 200
+
+
+class _Described(msgspec.Struct):
+    code: str
+    message: str = ""
+    detail: dict[str, Any] = {}
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Described
+
+
+_error_decoder = msgspec.json.Decoder(_ErrorBody)
+
+_CODE_OF_STATUS = {
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "request_too_large",
+    502: "outcome_unknown",
+    503: "store_unavailable",
+    504: "outcome_unknown",
+}
+"""What an answer without one of our error bodies is taken for; any other is `internal`."""
+
+
+def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError:
+    """Return the error that an answer of a status other than 200 stands for."""
+    try:
+        described = _error_decoder.decode(body).error
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        shown = body.decode(errors="replace").strip()[:ANSWER_CHARS_SHOWN_MAX]
+        code = _CODE_OF_STATUS.get(status, "internal")
+        detail: dict[str, Any] = {"status": status, "answer": shown}
+    else:
+        code, detail = described.code, described.detail
+        if code not in CATALOGUE:
+            detail = {**detail, "message": described.message}
+    if issubclass(CATALOGUE[code].error if code in CATALOGUE else InternalError, Unavailable):
+        retry_after = headers.get("retry-after", "")
+        if retry_after.isascii() and retry_after.isdigit():
+            detail = {**detail, RETRY_AFTER_S: int(retry_after)}
+    return error_of(code, detail)
+
+
+@contextmanager
+def _typed_errors(url: str) -> Iterator[None]:
+    """Raise httpx's errors as ours."""
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+        raise ServerUnreachable(url=url, reason=_reason(error)) from error
+    except httpx.TransportError as error:
+        raise OutcomeUnknown(url=url, reason=_reason(error)) from error
+    except httpx.DecodingError as error:
+        raise InternalError(url=url, reason=_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+class Http:
+    """The REST interface of the server at a URL.
+
+    `timeout_s` is how long one answer, or the next part of it, may take; `compress` says whether
+    bodies travel as gzip, both ways.
+    """
+
+    def __init__(self, url: str, *, timeout_s: float, compress: bool) -> None:
+        """Make no connection yet. Raises `ValueError` where `url` is not a URL."""
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise ValueError(f"{url!r} is not a URL: {error}") from None
+        if not parsed.host:
+            raise ValueError(f"{url!r} names no host: write http://HOST:PORT")
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._compress = compress
+        self._client = httpx.AsyncClient(
+            base_url=parsed,
+            headers={"Accept-Encoding": "gzip" if compress else "identity"},
+            # Certificates take 70 ms to load, which plain HTTP has no use for.
+            verify=parsed.scheme == "https",
+            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
+        )
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", content_type: str | None = None
+    ) -> bytes:
+        """Return the body of the answer. Raises any `TmsError`."""
+        async with self._open(method, path, body, content_type) as answer:
+            return await answer.aread()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: bytes, content_type: str, wait_s: float
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """Post, and give the parts of the answer's body as they arrive. Raises any `TmsError`.
+
+        The server is asked to wait up to `wait_s` seconds for something to answer.
+        """
+        asked = path if wait_s == 0 else f"{path}?wait={wait_s:.3f}"
+        async with self._open("POST", asked, body, content_type, wait_s) as answer:
+            yield answer.aiter_bytes()
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        content_type: str | None,
+        wait_s: float = 0.0,
+    ) -> AsyncGenerator[httpx.Response, None]:
+        headers = {"Content-Type": content_type} if content_type else {}
+        if self._compress and len(body) >= COMPRESSED_BYTES_MIN:
+            body = await anyio.to_thread.run_sync(gzip.compress, body)
+            headers["Content-Encoding"] = "gzip"
+        timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
+        with _typed_errors(self.url):
+            async with self._client.stream(
+                method, path, content=body, headers=headers, timeout=timeout
+            ) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise error_from(answer.status_code, answer.headers, await answer.aread())
+                yield answer
+
+    async def close(self) -> None:
+        """Close the connections. Calls after that raise `RuntimeError`."""
+        await self._client.aclose()

@@ -1,0 +1,143 @@
+"""A topic as threads use it. The logic is `tms.client.async_topic`'s; here is what it means."""
+
+from collections.abc import Iterable, Iterator
+
+from tms.client.async_topic import AsyncTopic
+from tms.client.bridge import Bridge
+from tms.client.start import Start
+from tms.core.message import Message
+from tms.core.messaging import RollbackRange
+from tms.core.transaction import Transaction
+
+
+class Topic:
+    """A topic of one client, which exists or not. Made by `Client.topic`.
+
+    Any number of threads may use it at once. Besides the errors named, each method may raise
+    `Unavailable` (nothing was done; the call may succeed later), `InternalError`, and those that
+    change something `OutcomeUnknown` (it may or may not have been done).
+    """
+
+    def __init__(self, topic: AsyncTopic, bridge: Bridge) -> None:
+        """Stand on `topic`, called through `bridge`."""
+        self._topic = topic
+        self._bridge = bridge
+
+    def __repr__(self) -> str:
+        """Return the class and `namespace:name`."""
+        return f"{type(self).__name__}({self.namespace}:{self.name})"
+
+    @property
+    def name(self) -> str:
+        """The topic's name within its namespace."""
+        return self._topic.name
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the topic is in."""
+        return self._topic.namespace
+
+    def create(self, /, ttl: int | None = None, **properties: str | float) -> None:
+        """Create the topic.
+
+        `ttl` is how long messages live, in seconds; None is the server's default, a week unless it
+        is set otherwise. `properties` are yours, kept as strings. Not repeated where it may have
+        been carried out. Raises `TopicExists`, `InvalidRequest` (invalid_ttl, invalid_properties).
+        """
+        self._bridge.call(lambda: self._topic.create(ttl, **properties))
+
+    def properties(self) -> dict[str, str]:
+        """Return all properties as strings, `ttl` in seconds and `generation` among them.
+
+        Repeated while the server is unavailable. Raises `TopicNotFound`.
+        """
+        return self._bridge.call(self._topic.properties)
+
+    def replace_properties(self, /, ttl: int | None = None, **properties: str | float) -> None:
+        """Give the topic these properties and no others.
+
+        Properties not given are gone, and `ttl`, in seconds, is the server's default again.
+        Repeated while the server is unavailable. Raises `TopicNotFound`, `InvalidRequest`.
+        """
+        self._bridge.call(lambda: self._topic.replace_properties(ttl, **properties))
+
+    def delete(self) -> None:
+        """Delete the topic and all its messages.
+
+        Not repeated where it may have been carried out. Raises `TopicNotFound`.
+        """
+        self._bridge.call(self._topic.delete)
+
+    def publish(
+        self,
+        messages: bytes | Iterable[bytes],
+        tx: Transaction | int | None = None,
+        *,
+        buffer: bool = False,
+    ) -> RollbackRange | None:
+        """Publish one message or several in order, all or none; they are durable on return.
+
+        `tx`, a transaction or its write pointer, makes them part of that transaction; what
+        `rollback` takes is then returned, otherwise None. `buffer=True` stores them at once instead
+        (`store`); `publish([], tx)` in the end publishes all that was stored under `tx`.
+
+        Repeated only where the server certainly did not carry it out; where the connection broke
+        after it was sent, `OutcomeUnknown` is raised, and publishing again may give the messages
+        twice. Raises also `TopicNotFound`, `TransactionExpired`, `TooLarge`, `InvalidRequest`
+        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`, and
+        `TypeError` for a message that is not bytes.
+        """
+        return self._bridge.call(lambda: self._topic.publish(messages, tx, buffer=buffer))
+
+    def store(self, messages: bytes | Iterable[bytes], tx: Transaction | int) -> None:
+        """Store messages, at least one, that `publish([], tx)` will publish; durable on return.
+
+        `tx` is a transaction or its write pointer. Repeated, and raises, as `publish`.
+        """
+        self._bridge.call(lambda: self._topic.store(messages, tx))
+
+    def rollback(self, published: RollbackRange) -> None:
+        """Roll back what a transactional publish wrote: transactions do not see it any more.
+
+        `published` is what `publish` returned. Doing it twice is the same as once, so it is
+        repeated while the server is unavailable. Raises `TopicNotFound`, `RollbackRefused`.
+        """
+        self._bridge.call(lambda: self._topic.rollback(published))
+
+    def poll(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        limit: int | None = None,
+        tx: Transaction | None = None,
+        wait_s: float = 0.0,
+    ) -> Iterator[Message]:
+        """Give the messages there are, oldest first, then end.
+
+        They begin behind `after` or at `start`, each a message id (20 bytes, 40 hexadecimal digits
+        or a `MessageId`) or a publish time (milliseconds since 1970 or a datetime with a time
+        zone); with neither, at the oldest. `limit` is how many at most; None is all, as far as one
+        poll of the server goes (its `poll_messages_max`, a million by default). With `tx`, only
+        what that transaction can see. Where there are none, wait up to `wait_s` seconds for some.
+
+        Messages arrive while you take them; nothing is asked for before the first. A broken
+        connection is taken up again after the last message given. Raises `TopicNotFound`,
+        `InvalidRequest` (invalid_message_id, invalid_start_time, invalid_limit, invalid_wait), and
+        `ValueError` for both `after` and `start`, or a datetime without a time zone.
+        """
+        blocks = self._topic.poll_blocks(
+            after=after, start=start, limit=limit, tx=tx, wait_s=wait_s
+        )
+        return self._bridge.iterate(blocks)
+
+    def follow(
+        self, *, after: Start | None = None, start: Start | None = None
+    ) -> Iterator[Message]:
+        """Give the messages there are and those to come, for ever, each once and in order.
+
+        `after` and `start` are those of `poll`. While the server is away this waits for it, and
+        then goes on behind the last message given. Raises `TopicNotFound` when the topic is
+        deleted, and what `poll` raises.
+        """
+        return self._bridge.iterate(self._topic.follow_blocks(after=after, start=start))
