@@ -1,0 +1,66 @@
+"""What the headers say of bodies: their format, their encoding, what the client takes.
+
+Headers repeat, so each distinct value is parsed once and kept.
+"""
+
+from email.message import Message
+from functools import lru_cache
+
+from tms.core.errors import InvalidRequest
+from tms.wire.avro_bodies import AVRO
+from tms.wire.bodies import BodyFormat
+from tms.wire.json_bodies import JSON, JSON_BASE64
+
+_VALUES_KEPT = 256
+_HEADER_CHARS_SHOWN = 100
+
+
+def _parse(value: bytes) -> Message:
+    parsed = Message()
+    parsed["content-type"] = value.decode("latin-1")
+    return parsed
+
+
+@lru_cache(_VALUES_KEPT)
+def format_of(content_type: bytes) -> BodyFormat:
+    """Return the format that a Content-Type names. Raises `InvalidRequest`."""
+    parsed = _parse(content_type)
+    media_type = parsed.get_content_type()
+    if media_type == AVRO.content_type:
+        return AVRO
+    charset = parsed.get_content_charset("utf-8")
+    encoding = parsed.get_param("encoding")
+    if media_type == JSON.content_type and charset in ("utf-8", "us-ascii"):
+        if encoding is None:
+            return JSON
+        if encoding == "base64":
+            return JSON_BASE64
+    shown = content_type.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    raise InvalidRequest("unsupported_content_type", content_type=shown)
+
+
+@lru_cache(_VALUES_KEPT)
+def is_json(content_type: bytes) -> bool:
+    """Whether a Content-Type says JSON, in whichever encoding of bytes."""
+    return _parse(content_type).get_content_type() == JSON.content_type
+
+
+def is_gzip(content_encoding: bytes) -> bool:
+    """Whether a Content-Encoding says gzip, not none. Raises `InvalidRequest` on any other."""
+    encoding = content_encoding.strip().lower()
+    if encoding in (b"gzip", b"x-gzip"):
+        return True
+    if encoding in (b"", b"identity"):
+        return False
+    shown = content_encoding.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    raise InvalidRequest("unsupported_content_encoding", content_encoding=shown)
+
+
+@lru_cache(_VALUES_KEPT)
+def takes_gzip(accept_encoding: bytes) -> bool:
+    """Whether an Accept-Encoding lists gzip, and not with a quality of zero."""
+    for item in accept_encoding.decode("latin-1").lower().split(","):
+        coding, _, parameters = item.partition(";")
+        if coding.strip() in ("gzip", "x-gzip"):
+            return parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

@@ -1,0 +1,163 @@
+"""One request and its answer, over raw ASGI, and what all handlers share.
+
+A handler reads the body first (`api.request_body`) and answers once. If it answers while a body is
+still on its way, the client would either not see the answer (a socket closed with unread bytes is
+reset) or, had it sent `Expect: 100-continue`, put its next request where the body is expected. So
+such an answer closes the connection, and only after what comes was taken in for a moment.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from prometheus_client import CollectorRegistry
+from starlette.types import Receive, Scope, Send
+
+from api.content import format_of, is_json
+from api.deadlines import Deadlines
+from tms.core.errors import InvalidRequest
+from tms.core.limits import Limits
+from tms.core.messaging import MessagingService
+from tms.core.topic import TopicId
+from tms.wire.avro_bodies import AVRO
+from tms.wire.bodies import BodyFormat
+
+OK = 200
+CLIENT_GONE = 499
+"""Counted, never sent: the client closed the connection before it had its answer."""
+BROKEN_OFF = 500
+"""Counted for a stream that failed after its 200 was sent."""
+
+LINGER_S = 2.0
+"""How long bytes are taken in after an answer that did not wait for them."""
+
+JSON_TYPE = b"application/json"
+_TOPIC_IDS_KEPT = 16_384
+
+TopicInfo = Literal["seed", "flat"]
+
+
+class ClientGone(Exception):
+    """Raised when the client has closed the connection: there is nobody to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the handlers of one application work with."""
+
+    messaging: MessagingService
+    limits: Limits
+    registry: CollectorRegistry
+    topic_info: TopicInfo
+    body_deadlines: Deadlines
+    openapi: bytes
+
+
+@lru_cache(_TOPIC_IDS_KEPT)
+def _topic_id(namespace: str, name: str) -> TopicId:
+    return TopicId(namespace, name)
+
+
+class Exchange:
+    """A request, and the one answer to it."""
+
+    __slots__ = (
+        "_send",
+        "body_unread",
+        "bytes_in",
+        "bytes_out",
+        "context",
+        "headers",
+        "receive",
+        "scope",
+        "status",
+        "waited",
+    )
+
+    def __init__(self, context: Context, scope: Scope, receive: Receive, send: Send) -> None:
+        self.context = context
+        self.scope = scope
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.receive = receive
+        self._send = send
+        self.status = 0
+        """Of the answer; 0 before there is one."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.waited = False
+        """Whether the request asked to wait and did: its time is no measure of the server."""
+        self.body_unread = (
+            self.headers.get(b"content-length", b"0") != b"0"
+            or b"transfer-encoding" in self.headers
+        )
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in the path, not checked."""
+        return str(self.scope["path_params"]["namespace"])
+
+    @property
+    def topic_id(self) -> TopicId:
+        """The topic that the path names. Raises `InvalidRequest`."""
+        names = self.scope["path_params"]
+        return _topic_id(names["namespace"], names["topic"])
+
+    def body_format(self) -> BodyFormat:
+        """Return the format of the body, which is the answer's too. Raises `InvalidRequest`."""
+        content_type = self.headers.get(b"content-type")
+        if content_type is None:
+            raise InvalidRequest("unsupported_content_type", content_type=None)
+        return format_of(content_type)
+
+    def range_format(self) -> BodyFormat:
+        """Return the format of a rollback's body: Avro unless it says JSON, as CDAP takes it."""
+        content_type = self.headers.get(b"content-type", b"")
+        return format_of(content_type) if is_json(content_type) else AVRO
+
+    async def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: bytes | None = None,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
+        """Send the whole answer."""
+        fields = [(b"content-length", b"%d" % len(body)), *headers]
+        if content_type is not None:
+            fields.append((b"content-type", content_type))
+        if self.body_unread:
+            fields.append((b"connection", b"close"))
+        self.status = status
+        self.bytes_out += len(body)
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
+        if self.body_unread:
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+            await self._linger()
+            body = b""
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def start_stream(self, content_type: bytes) -> None:
+        """Start an answer of unknown length; `send_part` gives its body."""
+        self.status = OK
+        fields = [(b"content-type", content_type)]
+        await self._send({"type": "http.response.start", "status": OK, "headers": fields})
+
+    async def send_part(self, part: bytes, *, more: bool) -> None:
+        """Send the next part of a stream once the connection has taken what came before."""
+        self.bytes_out += len(part)
+        await self._send({"type": "http.response.body", "body": part, "more_body": more})
+
+    async def _linger(self) -> None:
+        try:
+            async with asyncio.timeout(LINGER_S):
+                while self.body_unread:
+                    message = await self.receive()
+                    self.body_unread = message.get("more_body", False)
+        except TimeoutError:
+            pass
+
+
+Handler = Callable[[Exchange], Awaitable[None]]
+"""Reads what it needs of the exchange and answers it, or raises."""

@@ -1,0 +1,147 @@
+"""What tells of the server itself: is it up, is it ready, its metrics, where to begin."""
+
+import json
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import Operation
+from tms import __version__
+
+_TEXT_TYPE = b"text/plain; charset=utf-8"
+_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+_STATUS = {
+    "application/json": {
+        "schema": {
+            "type": "object",
+            "required": ["status"],
+            "properties": {"status": {"type": "string"}},
+        }
+    }
+}
+_TEXT = {"text/plain": {"schema": {"type": "string"}}}
+
+
+async def welcome(exchange: Exchange) -> None:
+    """Answer with what this is and where to go from here."""
+    host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
+    topic = f"http://{host}/v1/namespaces/default/topics/hello"
+    post = "curl -X POST -H 'Content-Type: application/json'"
+    told = {
+        "name": "TMS, a transactional messaging service",
+        "version": __version__,
+        "openapi": "/openapi.json",
+        "health": "/health",
+        "ready": "/ready",
+        "metrics": "/metrics",
+        "try": [
+            f"curl -X PUT {topic}",
+            f'{post} {topic}/publish -d \'{{"messages": ["hello"]}}\'',
+            f"{post} {topic}/poll -d '{{}}'",
+            "tms --help",
+        ],
+    }
+    await exchange.answer(OK, json.dumps(told, indent=1).encode(), JSON_TYPE)
+
+
+async def health(exchange: Exchange) -> None:
+    """Answer that the process is up."""
+    await exchange.answer(OK, b'{"status": "up"}', JSON_TYPE)
+
+
+async def ready(exchange: Exchange) -> None:
+    """Answer whether publishing would be taken now."""
+    exchange.context.messaging.check_ready()
+    await exchange.answer(OK, b'{"status": "ready"}', JSON_TYPE)
+
+
+async def metrics(exchange: Exchange) -> None:
+    """Answer with all metrics in Prometheus' text form."""
+    text = generate_latest(exchange.context.registry)
+    await exchange.answer(OK, text, CONTENT_TYPE_LATEST.encode())
+
+
+async def ping(exchange: Exchange) -> None:
+    """Answer as CDAP's servers do, whose clients ask it."""
+    await exchange.answer(OK, b"OK.", _TEXT_TYPE)
+
+
+async def openapi(exchange: Exchange) -> None:
+    """Answer with the OpenAPI document."""
+    await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
+
+
+OPERATIONS = (
+    Operation(
+        name="welcome",
+        method="GET",
+        path="/",
+        handler=welcome,
+        tag="Server",
+        summary="Say what this is and where to begin",
+        description="For people.",
+        success="Where to go from here.",
+        answer=_OBJECT,
+        errors=("internal",),
+    ),
+    Operation(
+        name="health",
+        method="GET",
+        path="/health",
+        handler=health,
+        tag="Server",
+        summary="Is the process up?",
+        description="A process that does not answer this is to be restarted.",
+        success="It is.",
+        answer=_STATUS,
+        errors=("internal",),
+    ),
+    Operation(
+        name="ready",
+        method="GET",
+        path="/ready",
+        handler=ready,
+        tag="Server",
+        summary="Would a publish be taken now?",
+        description="503 while it would not: no requests should be sent here for the moment.",
+        success="It would.",
+        answer=_STATUS,
+        errors=("stopping", "store_unavailable", "queue_full", "internal"),
+    ),
+    Operation(
+        name="metrics",
+        method="GET",
+        path="/metrics",
+        handler=metrics,
+        tag="Server",
+        summary="Metrics, for Prometheus",
+        description="In Prometheus' text format.",
+        success="The metrics.",
+        answer=_TEXT,
+        errors=("internal",),
+    ),
+    Operation(
+        name="ping",
+        method="GET",
+        path="/ping",
+        handler=ping,
+        tag="Server",
+        summary="Is anybody there?",
+        description="As CDAP's clients ask it; `/health` is the same in JSON.",
+        success="`OK.`",
+        answer=_TEXT,
+        errors=("internal",),
+    ),
+    Operation(
+        name="openapi",
+        method="GET",
+        path="/openapi.json",
+        handler=openapi,
+        tag="Server",
+        summary="This document",
+        description="OpenAPI 3.1.",
+        success="The document.",
+        answer=_OBJECT,
+        errors=("internal",),
+    ),
+)

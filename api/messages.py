@@ -1,0 +1,116 @@
+"""Publish, store and roll back messages.
+
+A body is decoded on the event loop, however large: the decoders hold the interpreter's lock, so a
+thread would gain nothing and cost a switch.
+"""
+
+from api.exchange import OK, Exchange
+from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.request_body import read_body
+from api.schemas import PUBLISH_CONTENT, RANGE_CONTENT, STORE_CONTENT
+from api.topics import TOPIC
+from tms.core.errors import InvalidRequest
+
+
+async def publish(exchange: Exchange) -> None:
+    """Publish; answer with what a rollback takes where there is a transaction."""
+    context = exchange.context
+    body = await read_body(exchange)
+    body_format = exchange.body_format()
+    request = body_format.decode_publish(body, context.limits.request_messages_max)
+    published = await context.messaging.publish(
+        exchange.topic_id, request.payloads, request.write_pointer
+    )
+    if published is None:
+        await exchange.answer(OK)
+        return
+    answer = body_format.encode_range(published)
+    await exchange.answer(OK, answer, body_format.content_type.encode())
+
+
+async def store(exchange: Exchange) -> None:
+    """Store messages under a write pointer, to be published later."""
+    context = exchange.context
+    body = await read_body(exchange)
+    body_format = exchange.body_format()
+    request = body_format.decode_publish(body, context.limits.request_messages_max)
+    if request.write_pointer is None:
+        raise InvalidRequest("invalid_store", write_pointer=None)
+    await context.messaging.store(exchange.topic_id, request.payloads, request.write_pointer)
+    await exchange.answer(OK)
+
+
+async def rollback(exchange: Exchange) -> None:
+    """Roll back what a publish answered."""
+    body = await read_body(exchange)
+    published = exchange.range_format().decode_range(body)
+    await exchange.context.messaging.rollback(exchange.topic_id, published)
+    await exchange.answer(OK)
+
+
+_WRITE_ERRORS = (
+    "topic_not_found",
+    "invalid_body",
+    "invalid_write_pointer",
+    "transaction_expired",
+    "queue_full",
+    *TOPIC_ERRORS,
+    *BODY_ERRORS,
+)
+_SIZE_ERRORS = ("message_too_large", "too_many_messages", "unsupported_content_type")
+
+OPERATIONS = (
+    Operation(
+        name="publish",
+        method="POST",
+        path=f"{TOPIC}/publish",
+        handler=publish,
+        tag="Messages",
+        summary="Publish messages",
+        description=(
+            "When this is answered, the messages are durable and later ones come after them. With "
+            "`transactionWritePointer` they belong to that transaction; without messages, what was "
+            "stored under the pointer before is published."
+        ),
+        request=PUBLISH_CONTENT,
+        success=(
+            "The messages were published. The body is empty, or, for a transaction, what a "
+            "rollback takes as it is."
+        ),
+        answer=RANGE_CONTENT,
+        errors=("empty_publish", *_WRITE_ERRORS, *_SIZE_ERRORS),
+        is_hot=True,
+    ),
+    Operation(
+        name="store",
+        method="POST",
+        path=f"{TOPIC}/store",
+        handler=store,
+        tag="Messages",
+        summary="Store messages under a write pointer, to be published later",
+        description=(
+            "Can be called many times. A publish with the same pointer and no messages then "
+            "publishes all of them at once."
+        ),
+        request=STORE_CONTENT,
+        success="The messages were stored.",
+        errors=("invalid_store", *_WRITE_ERRORS, *_SIZE_ERRORS),
+        is_hot=True,
+    ),
+    Operation(
+        name="rollback",
+        method="POST",
+        path=f"{TOPIC}/rollback",
+        handler=rollback,
+        tag="Messages",
+        summary="Roll back what one publish wrote",
+        description=(
+            "Takes the very body that the publish answered: as Avro, unless Content-Type is "
+            "application/json. Doing it twice is the same as once."
+        ),
+        request=RANGE_CONTENT,
+        success="The messages are rolled back: no transaction will see them.",
+        errors=("invalid_rollback_range", "rollback_refused", *_WRITE_ERRORS),
+        is_hot=True,
+    ),
+)

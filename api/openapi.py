@@ -1,0 +1,135 @@
+"""Builds the OpenAPI 3.1 document from the table of operations and the catalogue of errors.
+
+Pure: operations in, document out. What an error is (status, message) comes from
+`tms.core.errors.CATALOGUE`; which ones an operation may answer is in its row of the table.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from api.errors import RETRY_AFTER_S, error_body
+from api.operation import Json, Operation
+from api.schemas import SCHEMAS
+from tms import __version__
+from tms.core.errors import CATALOGUE, Problem
+from tms.core.limits import NAME_CHARS_MAX
+
+_UNAVAILABLE = 503
+_PATH_PARAMETERS: Json = {
+    "namespace": {
+        "name": "namespace",
+        "in": "path",
+        "required": True,
+        "description": "Topics of one name in different namespaces are different topics.",
+        "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$"},
+        "example": "default",
+    },
+    "topic": {
+        "name": "topic",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"},
+        "example": "orders",
+    },
+}
+_ENCODING_PARAMETER: Json = {
+    "name": "Content-Encoding",
+    "in": "header",
+    "description": "Whether the body is compressed.",
+    "schema": {"enum": ["gzip", "identity"]},
+}
+
+
+def document_of(operations: Iterable[Operation]) -> Json:
+    """Return the OpenAPI document that describes `operations`."""
+    paths: Json = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "TMS, a transactional messaging service",
+            "version": __version__,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "description": (
+                "Publish inside your transaction; poll by id or time. The answer to a poll or a "
+                "publish is in the format of the request. Errors are JSON whatever the format, "
+                "with a stable `code`."
+            ),
+        },
+        "servers": [{"url": "/"}],
+        "tags": [{"name": "Topics"}, {"name": "Messages"}, {"name": "Server"}],
+        "paths": paths,
+        "components": {"schemas": SCHEMAS, "parameters": _PATH_PARAMETERS},
+    }
+
+
+def _operation(operation: Operation) -> Json:
+    names = re.findall(r"{(\w+)}", operation.path)
+    parameters: list[Json] = [{"$ref": f"#/components/parameters/{name}"} for name in names]
+    parameters += operation.query
+    described: Json = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": operation.description,
+    }
+    if operation.request is not None:
+        parameters.append(_ENCODING_PARAMETER)
+        described["requestBody"] = {
+            "required": operation.is_body_required,
+            "content": dict(operation.request),
+        }
+    success: Json = {"description": operation.success}
+    if operation.answer is not None:
+        success["content"] = dict(operation.answer)
+    if operation.is_compressed:
+        success["headers"] = {
+            "Content-Encoding": {
+                "description": "Where the request accepts gzip.",
+                "schema": {"const": "gzip"},
+            }
+        }
+    described["parameters"] = parameters
+    described["responses"] = {"200": success, **_error_responses(operation.errors)}
+    return described
+
+
+def _error_responses(codes: Iterable[str]) -> Json:
+    problems = [CATALOGUE[code] for code in dict.fromkeys(codes)]
+    statuses = sorted({problem.status for problem in problems})
+    return {
+        str(status): _error_response([p for p in problems if p.status == status])
+        for status in statuses
+    }
+
+
+def _error_response(problems: list[Problem]) -> Json:
+    codes = [problem.code for problem in problems]
+    error: dict[str, Any] = {"properties": {"code": {"enum": codes}}}
+    response: Json = {
+        "description": "\n".join(f"- `{p.code}`: {p.message}" for p in problems),
+        "content": {
+            "application/json": {
+                "schema": {
+                    "allOf": [
+                        {"$ref": "#/components/schemas/Error"},
+                        {"properties": {"error": error}},
+                    ]
+                },
+                "examples": {
+                    p.code: {"value": json.loads(error_body(p.error(p.code)))} for p in problems
+                },
+            }
+        },
+    }
+    if problems[0].status == _UNAVAILABLE:
+        response["headers"] = {
+            "Retry-After": {
+                "description": "Seconds after which to try again.",
+                "schema": {"const": RETRY_AFTER_S},
+            }
+        }
+    return response

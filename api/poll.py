@@ -1,0 +1,221 @@
+"""Poll messages: one answer where one page holds all, a stream of pages where not.
+
+A stream gives the next page when the connection has taken the one before, so memory per request is
+a page or two whatever the limit. Its status is sent before all is read: an error after that can
+only break the connection, which leaves the body without its end (`tms.wire` sees that it is cut).
+"""
+
+import asyncio
+import logging
+import math
+import re
+import time
+from typing import Any
+from urllib.parse import parse_qs
+
+from api.exchange import BROKEN_OFF, OK, ClientGone, Exchange
+from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.request_body import read_body
+from api.schemas import MESSAGES_CONTENT, POLL_CONTENT, WAIT_PARAMETER
+from api.topics import TOPIC
+from tms.core.errors import InvalidRequest
+from tms.core.message import position_of
+from tms.core.messaging import Page
+from tms.core.topic import TopicId
+from tms.core.transaction import Transaction
+from tms.wire.bodies import BodyFormat
+from tms.wire.transaction_codec import decode_transaction
+
+_log = logging.getLogger("tms.api")
+_LOG_INTERVAL_S = 60.0
+_NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
+
+
+class _BrokenStreams:
+    """Logs a broken stream, at most one a minute: a sick store breaks thousands of them."""
+
+    def __init__(self) -> None:
+        self._unlogged = 0
+        self._logged_at = -math.inf
+
+    def add(self, topic_id: TopicId, error: Exception) -> None:
+        self._unlogged += 1
+        now = time.monotonic()
+        if now - self._logged_at < _LOG_INTERVAL_S:
+            return
+        _log.error("polls cut off: %d, now of %s", self._unlogged, topic_id, exc_info=error)
+        self._unlogged = 0
+        self._logged_at = now
+
+
+_broken_streams = _BrokenStreams()
+
+
+def wait_of(query: bytes, wait_s_max: float) -> float:
+    """Return the seconds that a query asks to wait. Raises `InvalidRequest` (invalid_wait)."""
+    if not query:
+        return 0.0
+    given = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("wait")
+    if given is None:
+        return 0.0
+    try:
+        wait_s = float(given[0]) if len(given) == 1 and _NUMBER.fullmatch(given[0]) else math.nan
+    except ValueError:
+        wait_s = math.nan
+    if math.isnan(wait_s):
+        raise InvalidRequest("invalid_wait", wait=", ".join(given))
+    return min(wait_s, wait_s_max)
+
+
+class _Poll:
+    """What one poll asks, and how far it has got."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        position: bytes,
+        limit: int,
+        transaction: Transaction | None,
+    ) -> None:
+        self._exchange = exchange
+        self._position = position
+        self._transaction = transaction
+        self.left = limit
+        self.is_done = False
+
+    async def page(self, wait_s: float = 0.0) -> Page:
+        """Return the next page and go on behind it."""
+        page = await self._exchange.context.messaging.page(
+            self._exchange.topic_id,
+            self._position,
+            limit=self.left,
+            transaction=self._transaction,
+            wait_s=wait_s,
+        )
+        self.left -= page.count
+        self.is_done = page.next_position is None or self.left <= 0
+        if page.next_position is not None:
+            self._position = page.next_position
+        return page
+
+    async def first_page(self, wait_s: float) -> Page:
+        """Return the first page that has messages; if there is none, wait for one."""
+        page = await self.page()
+        while page.count == 0 and not self.is_done:
+            page = await self.page()
+        if page.count == 0 and wait_s > 0:
+            self._exchange.waited = True
+            page = await self._wait_for_page(wait_s)
+        return page
+
+    async def _wait_for_page(self, wait_s: float) -> Page:
+        """Wait for a page, or until the client leaves. Raises `ClientGone`."""
+        page = asyncio.create_task(self.page(wait_s))
+        gone = asyncio.create_task(_disconnect(self._exchange))
+        try:
+            await asyncio.wait((page, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not page.done():
+                raise ClientGone
+            return page.result()
+        finally:
+            await _cancel(page, gone)
+
+
+async def _disconnect(exchange: Exchange) -> None:
+    """Return when the client has closed the connection. Its body must have been read."""
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _encode(page: Page, body_format: BodyFormat, *, first: bool) -> bytes:
+    return b"".join(
+        body_format.encode_block(block, first=first and index == 0)
+        for index, block in enumerate(page.blocks)
+    )
+
+
+async def poll(exchange: Exchange) -> None:
+    """Answer with messages."""
+    context = exchange.context
+    body = await read_body(exchange)
+    body_format = exchange.body_format()
+    request = body_format.decode_poll(body)
+    position = position_of(request.start_from, inclusive=request.inclusive)
+    limit = context.messaging.limit_of(request.limit)
+    transaction = None if request.transaction is None else decode_transaction(request.transaction)
+    wait_s = wait_of(exchange.scope["query_string"], context.limits.poll_wait_s_max)
+
+    asked = _Poll(exchange, position, limit, transaction)
+    page = await asked.first_page(wait_s)
+    first = _encode(page, body_format, first=True)
+    content_type = body_format.content_type.encode()
+    if asked.is_done:
+        await exchange.answer(OK, first + body_format.encode_end(first=not first), content_type)
+        return
+    await exchange.start_stream(content_type)
+    try:
+        await _stream(exchange, asked, body_format, first)
+    except ClientGone:
+        raise
+    except Exception as error:
+        # An ASGI server closes the connection of an answer that is left without its end.
+        _broken_streams.add(exchange.topic_id, error)
+        exchange.status = BROKEN_OFF
+
+
+async def _stream(exchange: Exchange, asked: _Poll, body_format: BodyFormat, first: bytes) -> None:
+    gone = asyncio.create_task(_disconnect(exchange))
+    try:
+        await exchange.send_part(first, more=True)
+        while not asked.is_done:
+            page = await asked.page()
+            if gone.done():
+                raise ClientGone
+            if page.count:
+                await exchange.send_part(_encode(page, body_format, first=False), more=True)
+        await exchange.send_part(body_format.encode_end(first=False), more=False)
+    finally:
+        await _cancel(gone)
+
+
+OPERATIONS = (
+    Operation(
+        name="poll",
+        method="POST",
+        path=f"{TOPIC}/poll",
+        handler=poll,
+        tag="Messages",
+        summary="Read messages",
+        description=(
+            "Gives messages in order, from `startFrom` on: a message id, a publish time in "
+            "milliseconds, or the oldest message. Without a transaction, all messages, rolled back "
+            "ones included; with one, those that it can see, up to the first that may still "
+            "commit. There is no position on the server: to go on, poll from the last id with "
+            "`inclusive` false. An answer that breaks off without its end is incomplete."
+        ),
+        query=(WAIT_PARAMETER,),
+        request=POLL_CONTENT,
+        success="The messages, in the format of the request; gzip where that is accepted.",
+        answer=MESSAGES_CONTENT,
+        errors=(
+            "topic_not_found",
+            "invalid_body",
+            "invalid_message_id",
+            "invalid_start_time",
+            "invalid_limit",
+            "invalid_wait",
+            "invalid_transaction",
+            "unsupported_content_type",
+            *TOPIC_ERRORS,
+            *BODY_ERRORS,
+        ),
+        is_hot=True,
+        is_compressed=True,
+    ),
+)

@@ -1,0 +1,148 @@
+"""Topics: create, replace their properties, show, list, delete.
+
+Bodies are JSON whatever their Content-Type says: CDAP's Java client sends none. An empty body asks
+for the default properties, as it does there.
+"""
+
+from typing import Any
+
+import msgspec
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
+from api.request_body import read_body
+from api.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTENT
+from tms.core.errors import InvalidRequest
+from tms.core.topic import check_namespace
+
+TOPICS = "/v1/namespaces/{namespace}/topics"
+TOPIC = f"{TOPICS}/{{topic}}"
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _properties_of(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        properties = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest("invalid_properties", reason=str(error)) from None
+    if not isinstance(properties, dict):
+        raise InvalidRequest("invalid_properties", given=type(properties).__name__)
+    return properties
+
+
+async def create(exchange: Exchange) -> None:
+    """Create a topic."""
+    body = await read_body(exchange)
+    await exchange.context.messaging.create_topic(exchange.topic_id, _properties_of(body))
+    await exchange.answer(OK)
+
+
+async def update(exchange: Exchange) -> None:
+    """Replace a topic's properties."""
+    body = await read_body(exchange)
+    await exchange.context.messaging.update_topic(exchange.topic_id, _properties_of(body))
+    await exchange.answer(OK)
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with a topic's properties, in the seed's form or in CDAP's."""
+    topic = await exchange.context.messaging.topic(exchange.topic_id)
+    told: object = topic.all_properties()
+    if exchange.context.topic_info == "seed":
+        told = {"name": topic.id.name, "properties": told}
+    await exchange.answer(OK, _encode(told), JSON_TYPE)
+
+
+async def list_names(exchange: Exchange) -> None:
+    """Answer with the names of a namespace's topics."""
+    names = await exchange.context.messaging.topics(check_namespace(exchange.namespace))
+    await exchange.answer(OK, _encode(names), JSON_TYPE)
+
+
+async def delete(exchange: Exchange) -> None:
+    """Delete a topic."""
+    await exchange.context.messaging.delete_topic(exchange.topic_id)
+    await exchange.answer(OK)
+
+
+OPERATIONS = (
+    Operation(
+        name="createTopic",
+        method="PUT",
+        path=TOPIC,
+        handler=create,
+        tag="Topics",
+        summary="Create a topic",
+        description="The body may be empty, and is read as JSON whatever its Content-Type.",
+        request=PROPERTIES_CONTENT,
+        is_body_required=False,
+        success="The topic was created.",
+        errors=("topic_exists", "invalid_properties", "invalid_ttl", *TOPIC_ERRORS, *BODY_ERRORS),
+    ),
+    Operation(
+        name="updateTopic",
+        method="PUT",
+        path=f"{TOPIC}/properties",
+        handler=update,
+        tag="Topics",
+        summary="Replace a topic's properties",
+        description=(
+            "All properties are replaced: one that the body does not have is gone, and `ttl` is "
+            "back at its default."
+        ),
+        request=PROPERTIES_CONTENT,
+        is_body_required=False,
+        success="The properties were replaced.",
+        errors=(
+            "topic_not_found",
+            "invalid_properties",
+            "invalid_ttl",
+            *TOPIC_ERRORS,
+            *BODY_ERRORS,
+        ),
+    ),
+    Operation(
+        name="getTopic",
+        method="GET",
+        path=TOPIC,
+        handler=show,
+        tag="Topics",
+        summary="Show a topic's properties",
+        description=(
+            "All values are strings, `ttl` and `generation` among them. A server started with "
+            "`--topic-info flat` answers with the properties alone, as CDAP does."
+        ),
+        success="The topic's name and properties.",
+        answer=TOPIC_CONTENT,
+        errors=("topic_not_found", *TOPIC_ERRORS),
+    ),
+    Operation(
+        name="deleteTopic",
+        method="DELETE",
+        path=TOPIC,
+        handler=delete,
+        tag="Topics",
+        summary="Delete a topic and all of its messages",
+        description="A topic created again under the same name has none of the old messages.",
+        success="The topic was deleted.",
+        errors=("topic_not_found", *TOPIC_ERRORS),
+    ),
+    Operation(
+        name="listTopics",
+        method="GET",
+        path=TOPICS,
+        handler=list_names,
+        tag="Topics",
+        summary="List the topics of a namespace",
+        description=(
+            "In the order of the metadata table's row keys, which end in `:`; so `t-1` comes "
+            "before `t`. A namespace without topics has an empty list."
+        ),
+        success="The names of the topics.",
+        answer=TOPICS_CONTENT,
+        errors=NAMESPACE_ERRORS,
+    ),
+)
