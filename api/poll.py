@@ -133,11 +133,12 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _encode(page: Page, body_format: BodyFormat, *, first: bool) -> bytes:
-    return b"".join(
-        body_format.encode_block(block, first=first and index == 0)
-        for index, block in enumerate(page.blocks)
-    )
+def _encode(page: Page, body_format: BodyFormat, *, first: bool) -> list[bytes]:
+    parts = []
+    for block in page.blocks:
+        parts.append(body_format.encode_block(block, first=first))
+        first = False
+    return parts
 
 
 async def poll(exchange: Exchange) -> None:
@@ -156,11 +157,12 @@ async def poll(exchange: Exchange) -> None:
     first = _encode(page, body_format, first=True)
     content_type = body_format.content_type.encode()
     if asked.is_done:
-        await exchange.answer(OK, first + body_format.encode_end(first=not first), content_type)
+        first.append(body_format.encode_end(first=not first))
+        await exchange.answer(OK, b"".join(first), content_type)
         return
     await exchange.start_stream(content_type)
     try:
-        await _stream(exchange, asked, body_format, first)
+        await _stream(exchange, asked, body_format, b"".join(first))
     except ClientGone:
         raise
     except Exception as error:
@@ -178,7 +180,8 @@ async def _stream(exchange: Exchange, asked: _Poll, body_format: BodyFormat, fir
             if gone.done():
                 raise ClientGone
             if page.count:
-                await exchange.send_part(_encode(page, body_format, first=False), more=True)
+                part = b"".join(_encode(page, body_format, first=False))
+                await exchange.send_part(part, more=True)
         await exchange.send_part(body_format.encode_end(first=False), more=False)
     finally:
         await _cancel(gone)

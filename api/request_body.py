@@ -6,6 +6,8 @@ turns out too large, too slow or cut off: the error ends the request before it d
 
 import asyncio
 
+from starlette.types import Message
+
 from api.content import is_gzip
 from api.exchange import ClientGone, Exchange
 from api.gunzip import Gunzip
@@ -27,7 +29,10 @@ async def read_body(exchange: Exchange) -> bytes:
     deadlines = exchange.context.body_deadlines
     task = deadlines.enter()
     try:
-        return await _collect(exchange, bytes_max, gunzip)
+        message = await exchange.receive()
+        if gunzip is None and not message.get("more_body", False):
+            return _part(exchange, message, bytes_max)
+        return await _collect(exchange, message, bytes_max, gunzip)
     except asyncio.CancelledError:
         if deadlines.absorb(task):
             raise InvalidRequest("body_too_slow", request_body_s_max=deadlines.seconds) from None
@@ -36,31 +41,28 @@ async def read_body(exchange: Exchange) -> bytes:
         deadlines.leave(task)
 
 
-async def _collect(exchange: Exchange, bytes_max: int, gunzip: Gunzip | None) -> bytes:
-    part, more = await _next_part(exchange, bytes_max)
-    if gunzip is None:
-        if not more:
-            return part
-        body = bytearray(part)
-        while more:
-            part, more = await _next_part(exchange, bytes_max)
+async def _collect(
+    exchange: Exchange, message: Message, bytes_max: int, gunzip: Gunzip | None
+) -> bytes:
+    """Return the body whose first part is `message`."""
+    body = bytearray()
+    while True:
+        part = _part(exchange, message, bytes_max)
+        if gunzip is None:
             body += part
-        return bytes(body)
-    gunzip.feed(part)
-    while more:
-        part, more = await _next_part(exchange, bytes_max)
-        gunzip.feed(part)
-    return gunzip.finish()
+        else:
+            gunzip.feed(part)
+        if not exchange.body_unread:
+            return bytes(body) if gunzip is None else gunzip.finish()
+        message = await exchange.receive()
 
 
-async def _next_part(exchange: Exchange, bytes_max: int) -> tuple[bytes, bool]:
-    message = await exchange.receive()
+def _part(exchange: Exchange, message: Message, bytes_max: int) -> bytes:
     if message["type"] != "http.request":
         raise ClientGone
     part: bytes = message.get("body", b"")
-    more: bool = message.get("more_body", False)
     exchange.bytes_in += len(part)
     if exchange.bytes_in > bytes_max:
         raise TooLarge("request_too_large", request_bytes_max=bytes_max)
-    exchange.body_unread = more
-    return part, more
+    exchange.body_unread = message.get("more_body", False)
+    return part
