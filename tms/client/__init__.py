@@ -9,6 +9,7 @@ from tms.client.async_client import AsyncClient
 from tms.client.async_client import connect as connect_async
 from tms.client.async_topic import AsyncTopic
 from tms.client.client import Client, connect
+from tms.client.start import Start
 from tms.client.topic import Topic
 
-__all__ = ["AsyncClient", "AsyncTopic", "Client", "Topic", "connect", "connect_async"]
+__all__ = ["AsyncClient", "AsyncTopic", "Client", "Start", "Topic", "connect", "connect_async"]

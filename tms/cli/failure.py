@@ -1,0 +1,24 @@
+"""What a failed command says: one line on standard error that says what to change."""
+
+from tms.core.errors import TmsError
+
+
+def line_of(error: TmsError, url: str) -> str:
+    """Return the line for `error`, met while talking to `url`."""
+    code, detail = error.problem.code, error.detail
+    match code:
+        case "server_unreachable":
+            return (
+                f"No server at {url} ({detail.get('reason', 'no connection')}): start one with "
+                "`tms serve`, or give the address of one with --url or TMS_URL."
+            )
+        case "topic_not_found":
+            namespace, _, name = str(detail.get("topic", "")).rpartition(":")
+            return (
+                f"There is no topic {name} in namespace {namespace}: make it with "
+                f"`tms topic create {name}`, or see what there is with `tms topic list`."
+            )
+        case "not_found" | "method_not_allowed":
+            return f"{url} answers, but not as TMS does: check --url or TMS_URL."
+        case _:
+            return str(error)

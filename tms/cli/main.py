@@ -1,0 +1,120 @@
+"""`tms`: the commands put together, and what becomes of their errors.
+
+Exit codes: 0 done; 1 refused or failed, with one line on standard error that says why; 2 wrong
+usage or settings; 130 interrupted by Ctrl-C. Expected errors never show a traceback.
+"""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tms import __version__
+from tms.cli import failure, poll, publish, rollback, topic
+from tms.cli.target import NAMESPACE_HELP, URL, URL_HELP, JsonOption, Target, with_target
+from tms.core.errors import TmsError
+
+EXAMPLES = """\b
+A first session, in two terminals:
+  tms serve
+  tms topic create orders
+  tms publish orders "hello" "world"
+  tms poll orders
+  tms poll orders --follow"""
+
+_SERVER_COMMANDS = ("serve", "config")
+
+
+class _Commands(TyperGroup):
+    """All commands. Those of the server are loaded when asked for, because they take longer."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in the order of `tms --help`."""
+        return [*_SERVER_COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of that name, None if there is none."""
+        if cmd_name in _SERVER_COMMANDS:
+            return _server_command(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; end expected errors in one line and exit code 1."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # a reader that is gone is noticed here, not at the very end
+        except TmsError as error:
+            target = ctx.obj
+            print(failure.line_of(error, target.url), file=sys.stderr)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] == "tms":
+                raise
+            print(error, file=sys.stderr)
+        else:
+            return result
+        raise typer.Exit(1)
+
+
+def _server_command(name: str) -> Any:
+    try:
+        from tms.cli import serve  # noqa: PLC0415  pydantic takes as long as all else together
+    except ModuleNotFoundError as error:
+        return _missing(name, error)
+    group: Any = typer.main.get_command(serve.app)
+    return group.commands[name]
+
+
+def _missing(name: str, error: ModuleNotFoundError) -> Any:
+    """Return a command that says which extra it needs."""
+    lone = typer.Typer(rich_markup_mode=None, add_completion=False)
+
+    @lone.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+    def tell() -> None:
+        """Needs the `server` extra: pip install 'tms-messaging[server]'."""
+        print(
+            f"`tms {name}` needs the server's packages ({error.name} is missing): "
+            "pip install 'tms-messaging[server]'",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+
+    return typer.main.get_command(lone)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    epilog=EXAMPLES,
+)
+app.add_typer(topic.app, name="topic")
+app.command(epilog=publish.EXAMPLES)(publish.publish)
+app.command(epilog=poll.EXAMPLES)(poll.poll)
+app.command()(rollback.rollback)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    url: Annotated[str, typer.Option(envvar="TMS_URL", metavar="URL", help=URL_HELP)] = URL,
+    namespace: Annotated[
+        str, typer.Option(envvar="TMS_NAMESPACE", metavar="NAME", help=NAMESPACE_HELP)
+    ] = "default",
+    as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+) -> None:
+    """Publish to topics and poll from them, and serve them: a transactional messaging service."""
+    context.obj = Target(url, namespace, as_json)
+
+
+@app.command()
+@with_target
+def version(target: Target) -> None:
+    """Print the version."""
+    target.answer(__version__, {"version": __version__})
+
+
+def main() -> None:
+    """Run the command that the process was started with."""
+    app(prog_name="tms")

@@ -1,0 +1,162 @@
+"""`tms poll`: read messages, to the end or for ever."""
+
+import base64
+import binascii
+import itertools
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tms.cli.target import Target, TopicArgument, with_target
+from tms.client import Start
+from tms.core.errors import InvalidRequest
+from tms.core.message import ID_BYTES, Message, parse_id
+from tms.core.transaction import Transaction
+from tms.wire.transaction_codec import decode_transaction
+
+EXAMPLES = """\b
+Examples:
+  tms poll orders
+  tms poll orders --from 2026-08-01T12:00:00Z --limit 10
+  tms poll orders --after 0000019f0c8e4a2100000000000000000000000000
+  tms poll orders --follow --json"""
+
+_ID_CHARS = 2 * ID_BYTES
+
+From = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        metavar="TIME|ID|start",
+        help="Where to start: a time (ISO 8601, UTC unless it says otherwise, or milliseconds "
+        "since 1970), a message id, or the oldest message.",
+    ),
+]
+After = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Start behind this message instead: the last one you read."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="COUNT", help="At most so many messages; all by default."),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="Go on for ever with messages to come; Ctrl-C ends it."),
+]
+Wait = Annotated[
+    float,
+    typer.Option(min=0, metavar="SECONDS", help="Where there are none, wait so long for some."),
+]
+Tx = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BASE64|@FILE",
+        help="Only what this transaction can see: its TransactionCodec bytes.",
+    ),
+]
+
+
+@with_target
+def poll(
+    target: Target,
+    topic: TopicArgument,
+    *,
+    start: From = "start",
+    after: After = None,
+    limit: Limit = None,
+    follow: Follow = False,
+    wait_s: Wait = 0.0,
+    tx: Tx = None,
+) -> None:
+    """Read messages, oldest first.
+
+    A line has the time in UTC, the id and the payload.
+    """
+    if after is not None and start != "start":
+        raise typer.BadParameter("give either --from or --after")
+    if follow and (tx is not None or wait_s):
+        raise typer.BadParameter("--follow goes with neither --tx nor --wait")
+    where: dict[str, Any] = {
+        "start": parse_start(start),
+        "after": None if after is None else _parse_id(after, "--after"),
+    }
+    transaction = None if tx is None else parse_transaction(tx)
+    with target.connect() as client:
+        source = client.topic(topic)
+        messages: Iterable[Message]
+        if follow:
+            source.properties()  # a wrong name or address is told now, not waited for
+            messages = itertools.islice(source.follow(**where), limit)
+        else:
+            messages = source.poll(limit=limit, tx=transaction, wait_s=wait_s, **where)
+        for message in messages:
+            print(json_of(message) if target.as_json else text_of(message), flush=follow)
+
+
+def text_of(message: Message) -> str:
+    """Return the line for people. What a terminal would not print is escaped."""
+    published = datetime.fromtimestamp(message.publish_timestamp / 1000, UTC)
+    time = published.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    payload = message.payload.decode(errors="backslashreplace")
+    if not payload.isprintable():
+        payload = "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode()
+            for char in payload
+        )
+    return f"{time}  {message.id.hex()}  {payload}"
+
+
+def json_of(message: Message) -> str:
+    """Return the line for programs."""
+    line: dict[str, object] = {"id": message.id.hex(), "timestamp": message.publish_timestamp}
+    try:
+        line["payload"] = message.payload.decode()
+    except UnicodeDecodeError:
+        line["payload_base64"] = base64.b64encode(message.payload).decode()
+    return msgspec.json.encode(line).decode()
+
+
+def _parse_id(text: str, option: str) -> bytes:
+    try:
+        return parse_id(text)
+    except InvalidRequest as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+
+
+def parse_start(text: str) -> Start | None:
+    """Return the start that `text` says, None for the oldest message. Raises a usage error."""
+    if text == "start":
+        return None
+    if len(text) == _ID_CHARS:
+        return _parse_id(text, "--from")
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time such as 2026-08-01T12:00:00Z or 1785585600000, "
+            f"no message id of {_ID_CHARS} digits, and not the word start",
+            param_hint="--from",
+        ) from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def parse_transaction(text: str) -> Transaction:
+    """Return the transaction in the file `@FILE`, or in base64. Raises a usage error."""
+    try:
+        if text.startswith("@"):
+            return decode_transaction(Path(text[1:]).read_bytes())
+        return decode_transaction(base64.b64decode(text, validate=True))
+    except OSError as error:
+        reason = f"{text[1:]} cannot be read: {error.strerror}"
+    except binascii.Error:
+        reason = "not base64; a file is given as @FILE"
+    except InvalidRequest as error:
+        reason = str(error)
+    raise typer.BadParameter(reason, param_hint="--tx")

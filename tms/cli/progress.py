@@ -1,0 +1,34 @@
+"""How far a long input has got, drawn on standard error where that is a terminal."""
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from tms.cli.batches import Batch
+
+
+def with_progress(batches: Iterable[Batch], total_bytes: int | None) -> Iterator[Batch]:
+    """Give the batches; one counts as done when the next is asked for.
+
+    `total_bytes` is the size of the input, None where nobody knows it. Nothing is drawn where
+    standard error is no terminal, nor over what a person types.
+    """
+    if not sys.stderr.isatty() or (total_bytes is None and sys.stdin.isatty()):
+        yield from batches
+        return
+    from rich.console import Console  # noqa: PLC0415  60 ms, for long input alone
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    # Standard output is for rollback ranges: rich must not take it over.
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task("publishing", total=total_bytes)
+        for batch in batches:
+            yield batch
+            progress.advance(task, batch.input_bytes)

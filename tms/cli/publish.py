@@ -1,0 +1,150 @@
+"""`tms publish`: messages from arguments, standard input or files.
+
+Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`; how
+much was published is told on standard error. Each batch is durable, and its range printed, before
+the next is sent.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, cast
+
+import msgspec
+import typer
+
+from tms.cli.batches import Batch, Source, of_line_files, of_lines, of_whole_files, size_of
+from tms.cli.progress import with_progress
+from tms.cli.rollback import text_of
+from tms.cli.target import Target, TopicArgument, with_target
+from tms.client import Topic
+from tms.core.errors import TmsError
+
+EXAMPLES = """\b
+Examples:
+  tms publish orders "one message" "another"
+  tail -f shop.log | tms publish orders --stdin
+  tms publish orders --lines monday.log tuesday.log
+  tms publish pictures --file *.png
+  tms publish orders "in a transaction" --tx 1785585600000000000"""
+
+RETRY_FOR_S = 30.0
+"""How long each batch of a long input waits out a busy or restarting server."""
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="MESSAGE|FILE", help="Messages; with --lines or --file, files."),
+]
+FromStdin = Annotated[bool, typer.Option("--stdin", help="Each line of standard input.")]
+Lines = Annotated[bool, typer.Option("--lines", help="Each line of the files.")]
+Files = Annotated[bool, typer.Option("--file", help="Each file, whole.")]
+WritePointer = Annotated[
+    int | None,
+    typer.Option(
+        "--tx",
+        min=1,
+        metavar="WRITE_POINTER",
+        help="Publish in this transaction, and print the ranges that `tms rollback` takes. "
+        "Without messages, publish what was stored before with --buffer.",
+    ),
+]
+Buffer = Annotated[
+    bool, typer.Option("--buffer", help="Store for the transaction of --tx, to publish later.")
+]
+
+
+class _Form(Enum):
+    ARGUMENTS = "arguments"
+    STDIN = "--stdin"
+    LINES = "--lines"
+    FILES = "--file"
+
+
+@with_target
+def publish(
+    target: Target,
+    topic: TopicArgument,
+    *,
+    inputs: Inputs = None,
+    from_stdin: FromStdin = False,
+    lines: Lines = False,
+    whole_files: Files = False,
+    write_pointer: WritePointer = None,
+    buffer: Buffer = False,
+) -> None:
+    """Publish messages to a topic, in order."""
+    given = inputs or []
+    form = _form_of(given, from_stdin=from_stdin, lines=lines, whole_files=whole_files)
+    if buffer and write_pointer is None:
+        raise typer.BadParameter("--buffer is for the messages of a transaction: give --tx")
+    if form is _Form.ARGUMENTS:
+        if not given and (write_pointer is None or buffer):
+            raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
+        messages = [text.encode(errors="surrogateescape") for text in given]
+        with target.connect() as client:
+            report = _Report(target, client.topic(topic), write_pointer, buffer=buffer)
+            report.publish([Batch(messages, 0)])
+        return
+    paths = [Path(text) for text in given]
+    total_bytes = size_of(paths) if paths else None
+    with target.connect() as client:
+        client.topic(topic).properties()  # a wrong name or address is told before the input is read
+    with target.connect(retry_for_s=RETRY_FOR_S) as client:
+        report = _Report(target, client.topic(topic), write_pointer, buffer=buffer)
+        report.publish(with_progress(_batches(form, paths), total_bytes))
+
+
+def _form_of(given: list[str], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
+    flags = {_Form.STDIN: from_stdin, _Form.LINES: lines, _Form.FILES: whole_files}
+    forms = [form for form, is_set in flags.items() if is_set]
+    if len(forms) > 1:
+        raise typer.BadParameter("give only one of --stdin, --lines and --file")
+    form = forms[0] if forms else _Form.ARGUMENTS
+    if form is _Form.STDIN and given:
+        raise typer.BadParameter("give messages either as arguments or by --stdin")
+    if form in (_Form.LINES, _Form.FILES) and not given:
+        raise typer.BadParameter(f"name the files after {form.value}")
+    return form
+
+
+def _batches(form: _Form, paths: list[Path]) -> Iterator[Batch]:
+    if form is _Form.STDIN:
+        return of_lines(cast("Source", sys.stdin.buffer))
+    return of_line_files(paths) if form is _Form.LINES else of_whole_files(paths)
+
+
+class _Report:
+    """Publishes batches and says what became of them."""
+
+    def __init__(
+        self, target: Target, topic: Topic, write_pointer: int | None, *, buffer: bool
+    ) -> None:
+        self._target = target
+        self._topic = topic
+        self._write_pointer = write_pointer
+        self._buffer = buffer
+        self._count = 0
+
+    def publish(self, batches: Iterable[Batch]) -> None:
+        """Publish the batches one after another. Raises `TmsError` at the first that fails."""
+        done = "Stored" if self._buffer else "Published"
+        try:
+            for batch in batches:
+                self._publish_one(batch.messages)
+        except TmsError:
+            if self._count:
+                print(f"{done} {self._count} messages before this:", file=sys.stderr)
+            raise
+        if not self._target.as_json:
+            print(f"{done} {self._count} messages.", file=sys.stderr)
+
+    def _publish_one(self, messages: list[bytes]) -> None:
+        published = self._topic.publish(messages, self._write_pointer, buffer=self._buffer)
+        self._count += len(messages)
+        rollback_range = None if published is None else text_of(published)
+        if self._target.as_json:
+            line = {"messages": len(messages), "rollback_range": rollback_range}
+            print(msgspec.json.encode(line).decode(), flush=True)
+        elif rollback_range is not None:
+            print(rollback_range, flush=True)

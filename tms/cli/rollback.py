@@ -1,0 +1,53 @@
+"""`tms rollback`, and rollback ranges as text.
+
+    range := write_pointer ":" timestamp "." sequence_id ":" timestamp "." sequence_id
+
+The first and the last entry that a transactional publish wrote; timestamps in milliseconds.
+"""
+
+import re
+from typing import Annotated
+
+import typer
+
+from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.messaging import RollbackRange
+
+_RANGE = re.compile(r"(\d{1,19}):(\d{1,19})\.(\d{1,5}):(\d{1,19})\.(\d{1,5})", re.ASCII)
+
+Ranges = Annotated[
+    list[str],
+    typer.Argument(metavar="RANGE", help="What `tms publish --tx` printed, one or more."),
+]
+
+
+def text_of(published: RollbackRange) -> str:
+    """Return the range as text."""
+    return (
+        f"{published.write_pointer}:{published.start_timestamp}.{published.start_sequence_id}"
+        f":{published.end_timestamp}.{published.end_sequence_id}"
+    )
+
+
+def parse_range(text: str) -> RollbackRange:
+    """Return the range that `text` says. Raises a usage error."""
+    numbers = _RANGE.fullmatch(text)
+    if numbers is None:
+        raise typer.BadParameter(
+            f"{text!r} is no rollback range: give what `tms publish --tx` printed",
+            param_hint="RANGE",
+        )
+    return RollbackRange(*map(int, numbers.groups()))
+
+
+@with_target
+def rollback(target: Target, topic: TopicArgument, ranges: Ranges) -> None:
+    """Roll back transactional publishes.
+
+    Transactions do not see what they wrote any more.
+    """
+    parsed = [parse_range(text) for text in ranges]
+    with target.connect() as client:
+        for published in parsed:
+            client.topic(topic).rollback(published)
+    target.answer(f"Rolled back in topic {topic}.", {"rolled_back": ranges})

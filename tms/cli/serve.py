@@ -1,0 +1,154 @@
+"""`tms serve` and `tms config`: their options are the settings, each described in `tms.settings`.
+
+Imported only when one of them is asked for: the settings need the package's `server` extra.
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, get_args
+
+import msgspec
+import typer
+
+from tms.cli.target import JsonOption, Target, takes
+from tms.settings import DEFAULT, Loaded, Settings, WrongSettings, flag_of, load, variable_of
+
+EXAMPLES = """\b
+Examples:
+  tms serve
+  tms serve --store leveldb:/var/lib/tms --listen 0.0.0.0:11015
+  TMS_STORE=memory: tms serve"""
+
+CONFIG_EXAMPLES = """\b
+Examples:
+  tms config
+  tms config --toml > tms.toml      a file to start from, for --config"""
+
+USAGE_EXIT_CODE = 2
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
+    ),
+]
+
+TomlOption = Annotated[
+    bool, typer.Option("--toml", help="As a TOML file to start from.", show_default=False)
+]
+
+
+def _parameter(name: str, annotation: object, default: object = None) -> inspect.Parameter:
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, by_name, default=default, annotation=annotation)
+
+
+def _setting(name: str) -> inspect.Parameter:
+    """Return the parameter of a setting. Its value is left to `tms.settings` to check."""
+    field = Settings.model_fields[name]
+    flag, metavar = flag_of(name), "|".join(get_args(field.annotation)) or "VALUE"
+    kind: type = str
+    if field.annotation is bool:
+        flag, kind = f"{flag}/--no-{flag.removeprefix('--')}", bool
+    elif field.annotation in (int, float):
+        metavar = "NUMBER"
+    option = typer.Option(
+        flag,
+        metavar=metavar,
+        help=f"{field.description}  [env: {variable_of(name)}; default: {field.default}]",
+        show_default=False,
+    )
+    return _parameter(name, Annotated[kind | None, option])
+
+
+def _command(run: Callable[..., None], *others: inspect.Parameter) -> Callable[..., None]:
+    """Return `run` for typer, with all settings as options."""
+    settings = [_setting(name) for name in Settings.model_fields]
+    takes(run, [_parameter("config", ConfigOption), *others, *settings])
+    return run
+
+
+def _load(config: Path | None, flags: dict[str, object]) -> Loaded:
+    try:
+        return load(flags, config)
+    except WrongSettings as error:
+        for problem in error.problems:
+            print(problem, file=sys.stderr)
+        raise typer.Exit(USAGE_EXIT_CODE) from None
+
+
+def _serve(*, config: Path | None, **flags: object) -> None:
+    """Run a server until Ctrl-C or SIGTERM.
+
+    Then what it accepted is finished first.
+    """
+    settings = _load(config, flags).settings
+    from tms.node import serve as serve_node  # noqa: PLC0415  the whole server
+
+    try:
+        serve_node(settings)
+    except OSError as error:
+        print(
+            f"Cannot serve {settings.store} at {settings.listen}: {error.strerror or error}. "
+            "Give another address with --listen, or another store with --store.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1) from None
+
+
+def _show(
+    *,
+    context: typer.Context,
+    config: Path | None,
+    as_json: bool,
+    as_toml: bool,
+    **flags: object,
+) -> None:
+    """Show the settings of a server.
+
+    Each with its value, where that comes from, and what it means. Takes the options of
+    `tms serve`, to show what they would do.
+    """
+    target: Target = context.obj
+    loaded = _load(config, flags)
+    values = loaded.settings.model_dump()
+    for name, field in Settings.model_fields.items():
+        value, source = values[name], loaded.sources[name]
+        if as_toml:
+            mark = "# " if source == DEFAULT else ""
+            print(f"# {field.description}\n{mark}{name} = {json.dumps(value)}\n")
+        elif not (as_json or target.as_json):
+            print(f"{name} = {json.dumps(value)}  ({source})\n    {field.description}")
+    if (as_json or target.as_json) and not as_toml:
+        print(msgspec.json.encode(_described(loaded)).decode())
+
+
+def _described(loaded: Loaded) -> list[dict[str, object]]:
+    values = loaded.settings.model_dump()
+    return [
+        {
+            "name": name,
+            "value": values[name],
+            "source": loaded.sources[name],
+            "default": field.default,
+            "description": field.description,
+            "flag": flag_of(name),
+            "variable": variable_of(name),
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+
+app = typer.Typer(rich_markup_mode=None)
+app.command("serve", epilog=EXAMPLES)(_command(_serve))
+app.command("config", epilog=CONFIG_EXAMPLES)(
+    _command(
+        _show,
+        _parameter("context", typer.Context, inspect.Parameter.empty),
+        _parameter("as_json", JsonOption, default=False),
+        _parameter("as_toml", TomlOption, default=False),
+    )
+)

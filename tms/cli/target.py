@@ -1,0 +1,87 @@
+"""Which server and namespace a command is about, and how it answers.
+
+`--url`, `--namespace` and `--json` may stand before the command (`tms --json topic list`) or behind
+it (`tms topic list --json`); what stands behind it wins.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tms.client import Client, connect
+
+URL = "http://127.0.0.1:11015"
+
+URL_HELP = "The server, http://HOST:PORT; or a store in this process, leveldb:DIR."
+NAMESPACE_HELP = "The namespace of the topics."
+
+UrlOption = Annotated[str | None, typer.Option(metavar="URL", help=URL_HELP)]
+NamespaceOption = Annotated[str | None, typer.Option(metavar="NAME", help=NAMESPACE_HELP)]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Answer in JSON, for programs.", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the shared options say."""
+
+    url: str
+    namespace: str
+    as_json: bool
+
+    def connect(self, *, retry_for_s: float = 0.0) -> Client:
+        """Return a client, which repeats calls for `retry_for_s` seconds while there is no server.
+
+        Raises as `tms.connect`, and a usage error where the URL is none.
+        """
+        try:
+            return connect(self.url, self.namespace, retry_for_s=retry_for_s)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--url") from None
+
+    def answer(self, text: str, facts: object) -> None:
+        """Print `text` for people, or `facts` for programs."""
+        print(msgspec.json.encode(facts).decode() if self.as_json else text)
+
+
+def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
+    """Make typer see `run`, which takes them by name, as a function of these `parameters`."""
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def with_target(command: Callable[..., None]) -> Callable[..., None]:
+    """Return `command` for typer, with the shared options; its first argument is the `Target`."""
+    own = list(inspect.signature(command).parameters.values())[1:]
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    shared = [
+        inspect.Parameter("context", by_name, annotation=typer.Context),
+        inspect.Parameter("url", by_name, default=None, annotation=UrlOption),
+        inspect.Parameter("namespace", by_name, default=None, annotation=NamespaceOption),
+        inspect.Parameter("as_json", by_name, default=False, annotation=JsonOption),
+    ]
+
+    def run(
+        *,
+        context: typer.Context,
+        url: str | None,
+        namespace: str | None,
+        as_json: bool,
+        **given: Any,
+    ) -> None:
+        before: Target = context.obj
+        command(
+            Target(url or before.url, namespace or before.namespace, as_json or before.as_json),
+            **given,
+        )
+
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    takes(run, [parameter.replace(kind=by_name) for parameter in own] + shared)
+    return run

@@ -1,0 +1,85 @@
+"""`tms topic`: create, list, show, change and delete topics."""
+
+from typing import Annotated
+
+import typer
+
+from tms.cli.target import Target, TopicArgument, with_target
+
+app = typer.Typer(help="Create, list, show, change and delete topics.", no_args_is_help=True)
+
+Ttl = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SECONDS", help="How long messages live; by default as the server is set, a week."
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Properties of your own.", show_default=False),
+]
+
+
+def _parsed(properties: list[str] | None) -> dict[str, str | float]:
+    pairs = [text.partition("=") for text in properties or ()]
+    for key, equals, _ in pairs:
+        if not equals or not key:
+            raise typer.BadParameter(f"{key!r} is not KEY=VALUE")
+        if key == "ttl":
+            raise typer.BadParameter("give the time to live as --ttl SECONDS")
+    return {key: value for key, _, value in pairs}
+
+
+@app.command(epilog="\b\nExample:\n  tms topic create orders --ttl 86400 owner=shop")
+@with_target
+def create(
+    target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None
+) -> None:
+    """Create a topic."""
+    with target.connect() as client:
+        client.topic(name).create(ttl, **_parsed(properties))
+    target.answer(f"Created topic {name}.", {"created": name})
+
+
+@app.command("list")
+@with_target
+def list_names(target: Target) -> None:
+    """List the topics of the namespace, one a line."""
+    with target.connect() as client:
+        names = client.topics()
+    if names or target.as_json:
+        target.answer("\n".join(names), names)
+
+
+@app.command()
+@with_target
+def show(target: Target, name: TopicArgument) -> None:
+    """Show a topic's properties."""
+    with target.connect() as client:
+        properties = client.topic(name).properties()
+    width = max(map(len, properties))
+    text = "\n".join(f"{key:<{width}}  {value}" for key, value in properties.items())
+    target.answer(text, {"name": name, "properties": properties})
+
+
+@app.command("set", epilog="\b\nExample:\n  tms topic set orders --ttl 3600 owner=shop")
+@with_target
+def replace(
+    target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None
+) -> None:
+    """Give a topic these properties and no others.
+
+    What is not given is gone, and the time to live is the server's default again.
+    """
+    with target.connect() as client:
+        client.topic(name).replace_properties(ttl, **_parsed(properties))
+    target.answer(f"Changed topic {name}.", {"changed": name})
+
+
+@app.command()
+@with_target
+def delete(target: Target, name: TopicArgument) -> None:
+    """Delete a topic and all its messages."""
+    with target.connect() as client:
+        client.topic(name).delete()
+    target.answer(f"Deleted topic {name}.", {"deleted": name})

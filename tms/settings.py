@@ -1,0 +1,282 @@
+"""The settings of a server: each described once, here.
+
+A setting is a flag of `tms serve` (`--poll-messages-max`), an environment variable
+(`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Flags win over the
+environment, the environment over the file, the file over the default. A value that is wrong, and a
+name that is no setting, are refused with where they come from and what is valid, all at once.
+
+The limits have their defaults and relations from `tms.core.limits`.
+"""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+
+from tms.core.limits import Limits
+
+ENVIRONMENT_PREFIX = "TMS_"
+CONFIG_VARIABLE = "TMS_CONFIG"
+DEFAULT = "default"
+
+_OF_OTHERS = frozenset({CONFIG_VARIABLE, "TMS_URL", "TMS_NAMESPACE"})
+"""Variables of the command line that are no settings of the server."""
+
+_OF_KUBERNETES = re.compile(
+    r"TMS_(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+"""What Kubernetes sets in every container for a service named `tms` or `tms-…`."""
+
+_STORE = re.compile(r"memory:|leveldb:.+")
+_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
+_PORT_MAX = 65_535
+_LIMITS = Limits()
+
+
+def _limit(name: str, description: str) -> Any:
+    """Return the field of a limit. `Limits` has its default."""
+    default = getattr(_LIMITS, name)
+    if name == "cache_bytes_max":
+        return Field(default=default, ge=0, description=description)
+    return Field(default=default, gt=0, description=description)
+
+
+class Settings(BaseSettings):
+    """What a server can be told. Values are checked when it is made."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+    )
+
+    store: str = Field(
+        default="leveldb:./tms-data",
+        description="Where everything is kept: leveldb:DIR, or memory: to keep nothing.",
+    )
+    listen: str = Field(
+        default="127.0.0.1:11015",
+        description="The address served: HOST:PORT, [::1]:PORT for IPv6; port 0 is any free one.",
+    )
+    topic_info: Literal["seed", "flat"] = Field(
+        default="seed",
+        description="The form of a topic's properties in REST: seed nests them beside the name, "
+        "flat is CDAP's.",
+    )
+    stop_grace_s: float = Field(
+        default=10.0,
+        ge=0,
+        description="How long requests under way may take when the server is told to stop.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least level that is logged."
+    )
+    sync: bool = Field(
+        default=True,
+        description="Sync to disk before acknowledging. When off, a crash of the machine (not of "
+        "the server alone) loses what was acknowledged in the seconds before.",
+    )
+    leveldb_write_buffer_bytes: int = Field(
+        default=16 * 1024 * 1024,
+        ge=64 * 1024,
+        le=1024 * 1024 * 1024,
+        description="LevelDB gathers this much in memory before it writes a table file.",
+    )
+    leveldb_block_cache_bytes: int = Field(
+        default=32 * 1024 * 1024,
+        gt=0,
+        description="LevelDB keeps this much of its files in memory.",
+    )
+
+    ttl_s_default: int = _limit(
+        "ttl_s_default", "How long messages live in a topic created without a ttl."
+    )
+    transaction_lifetime_s_max: int = _limit(
+        "transaction_lifetime_s_max",
+        "Writing under a write pointer older than this is refused.",
+    )
+    request_bytes_max: int = _limit(
+        "request_bytes_max", "The largest body of a request, after decompression."
+    )
+    request_messages_max: int = _limit(
+        "request_messages_max", "The most messages in one publish or store."
+    )
+    message_bytes_max: int = _limit("message_bytes_max", "The largest message.")
+    request_body_s_max: float = _limit(
+        "request_body_s_max", "How long the body of a request may take to arrive."
+    )
+    queue_bytes_max: int = _limit(
+        "queue_bytes_max", "The most payload waiting to be written; then publishers get 503."
+    )
+    queue_requests_max: int = _limit(
+        "queue_requests_max", "The most publishes waiting to be written; then they get 503."
+    )
+    flush_bytes_max: int = _limit("flush_bytes_max", "The most payload in one write to the store.")
+    cache_bytes_max: int = _limit(
+        "cache_bytes_max", "Memory for the latest messages of all topics; 0 for none."
+    )
+    topics_in_memory_max: int = _limit(
+        "topics_in_memory_max", "The most topics whose metadata is kept in memory."
+    )
+    poll_messages_default: int = _limit(
+        "poll_messages_default", "How many messages a poll gives that names no limit."
+    )
+    poll_messages_max: int = _limit(
+        "poll_messages_max", "The most messages that one poll gives, whatever its limit."
+    )
+    poll_block_bytes: int = _limit(
+        "poll_block_bytes", "A poll's answer is sent in parts of about this size."
+    )
+    poll_wait_s_max: float = _limit(
+        "poll_wait_s_max", "The longest that a poll waits for messages, whatever it asks."
+    )
+
+    @field_validator("store")
+    @classmethod
+    def _check_store(cls, store: str) -> str:
+        if not _STORE.fullmatch(store):
+            raise ValueError("leveldb:DIR or memory: is wanted")
+        return store
+
+    @field_validator("listen")
+    @classmethod
+    def _check_listen(cls, listen: str) -> str:
+        address = _ADDRESS.fullmatch(listen)
+        if not address or int(address["port"]) > _PORT_MAX:
+            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {_PORT_MAX}")
+        return listen
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> "Settings":
+        self.limits()
+        return self
+
+    @property
+    def host(self) -> str:
+        """The host of `listen`, an IPv6 address without its brackets."""
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        """The port of `listen`; 0 is any free one."""
+        return int(self.listen.rpartition(":")[2])
+
+    def limits(self) -> Limits:
+        """Return the limits. Raises `ValueError` where they contradict each other."""
+        return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
+
+
+class WrongSettings(Exception):
+    """Raised when settings cannot be used; each of `problems` is a line saying what to change."""
+
+    def __init__(self, problems: list[str]) -> None:
+        """Keep the problems."""
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and where each value comes from."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+    """By the setting's name: a flag, an environment variable, a file, or `default`."""
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of the setting `name`."""
+    return "--" + name.replace("_", "-")
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of the setting `name`."""
+    return ENVIRONMENT_PREFIX + name.upper()
+
+
+def load(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
+    """Return the settings that flags, the environment and a file give together.
+
+    `flags` are values by the setting's name, None for a flag not given; `config` is a TOML file,
+    None for the one that TMS_CONFIG names, if any. Raises `WrongSettings`.
+    """
+    file = config or (
+        Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None
+    )
+    values: dict[str, object] = {}
+    sources = dict.fromkeys(Settings.model_fields, DEFAULT)
+    problems = _unknown_variables()
+    if file is not None:
+        in_file = _read(file)
+        problems += [
+            f"{file}: {name} is no setting{_suggestion(name, Settings.model_fields)}"
+            for name in in_file
+            if name not in Settings.model_fields
+        ]
+        values.update(in_file)
+        sources.update(dict.fromkeys(in_file, str(file)))
+    in_environment = EnvSettingsSource(Settings)()
+    values.update(in_environment)
+    sources.update({name: variable_of(name) for name in in_environment})
+    given = {name: value for name, value in flags.items() if value is not None}
+    values.update(given)
+    sources.update({name: flag_of(name) for name in given})
+    known = {name: value for name, value in values.items() if name in Settings.model_fields}
+    try:
+        settings = Settings.model_validate(known)
+    except ValidationError as error:
+        problems += _wrong_values(error, known, sources)
+    if problems:
+        raise WrongSettings(problems)
+    return Loaded(settings, sources)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongSettings([f"{file} cannot be read: {error.strerror}"]) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WrongSettings([f"{file} is not TOML: {error}"]) from None
+
+
+def _unknown_variables() -> list[str]:
+    known = {variable_of(name) for name in Settings.model_fields} | _OF_OTHERS
+    return [
+        f"environment variable {name} is no setting{_suggestion(name, known)}"
+        for name in sorted(os.environ)
+        if name.startswith(ENVIRONMENT_PREFIX)
+        and name not in known
+        and not _OF_KUBERNETES.fullmatch(name)
+    ]
+
+
+def _suggestion(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; do you mean {close[0]}?" if close else "; `tms config` lists them all"
+
+
+def _wrong_values(
+    error: ValidationError, values: Mapping[str, object], sources: Mapping[str, str]
+) -> list[str]:
+    """Return a line for each wrong value: the setting, its value, its source, what is valid."""
+    lines = []
+    for wrong in error.errors(include_url=False):
+        reason = wrong["msg"].removeprefix("Value error, ")
+        if wrong["loc"]:
+            names = [str(wrong["loc"][0])]
+        else:  # a relation between limits, whose text names them
+            names = [name for name in Settings.model_fields if re.search(rf"\b{name}\b", reason)]
+        said = "; ".join(
+            f"{name} is {values[name]!r} by {sources[name]}"
+            if name in values
+            else f"{name} is {Settings.model_fields[name].default!r} by default"
+            for name in names
+        )
+        lines.append(f"{said}: {reason}")
+    return lines
