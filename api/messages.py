@@ -16,11 +16,10 @@ async def publish(exchange: Exchange) -> None:
     """Publish; answer with what a rollback takes where there is a transaction."""
     context = exchange.context
     body = await read_body(exchange)
+    topic_id = exchange.topic_id
     body_format = exchange.body_format()
     request = body_format.decode_publish(body, context.limits.request_messages_max)
-    published = await context.messaging.publish(
-        exchange.topic_id, request.payloads, request.write_pointer
-    )
+    published = await context.messaging.publish(topic_id, request.payloads, request.write_pointer)
     if published is None:
         await exchange.answer(OK)
         return
@@ -32,19 +31,21 @@ async def store(exchange: Exchange) -> None:
     """Store messages under a write pointer, to be published later."""
     context = exchange.context
     body = await read_body(exchange)
+    topic_id = exchange.topic_id
     body_format = exchange.body_format()
     request = body_format.decode_publish(body, context.limits.request_messages_max)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
-    await context.messaging.store(exchange.topic_id, request.payloads, request.write_pointer)
+    await context.messaging.store(topic_id, request.payloads, request.write_pointer)
     await exchange.answer(OK)
 
 
 async def rollback(exchange: Exchange) -> None:
     """Roll back what a publish answered."""
     body = await read_body(exchange)
+    topic_id = exchange.topic_id
     published = exchange.range_format().decode_range(body)
-    await exchange.context.messaging.rollback(exchange.topic_id, published)
+    await exchange.context.messaging.rollback(topic_id, published)
     await exchange.answer(OK)
 
 

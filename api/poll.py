@@ -73,11 +73,13 @@ class _Poll:
     def __init__(
         self,
         exchange: Exchange,
+        topic_id: TopicId,
         position: bytes,
         limit: int,
         transaction: Transaction | None,
     ) -> None:
         self._exchange = exchange
+        self._topic_id = topic_id
         self._position = position
         self._transaction = transaction
         self.left = limit
@@ -86,7 +88,7 @@ class _Poll:
     async def page(self, wait_s: float = 0.0) -> Page:
         """Return the next page and go on behind it."""
         page = await self._exchange.context.messaging.page(
-            self._exchange.topic_id,
+            self._topic_id,
             self._position,
             limit=self.left,
             transaction=self._transaction,
@@ -145,6 +147,7 @@ async def poll(exchange: Exchange) -> None:
     """Answer with messages."""
     context = exchange.context
     body = await read_body(exchange)
+    topic_id = exchange.topic_id
     body_format = exchange.body_format()
     request = body_format.decode_poll(body)
     position = position_of(request.start_from, inclusive=request.inclusive)
@@ -152,7 +155,7 @@ async def poll(exchange: Exchange) -> None:
     transaction = None if request.transaction is None else decode_transaction(request.transaction)
     wait_s = wait_of(exchange.scope["query_string"], context.limits.poll_wait_s_max)
 
-    asked = _Poll(exchange, position, limit, transaction)
+    asked = _Poll(exchange, topic_id, position, limit, transaction)
     page = await asked.first_page(wait_s)
     first = _encode(page, body_format, first=True)
     content_type = body_format.content_type.encode()
@@ -167,7 +170,7 @@ async def poll(exchange: Exchange) -> None:
         raise
     except Exception as error:
         # An ASGI server closes the connection of an answer that is left without its end.
-        _broken_streams.add(exchange.topic_id, error)
+        _broken_streams.add(topic_id, error)
         exchange.status = BROKEN_OFF
 
 

@@ -1,0 +1,28 @@
+"""Fixtures of REST's tests: an application in the process, and one behind a socket."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.api.rest import Live, Rest, live, opened
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """The loop that the server runs in."""
+    return "asyncio", {"use_uvloop": True}
+
+
+@pytest.fixture
+async def rest(anyio_backend: object) -> AsyncIterator[Rest]:
+    """An application with the default limits and no topics."""
+    async with opened() as opened_rest:
+        yield opened_rest
+
+
+@pytest.fixture
+async def served(anyio_backend: object) -> AsyncIterator[Live]:
+    """The same, served on 127.0.0.1."""
+    async with live() as live_rest:
+        yield live_rest

@@ -1,0 +1,228 @@
+"""What the tests of REST share: a service over the memory store, an application on it, a client.
+
+`Rest` calls the application in the process; `live` serves one on 127.0.0.1 besides.
+"""
+
+import asyncio
+import base64
+import gzip
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from api.app import create_app
+from api.exchange import TopicInfo
+from api.serve import serve
+from tms.core.clock import ManualClock
+from tms.core.errors import CATALOGUE
+from tms.core.limits import Limits
+from tms.messaging.service import Service
+from tms.node import open_service
+from tms.wire.avro_bodies import AVRO
+from tms.wire.bodies import PollRequest, PublishRequest
+
+NOW_MS = 1_700_000_000_000
+POINTER = NOW_MS * 1_000_000
+TOPICS = "/v1/namespaces/ns/topics"
+TOPIC = f"{TOPICS}/t"
+AVRO_TYPE = "avro/binary"
+JSON_TYPE = "application/json"
+BASE64_TYPE = "application/json; encoding=base64"
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parent.parent / "wire" / "golden.json").read_text()
+)
+
+
+def avro_publish(*payloads: bytes, pointer: int | None = None) -> bytes:
+    return AVRO.encode_publish(PublishRequest(pointer, payloads))
+
+
+def avro_poll(**asked: Any) -> bytes:
+    return AVRO.encode_poll(PollRequest(**asked))
+
+
+class Rest:
+    """An application and a client of it."""
+
+    def __init__(
+        self,
+        service: Service,
+        clock: ManualClock,
+        app: ASGIApp,
+        http: httpx.AsyncClient,
+        registry: CollectorRegistry,
+    ) -> None:
+        self.service = service
+        self.clock = clock
+        self.app = app
+        self.http = http
+        self.registry = registry
+
+    async def create(self, path: str = TOPIC, **properties: Any) -> None:
+        body = json.dumps(properties) if properties else b""
+        answer = await self.http.put(path, content=body)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+    async def post(
+        self,
+        verb: str,
+        body: bytes | str | dict[str, Any],
+        content_type: str | None = None,
+        *,
+        topic: str = TOPIC,
+        query: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        """Post bytes as Avro and a dict as JSON, unless `content_type` says otherwise."""
+        if isinstance(body, dict):
+            body, content_type = json.dumps(body), content_type or JSON_TYPE
+        sent = {"content-type": content_type or AVRO_TYPE, **(headers or {})}
+        return await self.http.post(f"{topic}/{verb}{query}", content=body, headers=sent)
+
+    async def publish(self, *payloads: bytes, pointer: int | None = None) -> httpx.Response:
+        answer = await self.post("publish", avro_publish(*payloads, pointer=pointer))
+        assert answer.status_code == 200
+        return answer
+
+    async def messages(self, topic: str = TOPIC, **asked: Any) -> list[tuple[str, bytes]]:
+        """Return the ids and payloads that a poll gives."""
+        answer = await self.post("poll", asked, BASE64_TYPE, topic=topic)
+        assert answer.status_code == 200, answer.text
+        return [(m["id"], base64.b64decode(m["payload"])) for m in answer.json()]
+
+    async def payloads(self, **asked: Any) -> list[bytes]:
+        return [payload for _, payload in await self.messages(**asked)]
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.registry.get_sample_value(name, labels) or 0.0
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let others work until `condition` holds."""
+        async with asyncio.timeout(5):
+            while not condition():  # noqa: ASYNC110  what is waited for has no event
+                await asyncio.sleep(0.001)
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    """Return status and code of an error after checking it against the catalogue."""
+    error = answer.json()["error"]
+    assert answer.headers["content-type"] == JSON_TYPE
+    assert set(error) == {"code", "message", "detail"}
+    problem = CATALOGUE[error["code"]]
+    assert (answer.status_code, error["message"]) == (problem.status, problem.message)
+    return answer.status_code, error["code"]
+
+
+@asynccontextmanager
+async def opened(
+    limits: Limits | None = None, topic_info: TopicInfo = "seed"
+) -> AsyncIterator[Rest]:
+    """Open a service and an application on it, called in the process."""
+    limits = limits or Limits()
+    clock = ManualClock(NOW_MS)
+    registry = CollectorRegistry()
+    service = await open_service("memory:", limits, clock, registry=registry)
+    app = create_app(service, limits, registry=registry, topic_info=topic_info)
+    transport = httpx.ASGITransport(app)
+    try:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://test", headers={"accept-encoding": "identity"}
+        ) as http:
+            yield Rest(service, clock, app, http, registry)
+    finally:
+        await service.close()
+
+
+class Live(Rest):
+    """The same over a socket, with what it takes to stop the server."""
+
+    host = "127.0.0.1"
+    port: int
+    stop: asyncio.Event
+    stopped: asyncio.Task[None]
+
+    async def connect(self) -> "Wire":
+        return Wire(*await asyncio.open_connection(self.host, self.port))
+
+
+class Wire:
+    """A connection on which a test writes HTTP by hand."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
+        """Send a request's head, with Content-Length unless told otherwise, and `body`."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if "transfer-encoding" not in named:
+            named.setdefault("content-length", str(len(body)))
+        fields = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+        head = f"{method} {path} HTTP/1.1\r\nhost: test\r\n{fields}\r\n"
+        self.writer.write(head.encode() + body)
+        await self.writer.drain()
+
+    async def answer(self) -> tuple[int, dict[str, str], bytes]:
+        """Read one answer of known length."""
+        async with asyncio.timeout(5):
+            head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.split(": ", 1) for line in head[1:] if line)
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        return int(head[0].split()[1]), headers, body
+
+    async def rest(self) -> bytes:
+        """Read until the server closes the connection."""
+        async with asyncio.timeout(5):
+            return await self.reader.read()
+
+    async def close(self) -> None:
+        self.writer.close()
+        await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def live(limits: Limits | None = None, *, grace_s: float = 5.0) -> AsyncIterator[Live]:
+    """Open a service and serve it."""
+    limits = limits or Limits()
+    clock = ManualClock(NOW_MS)
+    registry = CollectorRegistry()
+    service = await open_service("memory:", limits, clock, registry=registry)
+    app = create_app(service, limits, registry=registry)
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    serving = asyncio.create_task(
+        serve(
+            app,
+            host="127.0.0.1",
+            port=0,
+            on_started=started.set_result,
+            on_stopping=service.stop_waiting,
+            stop=stop,
+            grace_s=grace_s,
+        )
+    )
+    try:
+        url = await started
+        async with httpx.AsyncClient(
+            base_url=url, headers={"accept-encoding": "identity"}, trust_env=False
+        ) as http:
+            rest = Live(service, clock, app, http, registry)
+            rest.port = httpx.URL(url).port or 0
+            rest.stop = stop
+            rest.stopped = serving
+            yield rest
+    finally:
+        stop.set()
+        await serving
+        await service.close()
+
+
+def zipped(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)

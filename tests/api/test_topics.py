@@ -1,0 +1,191 @@
+"""Topics: what the seed says of each endpoint, and what CDAP's server does where it is silent."""
+
+import pytest
+
+from tests.api.rest import TOPIC, TOPICS, Rest, opened, refusal
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_topic_is_created_without_a_body(rest: Rest) -> None:
+    answer = await rest.http.put(TOPIC)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert (await rest.http.get(TOPIC)).json() == {
+        "name": "t",
+        "properties": {"generation": "1", "ttl": "604800"},
+    }
+
+
+async def test_all_properties_come_back_as_strings(rest: Rest) -> None:
+    await rest.create(ttl=60, owner="me", weight=1.5, generation=7)
+
+    answer = await rest.http.get(TOPIC)
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["properties"] == {
+        "generation": "1",
+        "owner": "me",
+        "ttl": "60",
+        "weight": "1.5",
+    }
+
+
+async def test_flat_topic_info_is_the_properties_alone() -> None:
+    async with opened(topic_info="flat") as rest:
+        await rest.create(ttl=60)
+
+        assert (await rest.http.get(TOPIC)).json() == {"generation": "1", "ttl": "60"}
+
+
+async def test_a_topic_is_created_once(rest: Rest) -> None:
+    await rest.create(ttl=60)
+
+    assert refusal(await rest.http.put(TOPIC)) == (409, "topic_exists")
+    assert (await rest.http.get(TOPIC)).json()["properties"]["ttl"] == "60"
+
+
+@pytest.mark.parametrize("ttl", [0, -1, 2**31, "", "x", "1.5", 1.5, " 5", "0"])
+async def test_a_bad_ttl_is_refused(rest: Rest, ttl: object) -> None:
+    answer = await rest.http.put(TOPIC, json={"ttl": ttl})
+
+    assert refusal(answer) == (400, "invalid_ttl")
+    assert (await rest.http.get(TOPICS)).json() == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"5",
+        b"\xff",
+        b'{"a": null}',
+        b'{"a": true}',
+        b'{"a": {}}',
+        b'{"a": ["x"]}',
+        b'{"a": "\xff"}',
+        b'{"a": "\\ud800"}',
+        b'{"generation": "x"}',
+        b'{"generation": 0}',
+        b'{"a": 1e999}',
+        b"[" * 100_000,
+    ],
+)
+async def test_bad_properties_are_refused(rest: Rest, body: bytes) -> None:
+    assert refusal(await rest.http.put(TOPIC, content=body)) == (400, "invalid_properties")
+    assert (await rest.http.get(TOPICS)).json() == []
+
+    await rest.create(ttl=60)
+    answer = await rest.http.put(f"{TOPIC}/properties", content=body)
+    assert refusal(answer) == (400, "invalid_properties")
+    assert (await rest.http.get(TOPIC)).json()["properties"]["ttl"] == "60"
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/octet-stream", "a"])
+async def test_properties_are_json_whatever_the_content_type_says(
+    rest: Rest, content_type: str | None
+) -> None:
+    headers = {} if content_type is None else {"content-type": content_type}
+
+    answer = await rest.http.put(TOPIC, content=b'{"ttl": "60"}', headers=headers)
+
+    assert answer.status_code == 200
+    assert (await rest.http.get(TOPIC)).json()["properties"]["ttl"] == "60"
+
+
+async def test_an_update_replaces_all_properties(rest: Rest) -> None:
+    await rest.create(ttl=60, owner="me")
+
+    answer = await rest.http.put(f"{TOPIC}/properties", json={"colour": "red"})
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert (await rest.http.get(TOPIC)).json()["properties"] == {
+        "colour": "red",
+        "generation": "1",
+        "ttl": "604800",
+    }
+
+
+async def test_an_update_without_a_body_restores_the_defaults_as_cdap_does(rest: Rest) -> None:
+    await rest.create(ttl=60, owner="me")
+
+    assert (await rest.http.put(f"{TOPIC}/properties")).status_code == 200
+    assert (await rest.http.get(TOPIC)).json()["properties"] == {
+        "generation": "1",
+        "ttl": "604800",
+    }
+
+
+async def test_a_deleted_topic_is_gone_with_its_messages(rest: Rest) -> None:
+    await rest.create()
+    await rest.publish(b"old")
+
+    answer = await rest.http.delete(TOPIC)
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert refusal(await rest.http.delete(TOPIC)) == (404, "topic_not_found")
+    assert refusal(await rest.http.get(TOPIC)) == (404, "topic_not_found")
+    await rest.create()
+    assert (await rest.http.get(TOPIC)).json()["properties"]["generation"] == "2"
+    assert await rest.payloads() == []
+
+
+async def test_topics_are_listed_in_row_key_order(rest: Rest) -> None:
+    for name in ("t", "t_", "t2", "t-1", "z"):
+        await rest.create(f"{TOPICS}/{name}")
+    await rest.create("/v1/namespaces/other/topics/a")
+    await rest.http.delete(f"{TOPICS}/z")
+
+    answer = await rest.http.get(TOPICS)
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == ["t-1", "t2", "t", "t_"]
+
+
+async def test_an_unknown_namespace_has_no_topics(rest: Rest) -> None:
+    answer = await rest.http.get("/v1/namespaces/nobody/topics")
+
+    assert (answer.status_code, answer.json()) == (200, [])
+
+
+CALLS = [
+    ("PUT", ""),
+    ("PUT", "/properties"),
+    ("GET", ""),
+    ("DELETE", ""),
+    ("POST", "/publish"),
+    ("POST", "/store"),
+    ("POST", "/rollback"),
+    ("POST", "/poll"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), CALLS)
+@pytest.mark.parametrize("name", ["a.b", "a b", "%C3%A9", "a:b", "x" * 256, "a%00"])
+async def test_a_bad_name_is_refused_everywhere(
+    rest: Rest, method: str, path: str, name: str
+) -> None:
+    answer = await rest.http.request(method, f"{TOPICS}/{name}{path}", content=b"?")
+    assert refusal(answer) == (400, "invalid_topic_name")
+
+    answer = await rest.http.request(method, f"/v1/namespaces/{name}/topics/t{path}", content=b"?")
+    assert refusal(answer) == (400, "invalid_namespace_name")
+
+
+async def test_a_dash_is_for_topics_only(rest: Rest) -> None:
+    await rest.create(f"{TOPICS}/a-b")
+
+    answer = await rest.http.get("/v1/namespaces/a-b/topics")
+    assert refusal(answer) == (400, "invalid_namespace_name")
+
+
+async def test_names_may_be_as_long_as_the_limit(rest: Rest) -> None:
+    name = "x" * 255
+    topic = f"/v1/namespaces/{name}/topics/{name}"
+    await rest.create(topic)
+
+    assert (await rest.post("publish", {"messages": ["m"]}, topic=topic)).status_code == 200
+    assert [p for _, p in await rest.messages(topic=topic)] == [b"m"]
