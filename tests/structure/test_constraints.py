@@ -1,0 +1,39 @@
+"""constraints.txt pins everything that the project asks for, at versions it allows."""
+
+import re
+import tomllib
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.structure.sources import ROOT
+
+LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+PINS = [line for line in LINES if line and not line.startswith("#")]
+EXTRAS = ("server", "dev")
+"""Those that scripts/environment installs."""
+
+
+def required() -> list[Requirement]:
+    """Return the requirements of the package and of its extras, save on itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    texts = [*project["dependencies"]]
+    for extra in EXTRAS:
+        texts += project["optional-dependencies"][extra]
+    return [wanted for text in texts if (wanted := Requirement(text)).name != project["name"]]
+
+
+def test_every_line_pins_one_version_and_names_no_host() -> None:
+    assert [pin for pin in PINS if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", pin)] == []
+
+
+def test_every_requirement_is_pinned_at_a_version_it_allows() -> None:
+    versions = {canonicalize_name(name): version for name, version in (p.split("==") for p in PINS)}
+    not_met = [
+        str(wanted)
+        for wanted in required()
+        if (version := versions.get(canonicalize_name(wanted.name))) is None
+        or not wanted.specifier.contains(version)
+    ]
+
+    assert not_met == [], "the top of constraints.txt says how it is renewed"

@@ -1,0 +1,64 @@
+"""Files and functions that can be read in one sitting, named after what they are."""
+
+import ast
+import re
+
+from tests.structure.sources import ALL, sources
+
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 70
+
+SAY_NOTHING = frozenset({"util", "utils", "common", "helper", "helpers", "manager", "misc"})
+"""Names that could stand over any file."""
+
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|NotImplemented" r"Error")
+"""Written in parts, so that this file does not find itself."""
+
+
+def test_files_are_short() -> None:
+    long = {
+        source.place: lines
+        for source in sources(*ALL)
+        if (lines := source.text.count("\n")) > FILE_LINES_MAX
+    }
+
+    assert long == {}
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{source.place}:{node.lineno} {node.name}": lines
+        for source in sources(*ALL)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES_MAX
+    }
+
+    assert long == {}
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [source.place for source in sources(*ALL) if not ast.get_docstring(source.tree)]
+
+    assert silent == []
+
+
+def test_names_of_modules_say_what_is_inside() -> None:
+    empty_names = [
+        source.place
+        for source in sources(*ALL)
+        if SAY_NOTHING & {part.strip("_") for part in source.module.split(".")}
+    ]
+
+    assert empty_names == []
+
+
+def test_nothing_is_left_to_do() -> None:
+    left = [
+        f"{source.place}:{number}: {line.strip()}"
+        for source in sources(*ALL)
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if UNFINISHED.search(line)
+    ]
+
+    assert left == []

@@ -1,0 +1,175 @@
+"""Imports go one way. The arrows are those of docs/ARCHITECTURE.md.
+
+A layer is a package and all below it. It may import itself, what `ARROWS` lists for it, and, inside
+a function only, what `LAZY_ARROWS` lists. `tms.node` puts everything together and may import all.
+"""
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+
+import pytest
+
+from tests.structure.sources import PRODUCT, ROOT, Import, Source, imports, sources
+
+ARROWS: dict[str, frozenset[str]] = {
+    "tms.core": frozenset(),
+    "tms.wire": frozenset({"tms.core"}),
+    "tms.transactions": frozenset({"tms.core"}),
+    "tms.metadata": frozenset({"tms.core"}),
+    "tables": frozenset({"tms.core"}),
+    "tms.messaging": frozenset({"tms.core"}),
+    "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),
+    "api": frozenset({"tms.core", "tms.wire"}),
+    "tms.client": frozenset({"tms.core", "tms.wire"}),
+    "tms.spark": frozenset({"tms.core", "tms.wire"}),
+    "tms.settings": frozenset({"tms.core"}),
+    "tms.cli": frozenset({"tms.client", "tms.core", "tms.settings", "tms.wire"}),
+    "tms.aio": frozenset({"tms.client"}),
+    "tms": frozenset({"tms.aio", "tms.client", "tms.core"}),
+}
+LAZY_ARROWS: dict[str, frozenset[str]] = {
+    "tms.client": frozenset({"tms.node"}),
+    "tms.spark": frozenset({"tms.node"}),
+    "tms.cli": frozenset({"tms.node"}),
+}
+SEES_ALL = "tms.node"
+LAYERS = sorted([*ARROWS, SEES_ALL], key=len, reverse=True)
+
+PLAIN_NAMES = frozenset({"__version__"})
+"""What any layer may take from `tms` itself. Its other names would load the client."""
+
+WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.cli")
+"""What works where the package is installed without its extras."""
+SERVER_COMMANDS = "tms.cli.serve"
+NEEDS_SERVER_EXTRA = frozenset({SERVER_COMMANDS, "tms.settings", SEES_ALL})
+"""The modules that are loaded only where the server's extra is installed."""
+
+MODULES = {source.module for source in sources(*PRODUCT)}
+
+
+def layer_of(module: str) -> str | None:
+    """Return the layer of one of our modules, None for others' and for one without a layer."""
+    if module == "tms":
+        return module
+    return next((layer for layer in LAYERS if f"{module}.".startswith(f"{layer}.")), None)
+
+
+def is_ours(module: str) -> bool:
+    """Whether `module` is part of this project."""
+    return module.partition(".")[0] in PRODUCT
+
+
+def is_allowed(source_layer: str, imported: Import) -> bool:
+    """Whether a file in `source_layer` may have this import of something of ours."""
+    if imported.module == "tms" and imported.name in PLAIN_NAMES:
+        return True
+    whole = f"{imported.module}.{imported.name}"
+    target = layer_of(whole if whole in MODULES else imported.module)
+    if target is None:
+        return False
+    allowed = {source_layer} | ARROWS[source_layer]
+    if imported.lazy:
+        allowed |= LAZY_ARROWS.get(source_layer, frozenset())
+    return target in allowed
+
+
+def wrong_imports(files: Iterable[Source]) -> list[str]:
+    """Return a line for each import against the arrows: where, from which layer, of what."""
+    return [
+        f"{source.place}:{imported.line}: {layer} must not import {imported.module}"
+        f"{f' ({imported.name})' if imported.name else ''}"
+        f"{', not even' if imported.lazy else ''}{' inside a function' if imported.lazy else ''}"
+        for source in files
+        if (layer := layer_of(source.module)) not in (None, SEES_ALL)
+        for imported in imports(source.tree)
+        if is_ours(imported.module) and not is_allowed(str(layer), imported)
+    ]
+
+
+def test_imports_go_one_way() -> None:
+    assert wrong_imports(sources(*PRODUCT)) == []
+
+
+def test_every_module_has_a_layer() -> None:
+    without = [s.place for s in sources(*PRODUCT) if not _has_layer(s.module)]
+
+    assert without == [], "give each a layer and its arrows, here and in docs/ARCHITECTURE.md"
+
+
+def _has_layer(module: str) -> bool:
+    layer = layer_of(module)
+    # `tms` is a layer of one file: a new module beside it needs a layer of its own.
+    return layer is not None and (layer != "tms" or module == "tms")
+
+
+@pytest.mark.parametrize(
+    ("place", "code", "is_right"),
+    [
+        ("tms/core/x.py", "from tms.wire import bodies", False),
+        ("tms/messaging/x.py", "import tables.keys", False),
+        ("tms/messaging/x.py", "from tms.core.tables import Tables", True),
+        ("api/x.py", "from tms import __version__", True),
+        ("api/x.py", "from tms import connect", False),
+        ("api/x.py", "from tms import node", False),
+        ("api/x.py", "def f():\n    from tables.keys import prefix", False),
+        ("api/x.py", "if TYPE_CHECKING:\n    from tms.messaging import service", False),
+        ("tms/client/x.py", "from tms.node import open_service", False),
+        ("tms/client/x.py", "def f():\n    from tms.node import open_service", True),
+        ("tms/client/x.py", "def f():\n    from tables.keys import prefix", False),
+        ("tms/node.py", "from tables.leveldb import LevelDBStore", True),
+        ("tables/x.py", "from tms.core.topic import TopicId", True),
+        ("tables/x.py", "from api.app import create_app", False),
+    ],
+)
+def test_the_rule_tells_right_from_wrong(place: str, code: str, *, is_right: bool) -> None:
+    source = Source(ROOT / place, code, ast.parse(code))
+
+    assert is_right == (not wrong_imports([source]))
+
+
+def test_modules_are_imported_by_statement_save_in_the_package_itself() -> None:
+    calls = [
+        f"{source.place}:{node.lineno}"
+        for source in sources(*PRODUCT)
+        if source.module != "tms"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name | ast.Attribute)
+        and (node.id if isinstance(node, ast.Name) else node.attr)
+        in ("import_module", "__import__")
+    ]
+
+    assert calls == [], "the tests here would not see what is imported so"
+
+
+def test_what_works_without_extras_imports_only_what_is_always_installed() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    always = {
+        re.split(r"[^A-Za-z0-9_-]", requirement)[0].replace("-", "_")
+        for requirement in pyproject["project"]["dependencies"]
+    }
+    files = [
+        source
+        for source in sources("tms")
+        if layer_of(source.module) in WITHOUT_EXTRAS and source.module != SERVER_COMMANDS
+    ]
+    strangers = [
+        f"{source.place}:{imported.line}: {imported.module}"
+        for source in files
+        for imported in imports(source.tree)
+        if not is_ours(imported.module)
+        and (top := imported.module.partition(".")[0]) not in always
+        and top not in sys.stdlib_module_names
+    ]
+    server_only = [
+        f"{source.place}:{imported.line}: {imported.module}"
+        for source in files
+        for imported in imports(source.tree)
+        if not imported.lazy
+        and {imported.module, f"{imported.module}.{imported.name}"} & NEEDS_SERVER_EXTRA
+    ]
+
+    assert strangers == []
+    assert server_only == []

@@ -1,0 +1,74 @@
+"""`__all__`, where there is one, is sorted, complete, and names only what is there."""
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+
+import tms
+from tests.structure.sources import PRODUCT, Source, sources
+from tms.core.errors import TmsError
+
+
+def exported(source: Source) -> list[str] | None:
+    """Return the `__all__` of a file as it is written, None where there is none."""
+    for node in source.tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                names: list[str] = ast.literal_eval(value)
+                return names
+    return None
+
+
+WITH_ALL = [source for source in sources(*PRODUCT) if exported(source) is not None]
+
+
+def public_names(body: list[ast.stmt]) -> Iterator[str]:
+    """Give the names that a module defines for others, or imports from us to hand them on."""
+    for node in body:
+        match node:
+            case ast.ImportFrom(module=module, names=names) if str(module).startswith("tms"):
+                yield from (alias.asname or alias.name for alias in names)
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+                yield name
+            case ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=inner):
+                yield from public_names(inner)
+
+
+@pytest.mark.parametrize("source", WITH_ALL, ids=lambda source: source.module)
+def test_all_is_sorted(source: Source) -> None:
+    names = exported(source)
+
+    assert names is not None
+    assert sorted(set(names)) == names
+
+
+@pytest.mark.parametrize("source", WITH_ALL, ids=lambda source: source.module)
+def test_all_is_complete(source: Source) -> None:
+    names = {name for name in public_names(source.tree.body) if not name.startswith("_")}
+
+    assert set() == names - set(exported(source) or ())
+
+
+@pytest.mark.parametrize("source", WITH_ALL, ids=lambda source: source.module)
+def test_all_names_only_what_is_there(source: Source) -> None:
+    module = import_module(source.module)
+
+    assert [name for name in exported(source) or () if not hasattr(module, name)] == []
+
+
+def test_every_error_is_a_name_of_the_library() -> None:
+    def kinds(error: type[TmsError]) -> set[str]:
+        return {error.__name__}.union(*(kinds(kind) for kind in error.__subclasses__()))
+
+    assert set() == kinds(TmsError) - set(tms.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = tms.nonsense
