@@ -66,6 +66,8 @@ _PUBLISH_REQUEST = fastavro.parse_schema(PUBLISH_REQUEST_SCHEMA)
 _PUBLISH_RESPONSE = fastavro.parse_schema(PUBLISH_RESPONSE_SCHEMA)
 _CONSUME_REQUEST = fastavro.parse_schema(CONSUME_REQUEST_SCHEMA)
 
+_TWO_BRANCHES = b"\x00\x02"
+_THREE_BRANCHES = b"\x00\x02\x04"
 _END = b"\x00"
 _VARINT_BYTES_MAX = 10
 
@@ -76,7 +78,11 @@ def _encode(schema: Any, value: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _decode(schema: Any, body: bytes) -> dict[str, Any]:
+def _decode(schema: Any, body: bytes, branches: bytes) -> dict[str, Any]:
+    """Decode a record whose first field is a union, of which `branches` are the encoded indexes."""
+    # fastavro takes a negative index as Python does: from the end.
+    if body[:1] not in branches:
+        raise InvalidRequest("invalid_body", format="avro", reason="no such branch of a union")
     source = BytesIO(body)
     try:
         value = fastavro.schemaless_reader(source, schema, None)
@@ -132,7 +138,7 @@ class AvroFormat:
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks."""
         _check_first_count(body, messages_max)
-        value = _decode(_PUBLISH_REQUEST, body)
+        value = _decode(_PUBLISH_REQUEST, body, _TWO_BRANCHES)
         payloads = value["messages"]
         if len(payloads) > messages_max:
             raise TooLarge(
@@ -157,7 +163,7 @@ class AvroFormat:
 
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
-        value = _decode(_PUBLISH_RESPONSE, body)
+        value = _decode(_PUBLISH_RESPONSE, body, _TWO_BRANCHES)
         if value["transactionWritePointer"] is None:
             raise InvalidRequest("invalid_write_pointer", write_pointer=None)
         bounds = value["rollbackRange"]
@@ -183,7 +189,7 @@ class AvroFormat:
 
     def decode_poll(self, body: bytes) -> PollRequest:
         """Return what a poll asks."""
-        value = _decode(_CONSUME_REQUEST, body)
+        value = _decode(_CONSUME_REQUEST, body, _THREE_BRANCHES)
         return PollRequest(
             value["startFrom"], value["inclusive"], value["limit"], value["transaction"]
         )

@@ -16,6 +16,17 @@ from tms.core.errors import InvalidRequest
 from tms.core.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType, VisibilityLevel
 
 _PROTOCOL = TCyBinaryProtocolFactory()
+_FIELD_HEAD_BYTES = 3
+_LIST_HEAD_BYTES = 5
+_POINTER_BYTES = 8
+_WIDTHS = {
+    TType.BOOL: 1,
+    TType.BYTE: 1,
+    TType.I16: 2,
+    TType.I32: 4,
+    TType.I64: 8,
+    TType.DOUBLE: 8,
+}
 _DECODED_KEPT = 64
 """A reader polls many times with one transaction, so the last decoded ones are kept."""
 
@@ -59,6 +70,7 @@ def encode_transaction(transaction: Transaction) -> bytes:
 @lru_cache(maxsize=_DECODED_KEPT)
 def decode_transaction(raw: bytes) -> Transaction:
     """Return the transaction that `raw` encodes. Raises `InvalidRequest` (invalid_transaction)."""
+    _check_lengths(raw)
     try:
         record = deserialize(_TTransaction(), raw, _PROTOCOL)
         return _transaction_of(record)
@@ -66,6 +78,26 @@ def decode_transaction(raw: bytes) -> Transaction:
         raise
     except Exception as error:  # thriftpy2 raises many kinds on malformed bytes
         raise InvalidRequest("invalid_transaction", reason=str(error)[:200]) from None
+
+
+def _check_lengths(raw: bytes) -> None:
+    """Refuse bytes that announce more than they hold.
+
+    thriftpy2 takes a list's length on trust: eight bytes can keep it busy for minutes.
+    """
+    at = 0
+    while at < len(raw) and raw[at] != TType.STOP:
+        kind = raw[at]
+        at += _FIELD_HEAD_BYTES
+        if kind in _WIDTHS:
+            at += _WIDTHS[kind]
+        elif kind == TType.LIST and raw[at : at + 1] == bytes((TType.I64,)):
+            length = int.from_bytes(raw[at + 1 : at + _LIST_HEAD_BYTES], signed=True)
+            at += _LIST_HEAD_BYTES + _POINTER_BYTES * max(0, length)
+        else:
+            raise InvalidRequest("invalid_transaction", field_type=kind)
+    if at >= len(raw):
+        raise InvalidRequest("invalid_transaction", reason="the end is missing")
 
 
 def _transaction_of(record: Any) -> Transaction:
