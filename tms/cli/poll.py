@@ -50,7 +50,9 @@ Follow = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option(min=0, metavar="SECONDS", help="Where there are none, wait so long for some."),
+    typer.Option(
+        "--wait", min=0, metavar="SECONDS", help="Where there are none, wait so long for some."
+    ),
 ]
 Tx = Annotated[
     str | None,

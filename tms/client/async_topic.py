@@ -6,6 +6,8 @@
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 
+import anyio
+
 from tms.client.reading import Blocks, read_on
 from tms.client.retry import may_pass
 from tms.client.start import Start, position
@@ -18,6 +20,9 @@ from tms.core.transaction import Transaction
 
 FOLLOW_WAIT_S = 20.0
 """How long one of `follow`'s polls waits for messages; then it asks again."""
+EMPTY_S_MIN = 0.1
+"""An empty answer that comes sooner is from a server that waits for nothing any more, because it is
+stopping: asking it again at once would only keep it busy."""
 
 
 class AsyncTopic:
@@ -133,8 +138,12 @@ class AsyncTopic:
         self, first: bytes, limit: int | None, tx: Transaction | None, wait_s: float
     ) -> Blocks:
         blocks = self._messaging.poll(self._id, first, limit=limit, transaction=tx, wait_s=wait_s)
-        async for block in blocks:
-            yield list(block)
+        try:
+            async for block in blocks:
+                yield list(block)
+        finally:
+            if isinstance(blocks, AsyncGenerator):
+                await blocks.aclose()
 
     async def _follow(self, next_position: bytes) -> Blocks:
         def open_poll(position: bytes, limit: int | None) -> Blocks:
@@ -143,12 +152,18 @@ class AsyncTopic:
         def goes_on(error: BaseException) -> bool:
             return may_pass(error) and not self._is_closed()
 
-        while True:
+        while not self._is_closed():
+            asked_at_s = anyio.current_time()
+            empty = True
             answer = read_on(open_poll, next_position, LIMIT_MAX, when=goes_on, for_s=None)
             async with aclosing(answer) as blocks:
                 async for block in blocks:
                     yield block
                     next_position = id_after(block[-1].id)
+                    empty = False
+            if empty and anyio.current_time() < asked_at_s + EMPTY_S_MIN:
+                await anyio.sleep(EMPTY_S_MIN)
+        raise RuntimeError("the client is closed")
 
 
 async def _singly(blocks: Blocks) -> AsyncGenerator[Message, None]:

@@ -30,6 +30,7 @@ class Bridge:
         """Held while a call is handed over, so that none is once the loop ends."""
         self._closed = False
         self._running: set[Future[Any]] = set()
+        self._half_read: set[AsyncGenerator[Any, None]] = set()
         self._thread = ExitStack()
         self._portal = self._thread.enter_context(start_blocking_portal(name="tms-client"))
 
@@ -64,11 +65,13 @@ class Bridge:
 
     def iterate(self, blocks: AsyncGenerator[Iterable[Result], None]) -> Iterator[Result]:
         """Give what is in `blocks`, crossing to the loop once a block. Raises as `call`."""
+        self._half_read.add(blocks)
         try:
             while (block := self.call(lambda: anext(blocks, None))) is not None:
                 yield from block
         finally:
-            # After `close` there is nothing left to close: the loop has done it.
+            self._half_read.discard(blocks)
+            # After `close` there is nothing left to close.
             with suppress(RuntimeError, OutcomeUnknown):
                 self.call(blocks.aclose)
 
@@ -81,8 +84,15 @@ class Bridge:
         for future in tuple(self._running):
             future.cancel()
         try:
+            self._portal.call(self._close_half_read)
             if last is not None:
                 self._portal.call(last)
         finally:
             self._portal.call(self._portal.stop, True)
             self._thread.close()
+
+    async def _close_half_read(self) -> None:
+        for blocks in tuple(self._half_read):
+            # One that runs has been cancelled, and ends without this.
+            with suppress(RuntimeError):
+                await blocks.aclose()

@@ -5,7 +5,8 @@ they may be done twice; the others only where they certainly were not carried ou
 connection broke after one of those was sent, `OutcomeUnknown` leaves the decision to the caller.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -74,7 +75,8 @@ class RemoteMessaging:
         answer = await self._send_once(
             "POST", f"{_path(topic_id)}/publish", body, AVRO.content_type
         )
-        return AVRO.decode_range(answer) if answer else None
+        with _of_the_server():
+            return AVRO.decode_range(answer) if answer else None
 
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under a write pointer. Raises as `Messaging.store`."""
@@ -114,7 +116,9 @@ class RemoteMessaging:
         path, body = f"{_path(topic_id)}/poll", AVRO.encode_poll(request)
         async with self._http.stream(path, body, AVRO.content_type, wait_s) as parts:
             async for part in parts:
-                if messages := decoder.feed(part):
+                with _of_the_server():
+                    messages = decoder.feed(part)
+                if messages:
                     yield messages
         try:
             decoder.close()
@@ -134,14 +138,23 @@ class RemoteMessaging:
         return await self._send(was_not_done, method, path, body, content_type)
 
     async def _send(self, when: Callable[[BaseException], bool], *request: Any) -> bytes:
-        def call() -> Awaitable[bytes]:
-            return self._http.send(*request)
+        async def call() -> bytes:
+            return await self._http.send(*request)
 
         return await repeat(call, when=when, for_s=self._retry_for_s)
 
 
 def _path(topic_id: TopicId) -> str:
     return f"v1/namespaces/{topic_id.namespace}/topics/{topic_id.name}"
+
+
+@contextmanager
+def _of_the_server() -> Iterator[None]:
+    """Blame the server, not the caller, for an answer that cannot be understood."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise InternalError(**error.detail) from None
 
 
 def _encode_publish(payloads: Sequence[bytes], write_pointer: int | None) -> bytes:

@@ -8,8 +8,8 @@ among those: whether the failed write is found there later is not known.
 A server's Retry-After is kept to; otherwise the pauses double from 0.1 s to 5 s.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -17,7 +17,8 @@ from tenacity import (
     retry_if_exception,
     stop_before_delay,
     stop_never,
-    wait_exponential_jitter,
+    wait_exponential,
+    wait_random,
 )
 
 from tms.core.errors import OutcomeUnknown, TmsError, Unavailable
@@ -26,7 +27,7 @@ RETRY_AFTER_S = "retry_after_s"
 """The name in an error's detail of the seconds that the server asked to wait."""
 
 _REFUSED_BEFORE_DOING = frozenset({"server_unreachable", "queue_full", "stopping"})
-_backoff = wait_exponential_jitter(initial=0.1, max=5.0, jitter=0.1)
+_backoff = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1)
 
 Result = TypeVar("Result")
 
@@ -50,7 +51,7 @@ def _pause_s(state: RetryCallState) -> float:
 
 
 async def repeat(
-    call: Callable[[], Awaitable[Result]],
+    call: Callable[[], Coroutine[Any, Any, Result]],
     *,
     when: Callable[[BaseException], bool],
     for_s: float | None,

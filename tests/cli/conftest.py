@@ -1,0 +1,43 @@
+"""The commands, run in this process against a real server."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.client.server_process import ServerProcess
+from tms.cli.main import app
+
+_numbers = itertools.count()
+
+Outcome = tuple[int, str, str]
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TMS_URL", "TMS_NAMESPACE", "TMS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[ServerProcess]:
+    with ServerProcess("memory:") as server:
+        yield server
+
+
+def run_command(*arguments: str, given: bytes | None = None) -> Outcome:
+    """Return the exit code, standard output and standard error of `tms ARGUMENTS`."""
+    result = CliRunner().invoke(app, arguments, input=given, prog_name="tms")
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.fixture
+def run(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run a command on the server, in a namespace of the test's own."""
+    monkeypatch.setenv("TMS_URL", server.url)
+    monkeypatch.setenv("TMS_NAMESPACE", f"c{next(_numbers)}")
+    return run_command

@@ -1,0 +1,187 @@
+"""What each command of the client does and prints."""
+
+import base64
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+import tms
+from tests.cli.conftest import Run, run_command
+from tests.client.server_process import ServerProcess
+from tms.wire.transaction_codec import encode_transaction
+
+
+def write_pointer() -> int:
+    return int(time.time() * 1000) * 1_000_000
+
+
+def ids(run: Run) -> list[str]:
+    _, out, _ = run("poll", "orders", "--json")
+    return [json.loads(line)["id"] for line in out.splitlines()]
+
+
+@pytest.fixture
+def orders(run: Run) -> Run:
+    assert run("topic", "create", "orders") == (0, "Created topic orders.\n", "")
+    return run
+
+
+def test_topics_are_created_listed_shown_changed_and_deleted(run: Run) -> None:
+    assert run("topic", "list") == (0, "", "")
+    run("topic", "create", "orders", "--ttl", "60", "owner=shop", "note=a=b")
+    run("topic", "create", "bills")
+
+    assert run("topic", "list") == (0, "bills\norders\n", "")
+    assert run("topic", "show", "orders") == (
+        0,
+        "generation  1\nnote        a=b\nowner       shop\nttl         60\n",
+        "",
+    )
+    assert run("topic", "set", "orders", "owner=me") == (0, "Changed topic orders.\n", "")
+    shown = json.loads(run("topic", "show", "orders", "--json")[1])
+    assert shown == {
+        "name": "orders",
+        "properties": {"generation": "1", "owner": "me", "ttl": "604800"},
+    }
+    assert run("topic", "delete", "orders") == (0, "Deleted topic orders.\n", "")
+    assert json.loads(run("--json", "topic", "list")[1]) == ["bills"]
+
+
+def test_options_stand_before_the_command_or_behind_it(run: Run, server: ServerProcess) -> None:
+    run("topic", "create", "orders", "--namespace", "elsewhere")
+
+    assert run("--namespace", "elsewhere", "topic", "list")[1] == "orders\n"
+    assert run("--url", "http://127.0.0.1:1", "topic", "list", "--url", server.url)[0] == 0
+    assert run("topic", "list")[1] == ""
+
+
+def test_messages_are_published_and_polled(orders: Run) -> None:
+    assert orders("publish", "orders", "one", "zwei ü") == (0, "", "Published 2 messages.\n")
+
+    code, out, err = orders("poll", "orders")
+
+    assert (code, err) == (0, "")
+    first, second = (line.split("  ") for line in out.splitlines())
+    assert [first[2], second[2]] == ["one", "zwei ü"]
+    assert first[1] == ids(orders)[0]
+    assert first[0].endswith("Z")
+    assert orders("poll", "orders", "--from", first[0])[1] == out
+    assert orders("poll", "orders", "--from", first[1])[1] == out
+    assert orders("poll", "orders", "--after", first[1])[1] == "  ".join(second) + "\n"
+    assert orders("poll", "orders", "--limit", "1")[1] == "  ".join(first) + "\n"
+    assert orders("poll", "orders", "--from", "2100-01-01", "--wait", "0.1")[1] == ""
+
+
+def test_json_lines_say_what_is_not_text_in_base64(orders: Run, tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\x00\n")
+    orders("publish", "orders", "text")
+    orders("publish", "orders", "--file", str(tmp_path / "binary"))
+
+    first, second = map(json.loads, orders("poll", "orders", "--json")[1].splitlines())
+
+    assert (first["payload"], len(first["id"])) == ("text", 40)
+    assert first["timestamp"] == int(first["id"][:16], 16)
+    assert base64.b64decode(second["payload_base64"]) == b"\xff\x00\n"
+    assert orders("poll", "orders")[1].splitlines()[1].endswith(r"  \xff\x00\n")
+
+
+def test_a_terminal_is_not_sent_what_it_would_obey(orders: Run) -> None:
+    orders("publish", "orders", "\x1b[2J\r\nno")
+
+    assert orders("poll", "orders")[1].endswith("  \\x1b[2J\\r\\nno\n")
+
+
+def test_lines_come_from_standard_input(orders: Run) -> None:
+    lines = b"".join(b"%d\n" % number for number in range(2500)) + b"\nlast"
+    assert run_command("publish", "orders", "--stdin", given=lines) == (
+        0,
+        "",
+        "Published 2502 messages.\n",
+    )
+
+    payloads = [
+        json.loads(line)["payload"] for line in orders("poll", "orders", "--json")[1].splitlines()
+    ]
+    assert payloads == [*map(str, range(2500)), "", "last"]
+
+
+def test_lines_and_whole_files_are_published_in_order(orders: Run, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_bytes(b"a\nb\n")
+    two.write_bytes(b"c")
+    orders("publish", "orders", "--lines", str(one), str(two))
+    orders("publish", "orders", "--file", str(one), str(two))
+
+    out = orders("poll", "orders", "--json")[1]
+    assert [json.loads(line)["payload"] for line in out.splitlines()] == [
+        "a",
+        "b",
+        "c",
+        "a\nb\n",
+        "c",
+    ]
+
+
+def test_a_transactional_publish_prints_what_rollback_takes(orders: Run) -> None:
+    pointer = write_pointer()
+    tx = tms.Transaction(read_pointer=pointer, transaction_id=1, write_pointer=1)
+    encoded = base64.b64encode(encode_transaction(tx)).decode()
+    _, printed, _ = orders("publish", "orders", "one", "two", "--tx", str(pointer))
+    assert len(orders("poll", "orders", "--tx", encoded)[1].splitlines()) == 2
+
+    assert orders("rollback", "orders", printed.strip()) == (
+        0,
+        "Rolled back in topic orders.\n",
+        "",
+    )
+
+    assert orders("poll", "orders", "--tx", encoded)[1] == ""
+    assert len(ids(orders)) == 2
+
+
+def test_a_transaction_comes_from_a_file_too(orders: Run, tmp_path: Path) -> None:
+    orders("publish", "orders", "one")
+    file = tmp_path / "tx"
+    file.write_bytes(
+        encode_transaction(tms.Transaction(read_pointer=1, transaction_id=2, write_pointer=2))
+    )
+
+    assert orders("poll", "orders", "--tx", f"@{file}")[1].endswith("  one\n")
+
+
+def test_what_is_buffered_is_published_at_the_end(orders: Run) -> None:
+    pointer = str(write_pointer())
+
+    assert orders("publish", "orders", "one", "--tx", pointer, "--buffer") == (
+        0,
+        "",
+        "Stored 1 messages.\n",
+    )
+    assert ids(orders) == []
+    code, out, _ = orders("publish", "orders", "--tx", pointer, "--json")
+
+    assert code == 0
+    assert json.loads(out)["rollback_range"].startswith(pointer + ":")
+    assert len(ids(orders)) == 1
+
+
+def test_following_gives_as_many_as_asked_for(orders: Run) -> None:
+    orders("publish", "orders", "one", "two", "three")
+
+    out = orders("poll", "orders", "--follow", "--limit", "2")[1]
+    assert [line.split("  ")[2] for line in out.splitlines()] == ["one", "two"]
+
+
+def test_a_store_in_this_process_does_without_a_server(tmp_path: Path) -> None:
+    url = f"leveldb:{tmp_path / 'data'}"
+    run_command("--url", url, "topic", "create", "orders")
+    run_command("--url", url, "publish", "orders", "kept")
+
+    assert run_command("--url", url, "poll", "orders")[1].endswith("  kept\n")
+
+
+def test_the_version_is_told() -> None:
+    assert run_command("version") == (0, f"{tms.__version__}\n", "")
+    assert json.loads(run_command("version", "--json")[1]) == {"version": tms.__version__}

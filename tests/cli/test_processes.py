@@ -1,0 +1,133 @@
+"""The commands as processes: signals, pipes, and a server from start to stop."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tms
+from tests.client.server_process import COMMAND, ROOT, ServerProcess, environment
+
+
+def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment() | variables,
+        cwd=ROOT,
+    )
+
+
+def finish(*arguments: str, **variables: str) -> tuple[int, str, str]:
+    with start(*arguments, **variables) as process:
+        out, err = process.communicate(timeout=30)
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def topic(server: ServerProcess, request: pytest.FixtureRequest) -> str:
+    name = request.node.name
+    with tms.connect(server.url) as client:
+        client.topic(name).create()
+    return str(name)
+
+
+def test_a_line_is_published_when_it_arrives(server: ServerProcess, topic: str) -> None:
+    follow = start("poll", topic, "--follow", "--json", TMS_URL=server.url)
+    publish = start("publish", topic, "--stdin", TMS_URL=server.url)
+    with follow, publish:
+        assert publish.stdin is not None
+        assert follow.stdout is not None
+        for line in ("one", "two"):
+            publish.stdin.write(line + "\n")
+            publish.stdin.flush()
+            assert json.loads(follow.stdout.readline())["payload"] == line
+        publish.stdin.close()
+        assert publish.wait(30) == 0
+        follow.send_signal(signal.SIGINT)
+        assert follow.stderr is not None
+        assert follow.stderr.read() == ""
+        assert follow.wait(30) == 130
+
+
+def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str) -> None:
+    with tms.connect(server.url) as client:
+        client.topic(topic).publish([b"x" * 100] * 5000)
+    with start("poll", topic, TMS_URL=server.url) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        process.wait(30)
+
+
+def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
+    store = f"leveldb:{tmp_path / 'data'}"
+    with ServerProcess(store, 0, "--topic-info", "flat") as server:
+        with tms.connect(server.url) as client:
+            client.topic("orders").create(owner="shop")
+            client.topic("orders").publish(b"kept")
+            assert client.topic("orders").properties()["owner"] == "shop"
+        code, _, err = finish("serve", "--store", store, "--listen", "127.0.0.1:0")
+        assert code == 1
+        assert err.splitlines()[-1].startswith("Another process holds the data folder.")
+        code, _, err = finish("serve", "--store", "memory:", "--listen", f"127.0.0.1:{server.port}")
+        assert code == 1
+        assert f"Cannot serve memory: at 127.0.0.1:{server.port}" in err
+        assert "Traceback" not in err
+        assert server.stop() == 0
+    with tms.connect(store) as client:
+        assert [message.payload for message in client.topic("orders").poll()] == [b"kept"]
+
+
+WITHOUT_SERVER_EXTRA = """
+import sys
+for name in ("plyvel", "prometheus_client", "pydantic_settings", "starlette", "uvicorn",
+             "sortedcontainers", "cachetools", "httptools", "uvloop"):
+    sys.modules[name] = None
+from tms.cli.main import main
+main()
+"""
+
+
+def without_extra(*arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SERVER_EXTRA, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_without_the_server_extra_the_client_commands_work(
+    server: ServerProcess, topic: str
+) -> None:
+    url = ("--url", server.url)
+    assert without_extra(*url, "publish", topic, "one")[0] == 0
+    code, out, _ = without_extra(*url, "poll", topic)
+    assert code == 0
+    assert out.endswith("  one\n")
+    assert "serve" in without_extra("--help")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("serve", "--store", "memory:"), ("config",), ("--url", "memory:", "topic", "list")],
+)
+def test_without_the_server_extra_it_is_named(arguments: tuple[str, ...]) -> None:
+    code, out, err = without_extra(*arguments)
+
+    assert (code, out) == (1, "")
+    assert "pip install 'tms-messaging[server]'" in err
+    assert err.count("\n") == 1

@@ -1,0 +1,94 @@
+"""The asynchronous client: the same calls with `await`, many at once, cancelled at will."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import anyio
+import pytest
+
+import tms
+import tms.aio
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def topic(url: str, namespace: str) -> AsyncIterator[tms.aio.AsyncTopic]:
+    async with await tms.aio.connect(url, namespace) as client:
+        topic = client.topic("orders")
+        await topic.create(ttl=60, owner="shop")
+        yield topic
+
+
+async def test_every_verb(url: str, namespace: str) -> None:
+    async with await tms.aio.connect(url, namespace) as client:
+        topic = client.topic("orders")
+        assert repr(topic) == f"AsyncTopic({namespace}:orders)"
+        await topic.create(ttl=60)
+        await topic.replace_properties(ttl=61, owner="shop")
+        assert await client.topics() == ["orders"]
+        assert await topic.properties() == {"generation": "1", "owner": "shop", "ttl": "61"}
+        pointer = int(time.time() * 1000) * 1_000_000
+        assert await topic.publish([b"one", b"two"]) is None
+        await topic.store(b"three", pointer)
+        published = await topic.publish([], pointer)
+        assert published is not None
+
+        assert [m.payload async for m in topic.poll()] == [b"one", b"two", b"three"]
+
+        await topic.rollback(published)
+        await topic.delete()
+        with pytest.raises(tms.TopicNotFound):
+            await topic.publish(b"x")
+
+
+async def test_many_publish_at_once(topic: tms.aio.AsyncTopic) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number in range(100):
+            tasks.start_soon(topic.publish, b"%d" % number)
+
+    published = [message.payload async for message in topic.poll()]
+    assert sorted(published, key=int) == [b"%d" % number for number in range(100)]
+
+
+async def test_a_wait_is_ended_by_a_publish(topic: tms.aio.AsyncTopic) -> None:
+    messages: list[tms.Message] = []
+
+    async def poll() -> None:
+        messages.extend([message async for message in topic.poll(wait_s=30)])
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(poll)
+            await anyio.sleep(0.1)
+            await topic.publish(b"woken")
+
+    assert [message.payload for message in messages] == [b"woken"]
+
+
+async def test_a_poll_can_be_left_and_a_follow_cancelled(topic: tms.aio.AsyncTopic) -> None:
+    await topic.publish([b"x" * 1000] * 5000)
+    async with aclosing(topic.poll()) as messages:
+        async for _ in messages:
+            break
+    with anyio.move_on_after(0.2) as scope:
+        async for _ in topic.follow():
+            pass
+
+    assert scope.cancelled_caught
+    assert len([message async for message in topic.poll(limit=10)]) == 10
+
+
+async def test_a_follow_of_a_closed_client_ends(url: str, namespace: str) -> None:
+    client = await tms.aio.connect(url, namespace)
+    topic = client.topic("orders")
+    await topic.create()
+    await topic.publish(b"one")
+    messages = topic.follow()
+    await anext(messages)
+    await client.close()
+    await client.close()
+
+    with anyio.fail_after(5), pytest.raises((tms.TmsError, RuntimeError)):
+        await anext(messages)

@@ -1,0 +1,135 @@
+"""Connecting, closing, and many threads on one client."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import tms
+from tests.client.server_process import ServerProcess
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("localhost:11015", "give http://HOST:PORT"),
+        ("redis://localhost", "give http://HOST:PORT"),
+        ("", "give http://HOST:PORT"),
+        ("http://", "names no host"),
+        ("http://host:notaport", "is not a URL"),
+        ("leveldb:", "leveldb:DIR"),
+    ],
+)
+def test_a_wrong_url_is_told_at_once(url: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        tms.connect(url)
+
+
+def test_wrong_names_are_told_at_once(client: tms.Client) -> None:
+    with pytest.raises(tms.InvalidRequest) as namespace:
+        tms.connect("memory:", "a-b")
+    with pytest.raises(tms.InvalidRequest) as topic:
+        client.topic("a.b")
+
+    assert namespace.value.problem.code == "invalid_namespace_name"
+    assert topic.value.problem.code == "invalid_topic_name"
+
+
+def test_no_server_is_told_with_its_address() -> None:
+    with (
+        tms.connect("http://127.0.0.1:1", retry_for_s=0) as client,
+        pytest.raises(tms.ServerUnreachable) as unreachable,
+    ):
+        client.topics()
+    assert unreachable.value.detail["url"] == "http://127.0.0.1:1"
+
+
+def test_what_leveldb_holds_is_there_for_the_next_client(tmp_path: Path) -> None:
+    url = f"leveldb:{tmp_path / 'data'}"
+    with tms.connect(url) as client:
+        client.topic("orders").create()
+        client.topic("orders").publish(b"kept")
+        with pytest.raises(tms.StoreLocked):
+            tms.connect(url)
+    with tms.connect(url) as client:
+        assert [message.payload for message in client.topic("orders").poll()] == [b"kept"]
+
+
+def test_a_closed_client_says_so(client: tms.Client, topic: tms.Topic) -> None:
+    client.close()
+    client.close()
+
+    with pytest.raises(RuntimeError, match="closed"):
+        client.topics()
+    with pytest.raises(RuntimeError, match="closed"):
+        next(topic.poll())
+
+
+def test_closing_amid_a_poll_is_quiet(
+    client: tms.Client, topic: tms.Topic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic.publish([b"x" * 1000] * 5000)
+    messages = topic.poll()
+    next(messages)
+    client.close()
+    del messages
+
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+def test_closing_ends_what_other_threads_wait_for(client: tms.Client, topic: tms.Topic) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        waits = [
+            threads.submit(list, messages) for messages in (topic.follow(), topic.poll(wait_s=30))
+        ]
+        time.sleep(0.2)
+        begun = time.monotonic()
+        client.close()
+        for wait in waits:
+            with pytest.raises(tms.OutcomeUnknown):
+                wait.result(10)
+        assert time.monotonic() - begun < 5
+
+
+def test_a_client_leaves_no_thread_behind(url: str) -> None:
+    before = threading.active_count()
+    with tms.connect(url) as client:
+        client.topics()
+    with pytest.raises(ValueError, match="give http"):
+        tms.connect("nothing")
+
+    assert threading.active_count() == before
+
+
+def test_many_threads_publish_and_read_at_once(topic: tms.Topic) -> None:
+    def publish(thread: int) -> None:
+        for number in range(20):
+            topic.publish(b"%d %d" % (thread, number))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(publish, range(8)))
+        read = list(threads.map(lambda _: list(topic.poll()), range(4)))
+
+    assert len(read[0]) == 160
+    assert all(messages == read[0] for messages in read)
+    for thread in range(8):
+        own = [m.payload for m in read[0] if m.payload.startswith(b"%d " % thread)]
+        assert own == [b"%d %d" % (thread, number) for number in range(20)]
+
+
+def test_compressed_bodies_say_the_same(server: ServerProcess, namespace: str) -> None:
+    messages = [b"again and again " * 100] * 50
+    with tms.connect(server.url, namespace, compress=True) as client:
+        topic = client.topic("orders")
+        topic.create()
+        topic.publish(messages)
+        topic.publish(b"short")
+
+        assert [m.payload for m in topic.poll()] == [*messages, b"short"]
+
+
+def test_a_url_may_end_in_a_slash(server: ServerProcess, namespace: str) -> None:
+    with tms.connect(server.url + "/", namespace) as client:
+        assert client.topics() == []

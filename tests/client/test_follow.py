@@ -1,0 +1,60 @@
+"""Following through a server that dies and comes back."""
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import tms
+from tests.client.faulty_server import FaultyServer, answer
+from tests.client.server_process import ServerProcess
+from tms.core.message import Message, MessageBlock
+from tms.wire.avro_bodies import AVRO
+
+CRASHES = 2
+MESSAGES_PER_LIFE = 50
+
+
+@pytest.mark.slow
+def test_a_follow_outlives_crashes_of_the_server_and_misses_and_doubles_nothing(
+    tmp_path: Path,
+) -> None:
+    store = f"leveldb:{tmp_path / 'data'}"
+    server = ServerProcess(store)
+    followed: list[Message] = []
+    expected = (CRASHES + 1) * MESSAGES_PER_LIFE
+
+    def follow() -> None:
+        with tms.connect(server.url, retry_for_s=0.2) as client:
+            for message in client.topic("orders").follow():
+                followed.append(message)
+                if len(followed) == expected:
+                    break
+
+    with tms.connect(server.url) as client:
+        topic = client.topic("orders")
+        topic.create()
+        follower = threading.Thread(target=follow)
+        follower.start()
+        for life in range(CRASHES + 1):
+            for number in range(MESSAGES_PER_LIFE):
+                topic.publish(b"%d" % (life * MESSAGES_PER_LIFE + number))
+            if life < CRASHES:
+                server.kill()
+                server = ServerProcess(store, server.port)
+        follower.join(30)
+        assert list(topic.poll()) == followed
+    server.stop()
+
+    assert [message.payload for message in followed] == [b"%d" % n for n in range(expected)]
+
+
+def test_a_server_that_waits_no_more_is_not_kept_busy() -> None:
+    message = Message(tms.MessageId(1, 1).encode(), b"at last")
+    empty = answer(200, b"\x00")
+    full = answer(200, AVRO.encode_block(MessageBlock.of([message]), first=True) + b"\x00")
+    with FaultyServer(empty, empty, full) as server, tms.connect(server.url) as client:
+        begun = time.monotonic()
+        assert next(client.topic("t").follow()) == message
+        assert time.monotonic() - begun >= 0.2

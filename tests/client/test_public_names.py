@@ -1,0 +1,103 @@
+"""The library's face: all names listed, documented, and cheap to import."""
+
+import inspect
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import tms
+import tms.aio
+import tms.client
+from tests.client.server_process import ROOT, environment
+from tms.core.errors import CATALOGUE
+
+SERVER_PACKAGES = (
+    "starlette",
+    "uvicorn",
+    "plyvel",
+    "prometheus_client",
+    "pydantic_settings",
+    "sortedcontainers",
+    "cachetools",
+    "tables",
+    "api",
+    "tms.node",
+    "tms.messaging",
+)
+
+
+@pytest.mark.parametrize("module", [tms, tms.aio, tms.client])
+def test_all_names_are_listed_in_order_and_exist(module: ModuleType) -> None:
+    assert list(module.__all__) == sorted(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    assert set(module.__all__) <= set(dir(module))
+
+
+def test_the_package_offers_what_the_client_library_does() -> None:
+    own = {name for name in tms.client.__all__ if "sync" not in name and name != "Start"}
+
+    assert own <= set(tms.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        tms.nothing  # noqa: B018  # type: ignore[attr-defined]
+
+
+def test_every_error_of_the_catalogue_is_offered() -> None:
+    for problem in CATALOGUE.values():
+        assert getattr(tms, problem.error.__name__) is problem.error
+
+
+@pytest.mark.parametrize("module", [tms, tms.aio, tms.client])
+def test_every_name_is_documented_with_its_methods(module: ModuleType) -> None:
+    assert module.__doc__
+    for name in module.__all__:
+        value = getattr(module, name)
+        if isinstance(value, str) or name == "Start":
+            continue
+        assert inspect.getdoc(value), name
+        if inspect.isclass(value) and value.__module__.startswith("tms.client"):
+            for method, member in vars(value).items():
+                if not method.startswith("_"):
+                    assert inspect.getdoc(member), f"{name}.{method}"
+
+
+def test_a_topic_is_the_same_with_await_and_without() -> None:
+    for plain, with_await in ((tms.Topic, tms.aio.AsyncTopic), (tms.Client, tms.aio.AsyncClient)):
+        for name, method in vars(plain).items():
+            if inspect.isfunction(method) and not name.startswith("_"):
+                other = inspect.signature(getattr(with_await, name))
+                assert other.parameters == inspect.signature(method).parameters, name
+
+
+def _loaded_by(code: str) -> set[str]:
+    told = subprocess.run(
+        [sys.executable, "-c", f"import sys; {code}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+        cwd=ROOT,
+    )
+    return set(told.stdout.split())
+
+
+def test_importing_the_package_loads_next_to_nothing() -> None:
+    loaded = _loaded_by("import tms; tms.__version__")
+
+    assert not loaded & {"httpx", "anyio", "fastavro", "typer", "rich", "tms.client", "tms.core"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import tms.client, tms.aio; tms.connect('http://localhost:1').close()",
+        "import tms.cli.main",
+    ],
+)
+def test_the_client_loads_no_package_of_the_server(code: str) -> None:
+    loaded = _loaded_by(code)
+
+    assert "httpx" in loaded
+    assert not loaded & set(SERVER_PACKAGES)

@@ -1,0 +1,304 @@
+"""What a topic does, the same over every transport."""
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import tms
+
+
+def payloads(messages: Iterable[tms.Message]) -> list[bytes]:
+    return [message.payload for message in messages]
+
+
+def write_pointer(offset: int = 0) -> int:
+    return int(time.time() * 1000) * 1_000_000 + offset
+
+
+def seeing(read_pointer: int, **rest: object) -> tms.Transaction:
+    pointer = write_pointer(999_999)
+    return tms.Transaction(
+        read_pointer=read_pointer,
+        transaction_id=pointer,
+        write_pointer=pointer,
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+def test_a_topic_is_created_described_changed_and_deleted(client: tms.Client) -> None:
+    topic = client.topic("a-topic_1")
+    topic.create(ttl=3600, owner="shop", weight=2.5)
+
+    assert topic.properties() == {
+        "generation": "1",
+        "owner": "shop",
+        "ttl": "3600",
+        "weight": "2.5",
+    }
+
+    topic.replace_properties(self="is a name too")
+
+    assert topic.properties() == {"generation": "1", "self": "is a name too", "ttl": "604800"}
+
+    topic.delete()
+
+    with pytest.raises(tms.TopicNotFound):
+        topic.properties()
+
+    topic.create()
+
+    assert topic.properties()["generation"] == "2"
+
+
+def test_topics_are_those_of_the_clients_namespace(client: tms.Client) -> None:
+    assert client.topics() == []
+
+    for name in ("b", "a"):
+        client.topic(name).create()
+
+    assert client.topics() == ["a", "b"]
+
+
+def test_a_topic_tells_its_name(client: tms.Client, namespace: str) -> None:
+    topic = client.topic("orders")
+
+    assert (topic.name, topic.namespace) == ("orders", namespace)
+    assert repr(topic) == f"Topic({namespace}:orders)"
+    assert client.namespace == namespace
+
+
+def test_refusals_have_their_type_code_and_detail(client: tms.Client, topic: tms.Topic) -> None:
+    with pytest.raises(tms.TopicExists) as exists:
+        topic.create()
+    with pytest.raises(tms.InvalidRequest) as invalid:
+        client.topic("other").create(ttl=0)
+
+    assert exists.value.detail["topic"].endswith(":orders")
+    assert invalid.value.problem.code == "invalid_ttl"
+
+
+def test_everything_but_create_needs_the_topic(client: tms.Client) -> None:
+    none = client.topic("none")
+    published = tms.RollbackRange(write_pointer(), 1, 0, 1, 0)
+    for call in (
+        none.properties,
+        none.replace_properties,
+        none.delete,
+        lambda: none.publish(b"x"),
+        lambda: none.store(b"x", write_pointer()),
+        lambda: none.rollback(published),
+        lambda: list(none.poll()),
+        lambda: next(none.follow()),
+    ):
+        with pytest.raises(tms.TopicNotFound):
+            call()
+
+
+def test_messages_come_in_the_order_they_were_published(topic: tms.Topic) -> None:
+    assert topic.publish(b"one") is None
+    topic.publish([b"two", b"three"])
+    topic.publish(message for message in (b"", b"\xff\x00"))
+
+    messages = list(topic.poll())
+
+    assert payloads(messages) == [b"one", b"two", b"three", b"", b"\xff\x00"]
+    assert sorted(message.id for message in messages) == [message.id for message in messages]
+
+
+def test_a_poll_starts_at_or_after_an_id_in_any_form(topic: tms.Topic) -> None:
+    topic.publish([b"one", b"two", b"three"])
+    second = list(topic.poll())[1].id
+    for form in (second, second.hex(), tms.MessageId.decode(second)):
+        assert payloads(topic.poll(start=form)) == [b"two", b"three"]
+        assert payloads(topic.poll(after=form)) == [b"three"]
+
+
+def test_a_poll_starts_at_or_after_a_time(topic: tms.Topic) -> None:
+    topic.publish(b"one")
+    time.sleep(0.002)
+    topic.publish(b"two")
+    first, second = (message.publish_timestamp for message in topic.poll())
+    at = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=second)
+
+    assert payloads(topic.poll(start=second)) == [b"two"]
+    assert payloads(topic.poll(start=at)) == [b"two"]
+    assert payloads(topic.poll(after=first)) == [b"two"]
+    assert payloads(topic.poll(after=at)) == []
+
+
+def test_a_limit_is_kept(topic: tms.Topic) -> None:
+    topic.publish([b"%d" % number for number in range(500)])
+
+    assert len(list(topic.poll())) == 500
+    assert payloads(topic.poll(limit=2)) == [b"0", b"1"]
+    assert len(list(topic.poll(limit=2**40))) == 500
+    with pytest.raises(tms.InvalidRequest) as invalid:
+        topic.poll(limit=0)
+    assert invalid.value.problem.code == "invalid_limit"
+
+
+def test_large_and_many_messages_arrive_whole(topic: tms.Topic) -> None:
+    large = bytes(range(256)) * 4096
+    for _ in range(3):
+        topic.publish(large)
+    many = [b"%07d" % number for number in range(20_000)]
+    topic.publish(many)
+
+    assert payloads(topic.poll()) == [large, large, large, *many]
+
+
+def test_a_poll_left_half_read_does_no_harm(topic: tms.Topic) -> None:
+    topic.publish([b"x" * 1000] * 5000)
+    for _ in range(5):
+        messages = topic.poll()
+        assert next(messages).payload == b"x" * 1000
+        del messages
+
+    assert len(list(topic.poll())) == 5000
+
+
+def test_two_polls_can_be_read_in_turns(topic: tms.Topic) -> None:
+    topic.publish([b"%d" % number for number in range(5000)])
+
+    assert all(one == other for one, other in zip(topic.poll(), topic.poll(), strict=True))
+
+
+def test_a_wait_ends_with_nothing_when_its_time_is_up(topic: tms.Topic) -> None:
+    begun = time.monotonic()
+
+    assert list(topic.poll(wait_s=0.2)) == []
+    assert time.monotonic() - begun >= 0.2
+
+
+def test_an_impossible_wait_is_refused(topic: tms.Topic) -> None:
+    with pytest.raises(tms.InvalidRequest) as invalid:
+        list(topic.poll(wait_s=-1))
+    assert invalid.value.problem.code == "invalid_wait"
+
+
+def test_a_transaction_sees_what_it_can_and_everyone_else_sees_all(topic: tms.Topic) -> None:
+    first, second = write_pointer(1), write_pointer(2)
+    topic.publish(b"plain")
+    topic.publish(b"committed", first)
+    topic.publish(b"in progress", second)
+    topic.publish(b"behind it")
+
+    seen = topic.poll(tx=seeing(second, in_progress=[second]))
+    assert payloads(seen) == [b"plain", b"committed"]
+    seen = topic.poll(tx=seeing(second, invalids=[second]))
+    assert payloads(seen) == [b"plain", b"committed", b"behind it"]
+    assert payloads(topic.poll()) == [b"plain", b"committed", b"in progress", b"behind it"]
+
+
+def test_what_was_rolled_back_is_hidden_from_transactions(topic: tms.Topic) -> None:
+    pointer = write_pointer()
+    published = topic.publish([b"one", b"two"], pointer)
+    assert published is not None
+    assert published.write_pointer == pointer
+
+    topic.rollback(published)
+    topic.rollback(published)
+
+    assert payloads(topic.poll(tx=seeing(pointer))) == []
+    assert payloads(topic.poll()) == [b"one", b"two"]
+
+
+def test_another_writers_range_is_not_rolled_back(topic: tms.Topic) -> None:
+    published = topic.publish(b"x", write_pointer(1))
+    assert published is not None
+    foreign = tms.RollbackRange(
+        write_pointer(2),
+        published.start_timestamp,
+        published.start_sequence_id,
+        published.end_timestamp,
+        published.end_sequence_id,
+    )
+
+    with pytest.raises(tms.RollbackRefused):
+        topic.rollback(foreign)
+
+
+def test_what_is_stored_appears_when_it_is_published(topic: tms.Topic) -> None:
+    tx = seeing(0)
+
+    assert topic.publish([b"one", b"two"], tx, buffer=True) is None
+    topic.store(b"three", tx.write_pointer)
+    assert payloads(topic.poll()) == []
+    published = topic.publish([], tx)
+
+    assert published is not None
+    messages = list(topic.poll(tx=tx))
+    assert payloads(messages) == [b"one", b"two", b"three"]
+    # An id within what was stored is a place to start from as any other.
+    assert payloads(topic.poll(after=messages[0].id)) == [b"two", b"three"]
+
+
+def test_publishing_and_storing_nothing_is_refused(topic: tms.Topic) -> None:
+    with pytest.raises(tms.InvalidRequest) as publish:
+        topic.publish([])
+    with pytest.raises(tms.InvalidRequest) as store:
+        topic.store([], write_pointer())
+
+    assert publish.value.problem.code == "empty_publish"
+    assert store.value.problem.code == "invalid_store"
+
+
+@pytest.mark.parametrize("pointer", [0, -1, 2**63])
+def test_an_impossible_write_pointer_is_refused(topic: tms.Topic, pointer: int) -> None:
+    with pytest.raises(tms.InvalidRequest) as invalid:
+        topic.publish(b"x", pointer)
+    assert invalid.value.problem.code == "invalid_write_pointer"
+
+
+def test_an_old_write_pointer_is_refused(topic: tms.Topic) -> None:
+    with pytest.raises(tms.TransactionExpired):
+        topic.publish(b"x", 1)
+
+
+def test_too_large_a_message_is_refused(topic: tms.Topic) -> None:
+    with pytest.raises(tms.TooLarge):
+        topic.publish(bytes(11 * 1024 * 1024))
+    assert payloads(topic.poll()) == []
+
+
+def test_text_is_not_taken_for_messages(topic: tms.Topic) -> None:
+    with pytest.raises(TypeError, match="encode it first"):
+        topic.publish("text")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="encode it first"):
+        topic.publish(["text"])  # type: ignore[list-item]
+
+
+def test_a_buffer_needs_a_transaction(topic: tms.Topic) -> None:
+    with pytest.raises(ValueError, match="give tx"):
+        topic.publish(b"x", buffer=True)
+
+
+def test_following_gives_what_is_there_and_what_comes(topic: tms.Topic) -> None:
+    topic.publish([b"one", b"two"])
+    messages = topic.follow()
+
+    assert [next(messages).payload, next(messages).payload] == [b"one", b"two"]
+    for payload in (b"three", b"four"):
+        topic.publish(payload)
+        assert next(messages).payload == payload
+
+
+def test_following_starts_where_it_is_told(topic: tms.Topic) -> None:
+    topic.publish([b"one", b"two", b"three"])
+    first, second, _ = topic.poll()
+
+    assert next(topic.follow(after=second.id)).payload == b"three"
+    assert next(topic.follow(start=second.id)).payload == b"two"
+    assert next(topic.follow(start=first.publish_timestamp)).payload == b"one"
+
+
+def test_following_ends_when_the_topic_is_deleted(topic: tms.Topic) -> None:
+    topic.publish(b"one")
+    messages = topic.follow()
+    next(messages)
+    topic.delete()
+
+    with pytest.raises(tms.TopicNotFound):
+        next(messages)

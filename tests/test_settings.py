@@ -1,0 +1,221 @@
+"""Settings: their sources, what wins, and what is refused with its source."""
+
+import dataclasses
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import run_command
+from tms.core.limits import Limits
+from tms.settings import DEFAULT, Settings, WrongSettings, flag_of, load, variable_of
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("TMS_"):
+            monkeypatch.delenv(name)
+
+
+def problems(flags: dict[str, object], config: Path | None = None) -> list[str]:
+    with pytest.raises(WrongSettings) as wrong:
+        load(flags, config)
+    return wrong.value.problems
+
+
+def test_every_limit_is_a_setting_of_the_same_name_type_and_default() -> None:
+    for field in dataclasses.fields(Limits):
+        setting = Settings.model_fields[field.name]
+        assert setting.default == field.default
+        assert setting.annotation is field.type
+    assert Settings().limits() == Limits()
+
+
+def test_every_setting_is_described() -> None:
+    for name, field in Settings.model_fields.items():
+        assert field.description, name
+        assert field.description.endswith("."), name
+
+
+def test_flags_win_over_the_environment_over_the_file_over_the_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tms.toml"
+    file.write_text(
+        'store = "memory:"\nlisten = "file:1"\npoll_messages_max = 5000\nsync = false\n'
+    )
+    monkeypatch.setenv("TMS_LISTEN", "environment:2")
+    monkeypatch.setenv("TMS_POLL_MESSAGES_MAX", "6000")
+    monkeypatch.setenv("TMS_LOG_LEVEL", "")
+
+    loaded = load({"poll_messages_max": "7000", "ttl_s_default": None}, file)
+
+    settings, sources = loaded.settings, loaded.sources
+    assert (settings.store, sources["store"]) == ("memory:", str(file))
+    assert (settings.sync, sources["sync"]) == (False, str(file))
+    assert (settings.listen, sources["listen"]) == ("environment:2", "TMS_LISTEN")
+    assert settings.poll_messages_max == settings.limits().poll_messages_max == 7000
+    assert sources["poll_messages_max"] == "--poll-messages-max"
+    assert (settings.log_level, sources["log_level"]) == ("info", DEFAULT)
+    assert sources["ttl_s_default"] == DEFAULT
+
+
+def test_the_file_may_be_named_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tms.toml"
+    file.write_text("stop_grace_s = 2.5")
+    monkeypatch.setenv("TMS_CONFIG", str(file))
+
+    assert load({}).settings.stop_grace_s == 2.5
+
+
+@pytest.mark.parametrize(
+    ("listen", "host", "port"),
+    [
+        ("127.0.0.1:11015", "127.0.0.1", 11015),
+        ("[::1]:0", "::1", 0),
+        ("tms.example.org:65535", "tms.example.org", 65535),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> None:
+    settings = Settings(listen=listen)
+
+    assert (settings.host, settings.port) == (host, port)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [
+        ("listen", "11015", "HOST:PORT is wanted"),
+        ("listen", "::1:80", "HOST:PORT is wanted"),
+        ("listen", "host:65536", "the port from 0 to 65535"),
+        ("store", "postgres://x", "leveldb:DIR or memory: is wanted"),
+        ("store", "memory:x", "leveldb:DIR or memory: is wanted"),
+        ("topic_info", "other", "'seed' or 'flat'"),
+        ("sync", "perhaps", "valid boolean"),
+        ("poll_messages_max", "many", "valid integer"),
+        ("poll_messages_max", "0", "greater than 0"),
+        ("poll_wait_s_max", "nan", "greater than 0"),
+        ("stop_grace_s", "-1", "greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_source(
+    monkeypatch: pytest.MonkeyPatch, setting: str, value: str, reason: str
+) -> None:
+    (by_flag,) = problems({setting: value})
+    assert by_flag.startswith(f"{setting} is {value!r} by {flag_of(setting)}: ")
+    assert reason in by_flag
+
+    monkeypatch.setenv(variable_of(setting), value)
+    (by_variable,) = problems({})
+    assert by_variable.startswith(f"{setting} is {value!r} by {variable_of(setting)}: ")
+
+
+def test_limits_that_contradict_each_other_are_named_with_their_sources() -> None:
+    (problem,) = problems({"request_bytes_max": "1000"})
+
+    assert problem == (
+        "request_bytes_max is '1000' by --request-bytes-max; message_bytes_max is 10485760 by "
+        "default: message_bytes_max must not be over request_bytes_max"
+    )
+
+
+def test_unknown_names_are_refused_and_the_nearest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tms.toml"
+    file.write_text('stor = "memory:"\n[section]\nlisten = "x"\n')
+    monkeypatch.setenv("TMS_LISTN", "x")
+
+    assert problems({"log_level": "loud"}, file) == [
+        "environment variable TMS_LISTN is no setting; do you mean TMS_LISTEN?",
+        f"{file}: stor is no setting; do you mean store?",
+        f"{file}: section is no setting; `tms config` lists them all",
+        "log_level is 'loud' by --log-level: Input should be 'debug', 'info', 'warning' or 'error'",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TMS_URL",
+        "TMS_NAMESPACE",
+        "TMS_PORT",
+        "TMS_SERVICE_HOST",
+        "TMS_SERVICE_PORT_HTTP",
+        "TMS_PORT_11015_TCP_ADDR",
+        "TMS_CONSOLE_SERVICE_HOST",
+    ],
+)
+def test_variables_of_the_client_and_of_kubernetes_are_let_be(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "tcp://10.0.0.1:11015")
+
+    assert load({}).settings == Settings()
+
+
+@pytest.mark.parametrize(("text", "reason"), [("= 5", "is not TOML"), (None, "cannot be read")])
+def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, text: str | None, reason: str) -> None:
+    file = tmp_path / "tms.toml"
+    if text is not None:
+        file.write_text(text)
+    (problem,) = problems({}, file)
+
+    assert problem.startswith(f"{file} {reason}")
+
+
+def test_config_shows_values_sources_and_descriptions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMS_TTL_S_DEFAULT", "60")
+
+    code, out, err = run_command("config", "--store", "memory:", "--no-sync")
+
+    assert (code, err) == (0, "")
+    assert 'store = "memory:"  (--store)\n    Where everything is kept' in out
+    assert "sync = false  (--sync)\n" in out
+    assert "ttl_s_default = 60  (TMS_TTL_S_DEFAULT)\n" in out
+    assert 'listen = "127.0.0.1:11015"  (default)\n' in out
+
+
+def test_config_in_json_has_everything_about_a_setting() -> None:
+    described = json.loads(run_command("config", "--json", "--listen", "h:1")[1])
+
+    assert {setting["name"] for setting in described} == set(Settings.model_fields)
+    (listen,) = (setting for setting in described if setting["name"] == "listen")
+    assert listen == {
+        "name": "listen",
+        "value": "h:1",
+        "source": "--listen",
+        "default": "127.0.0.1:11015",
+        "description": Settings.model_fields["listen"].description,
+        "flag": "--listen",
+        "variable": "TMS_LISTEN",
+    }
+
+
+def test_config_makes_a_file_that_gives_the_same_settings(tmp_path: Path) -> None:
+    flags = ("--store", 'leveldb:a "b"\\c', "--poll-wait-s-max", "1.5", "--no-sync")
+    _, written, _ = run_command("config", "--toml", *flags)
+
+    assert tomllib.loads(written) == {
+        "store": 'leveldb:a "b"\\c',
+        "poll_wait_s_max": 1.5,
+        "sync": False,
+    }
+    everything = "\n".join(line.removeprefix("# ") for line in written.splitlines() if "=" in line)
+    assert set(tomllib.loads(everything)) == set(Settings.model_fields)
+    file = tmp_path / "tms.toml"
+    file.write_text(written)
+    assert run_command("config", "--toml", "--config", str(file))[1] == written
+
+
+def test_wrong_settings_end_a_command_with_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMS_STORR", "memory:")
+    for command in ("serve", "config"):
+        code, out, err = run_command(command, "--listen", "nowhere")
+        assert (code, out) == (2, "")
+        assert len(err.splitlines()) == 2
