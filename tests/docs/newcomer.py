@@ -1,0 +1,94 @@
+"""A newcomer's machine: a folder to work in, a server, and the commands that the pages use."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.docs.markdown import ROOT, Block
+from tests.faults.server_process import ServerProcess
+
+ADDRESS = "127.0.0.1:11015"
+"""The server's address in the pages; here it is one with a free port."""
+COMMAND_S_MAX = 60.0
+_COMMAND = f"""#!{sys.executable}
+from tms.cli.main import main
+main()
+"""
+
+
+class Newcomer:
+    """Carries out blocks of a page, one after another, in an empty folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start with no server."""
+        self._folder = folder
+        self._server: ServerProcess | None = None
+        commands = folder / ".venv/bin"
+        commands.mkdir(parents=True)
+        (commands / "tms").write_text(_COMMAND)
+        (commands / "tms").chmod(0o755)
+        (commands / "python").symlink_to(sys.executable)
+        self._path = f"{commands}:{os.environ['PATH']}"
+
+    @property
+    def url(self) -> str:
+        """Where the server serves."""
+        assert self._server is not None, "the page starts no server before this"
+        return self._server.url
+
+    def serve(self) -> None:
+        """Do as scripts/run: serve the folder `tms-data`."""
+        if self._server is not None:
+            self._server.wait()  # the page has ended the one before
+        self._server = ServerProcess(self._folder / "tms-data")
+        assert self._server.url
+
+    def run(self, *command: str) -> str:
+        """Return what a command prints, which must succeed."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TMS_")}
+        done = subprocess.run(
+            command,
+            cwd=self._folder,
+            env={**clean, "PATH": self._path, "PYTHONPATH": str(ROOT), "TMS_URL": self.url},
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S_MAX,
+        )
+        assert done.returncode == 0, f"{command} ended with {done.returncode}:\n{done.stderr}"
+        return done.stdout
+
+    def carry_out(self, block: Block) -> str:
+        """Do what a block says and return what it prints."""
+        if block.kind == "sh" and block.text.strip() == "scripts/run":
+            self.serve()
+            return ""
+        text = block.text.replace(ADDRESS, self.url.removeprefix("http://"))
+        if block.kind == "python":
+            return self.run(sys.executable, "-W", "error", "-c", text)
+        assert block.kind == "sh", f"{block.place}: nobody knows how to run {block.kind}"
+        quiet = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }'
+        return self.run("bash", "-euo", "pipefail", "-c", f"{quiet}\n{text}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.__exit__(kind, error, traceback)
+
+
+def is_as_told(told: str, printed: str) -> bool:
+    """Whether `printed` is what a page tells, where `…` stands for anything within a line."""
+    pattern = ".*".join(re.escape(part) for part in told.strip().split("…"))
+    return re.fullmatch(pattern, printed.strip()) is not None
