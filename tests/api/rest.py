@@ -22,6 +22,7 @@ from api.serve import serve
 from tms.core.clock import ManualClock
 from tms.core.errors import CATALOGUE
 from tms.core.limits import Limits
+from tms.core.topic import TopicId
 from tms.messaging.service import Service
 from tms.node import open_service
 from tms.wire.avro_bodies import AVRO
@@ -102,6 +103,11 @@ class Rest:
 
     def metric(self, name: str, **labels: str) -> float:
         return self.registry.get_sample_value(name, labels) or 0.0
+
+    def waiters(self) -> int:
+        """Return how many polls wait for a message."""
+        state = self.service._states.loaded(TopicId("ns", "t"))
+        return len(state._waiters) if state else 0
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let others work until `condition` holds."""
