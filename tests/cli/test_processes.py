@@ -1,9 +1,11 @@
 """The commands as processes: signals, pipes, and a server from start to stop."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,31 @@ def test_a_line_is_published_when_it_arrives(server: ServerProcess, topic: str) 
         assert follow.stderr is not None
         assert follow.stderr.read() == ""
         assert follow.wait(30) == 130
+
+
+def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
+    server: ServerProcess, topic: str, tmp_path: Path
+) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"a line\n" * 3000)
+    pointer = str(time.time_ns())
+    master, terminal = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "publish", topic, "--tx", pointer, "--lines", str(lines)],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        text=True,
+        env=environment() | {"TMS_URL": server.url, "TERM": "xterm"},
+        cwd=ROOT,
+    ) as process:
+        os.close(terminal)
+        out, _ = process.communicate(timeout=30)
+    drawn = os.read(master, 65536).decode()
+    os.close(master)
+
+    assert [line.split(":")[0] for line in out.splitlines()] == [pointer] * 3
+    assert "kB" in drawn
+    assert "\x1b[" in drawn
 
 
 def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str) -> None:

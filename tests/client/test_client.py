@@ -1,5 +1,7 @@
 """Connecting, closing, and many threads on one client."""
 
+import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -91,6 +93,17 @@ def test_closing_ends_what_other_threads_wait_for(client: tms.Client, topic: tms
             with pytest.raises(tms.OutcomeUnknown):
                 wait.result(10)
         assert time.monotonic() - begun < 5
+
+
+def test_an_interrupted_call_leaves_the_client_usable(topic: tms.Topic) -> None:
+    interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(topic.poll(wait_s=30))
+    interrupt.join()
+
+    topic.publish(b"after")
+    assert [message.payload for message in topic.poll()] == [b"after"]
 
 
 def test_a_client_leaves_no_thread_behind(url: str) -> None:
