@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +28,7 @@ class Newcomer:
         """Start with no server."""
         self._folder = folder
         self._server: ServerProcess | None = None
+        self._servers = ExitStack()
         commands = folder / ".venv/bin"
         commands.mkdir(parents=True)
         (commands / "tms").write_text(_COMMAND)
@@ -41,10 +43,10 @@ class Newcomer:
         return self._server.url
 
     def serve(self) -> None:
-        """Do as scripts/run: serve the folder `tms-data`."""
+        """Do as scripts/run, which has no more to do than this once it has set up .venv."""
         if self._server is not None:
             self._server.wait()  # the page has ended the one before
-        self._server = ServerProcess(self._folder / "tms-data")
+        self._server = self._servers.enter_context(ServerProcess(self._folder / "tms-data"))
         assert self._server.url
 
     def run(self, *command: str) -> str:
@@ -84,8 +86,7 @@ class Newcomer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._server is not None:
-            self._server.__exit__(kind, error, traceback)
+        self._servers.__exit__(kind, error, traceback)
 
 
 def is_as_told(told: str, printed: str) -> bool:

@@ -1,0 +1,119 @@
+"""Every example in docs/formats.md is what the code makes."""
+
+import doctest
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import plyvel
+import pytest
+
+from tables import keys
+from tables.leveldb import LevelDBStore
+from tables.memory import MemoryStore
+from tables.store import MESSAGE, METADATA, TABLES
+from tables.store_tables import StoreTables
+from tests.docs.markdown import ROOT, Block, blocks
+from tms.core import message, topic, transaction
+from tms.core.messaging import RollbackRange
+from tms.wire import avro_bodies, bodies, json_bodies, transaction_codec
+
+PAGE = "docs/formats.md"
+HEX = [block for block in blocks(PAGE) if block.kind == "hex"]
+SCHEMAS = [block for block in blocks(PAGE) if block.kind == "json"]
+TRANSCRIPTS = [block for block in blocks(PAGE) if block.kind == "pycon"]
+
+
+def metadata_value(of: topic.Topic) -> str:
+    """Return the value of a topic's row, as the table writes it."""
+    store = MemoryStore()
+    assert StoreTables(store).metadata.replace(None, of)
+    value = store.get(METADATA, keys.metadata_key(of.id))
+    assert value is not None
+    return value.decode()
+
+
+def leveldb_key(table: str, key: bytes) -> bytes:
+    """Return the key that a row of a table has in LevelDB, as the page tells it."""
+    return {"message": b"m", "payload": b"p", "metadata": b"t"}[table] + key
+
+
+T = 1_700_000_000_000
+NAMES: dict[str, Any] = {
+    **vars(keys),
+    **vars(message),
+    **vars(topic),
+    **vars(transaction),
+    **vars(bodies),
+    "AVRO": avro_bodies.AVRO,
+    "JSON": json_bodies.JSON,
+    "JSON_BASE64": json_bodies.JSON_BASE64,
+    "MESSAGE": MESSAGE,
+    "ORDERS": topic.TopicId("default", "orders"),
+    "RollbackRange": RollbackRange,
+    "T": T,
+    "W": T * 1_000_000,
+    "encode_transaction": transaction_codec.encode_transaction,
+    "leveldb_key": leveldb_key,
+    "metadata_value": metadata_value,
+}
+
+
+def hex_of(lines: list[str]) -> str:
+    """Return the digits of the lines, each of them groups of digits and then an explanation."""
+    found = [re.match(r"((?:[0-9a-f]{2})+ )*(?:[0-9a-f]{2})+(?=  |$)", line) for line in lines]
+    assert all(found), lines
+    return "".join(match[0] for match in found if match).replace(" ", "")
+
+
+@pytest.mark.parametrize("block", HEX, ids=lambda block: block.place)
+def test_bytes_are_as_told(block: Block) -> None:
+    lines = block.text.splitlines()
+    call = " ".join(line[2:] for line in lines if line.startswith("# "))
+    made = eval(call, dict(NAMES))
+
+    assert hex_of([line for line in lines if not line.startswith("# ")]) == made.hex()
+
+
+@pytest.mark.parametrize("block", TRANSCRIPTS, ids=lambda block: block.place)
+def test_transcripts_go_as_told(block: Block) -> None:
+    test = doctest.DocTestParser().get_doctest(block.text, dict(NAMES), block.place, PAGE, 0)
+    told: list[str] = []
+    runner = doctest.DocTestRunner()
+    runner.run(test, out=told.append)
+
+    assert runner.summarize(verbose=False).failed == 0, "".join(told)
+    assert test.examples
+
+
+def test_schemas_are_as_told() -> None:
+    told = [json.loads(block.text) for block in SCHEMAS]
+
+    assert told == [
+        avro_bodies.PUBLISH_REQUEST_SCHEMA,
+        avro_bodies.PUBLISH_RESPONSE_SCHEMA,
+        avro_bodies.CONSUME_REQUEST_SCHEMA,
+        avro_bodies.CONSUME_RESPONSE_SCHEMA,
+    ]
+
+
+def test_every_kind_of_example_is_found() -> None:
+    kinds = {block.kind for block in blocks(PAGE)}
+
+    assert kinds == {"hex", "json", "pycon", "text"}
+    assert (ROOT / PAGE).read_text(encoding="utf-8").count("\n```hex\n") == len(HEX)
+
+
+def test_rows_are_in_leveldb_as_told(tmp_path: Path) -> None:
+    store = LevelDBStore(tmp_path)
+    batch = store.batch()
+    for table in TABLES:
+        batch.put(table, b"key", table.encode())
+    store.write(batch)
+    store.close()
+
+    with plyvel.DB(str(tmp_path / "leveldb")) as handle:
+        assert dict(handle) == {leveldb_key(table, b"key"): table.encode() for table in TABLES}
+    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 1}
+    assert json.loads((tmp_path / "tms.lock").read_bytes()).keys() == {"pid", "host"}
