@@ -104,8 +104,9 @@ class _App:
         @lru_cache(_HOT_PATHS_KEPT)
         def find(path: str) -> tuple[ASGIApp, dict[str, str]] | None:
             match path.split("/"):
-                case ["", "v1", "namespaces", namespace, "topics", topic, verb] if verb in hot:
-                    return hot[verb], {"namespace": namespace, "topic": topic}
+                case ["", "v1", "namespaces", namespace, "topics", topic, verb]:
+                    if namespace and topic and verb in hot:
+                        return hot[verb], {"namespace": namespace, "topic": topic}
             return None
 
         self._find = find

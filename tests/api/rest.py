@@ -7,7 +7,7 @@ import asyncio
 import base64
 import gzip
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -165,9 +165,11 @@ class Wire:
         self.reader = reader
         self.writer = writer
 
-    async def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> None:
+    async def send(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> None:
         """Send a request's head, with Content-Length unless told otherwise, and `body`."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named = dict(headers or {})
         if "transfer-encoding" not in named:
             named.setdefault("content-length", str(len(body)))
         fields = "".join(f"{name}: {value}\r\n" for name, value in named.items())

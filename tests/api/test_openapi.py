@@ -1,0 +1,95 @@
+"""The OpenAPI document: it is valid, has every route, and its examples and errors are true."""
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import schemathesis
+
+from api.app import OPERATIONS
+from tests.api.rest import TOPICS, Rest, refusal
+from tms.core.errors import CATALOGUE
+
+pytestmark = pytest.mark.anyio
+
+CLIENT_ONLY = {"server_unreachable", "outcome_unknown"}
+"""Raised by the client, never answered by a server."""
+AT_OPENING = {"store_locked", "store_format_unknown"}
+"""Raised before there is a server."""
+
+
+async def document(rest: Rest) -> dict[str, Any]:
+    answer = await rest.http.get("/openapi.json")
+    assert answer.headers["content-type"] == "application/json"
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def test_the_document_is_valid_openapi(rest: Rest) -> None:
+    schema = schemathesis.openapi.from_dict(await document(rest))
+
+    schema.validate()
+    assert len(list(schema.get_all_operations())) == len(OPERATIONS)
+
+
+async def test_every_operation_of_the_table_is_in_it(rest: Rest) -> None:
+    told = await document(rest)
+
+    described = {(path, method) for path, item in told["paths"].items() for method in item}
+    assert described == {(o.path, o.method.lower()) for o in OPERATIONS}
+    names = [o.name for o in OPERATIONS]
+    assert len(set(names)) == len(names)
+
+
+async def test_every_operation_has_an_answering_route(rest: Rest) -> None:
+    for operation in OPERATIONS:
+        path = operation.path.format(namespace="ns", topic="t")
+        answer = await rest.http.request(operation.method, path)
+        if answer.status_code != 200:
+            assert refusal(answer)[1] not in {"not_found", "method_not_allowed"}, path
+
+
+async def test_every_code_of_the_catalogue_is_told_with_its_status(rest: Rest) -> None:
+    told: set[str] = set()
+    for item in (await document(rest))["paths"].values():
+        for operation in item.values():
+            for status, response in operation["responses"].items():
+                if status != "200":
+                    examples = response["content"]["application/json"]["examples"]
+                    assert all(CATALOGUE[code].status == int(status) for code in examples)
+                    assert all(f"`{code}`" in response["description"] for code in examples)
+                    told |= set(examples)
+
+    unmatched = {"method_not_allowed"}
+    assert told == set(CATALOGUE) - CLIENT_ONLY - AT_OPENING - unmatched
+
+
+async def test_examples_are_what_their_schemas_say(rest: Rest) -> None:
+    told = await document(rest)
+    checked = 0
+    for item in told["paths"].values():
+        for operation in item.values():
+            bodies = [operation.get("requestBody", {}), *operation["responses"].values()]
+            for media in (m for body in bodies for m in body.get("content", {}).values()):
+                schema = {"components": told["components"], **media["schema"]}
+                for example in media.get("examples", {}).values():
+                    jsonschema_rs.validate(schema, example["value"])
+                    checked += 1
+    assert checked > 50
+
+
+async def test_examples_of_requests_are_taken(rest: Rest) -> None:
+    told = await document(rest)
+    operations = {o["operationId"]: o for item in told["paths"].values() for o in item.values()}
+
+    for name in ("publish", "poll"):
+        content = operations[name]["requestBody"]["content"]
+        for media_type, media in content.items():
+            for example_name, example in media.get("examples", {}).items():
+                topic = f"{TOPICS}/{name}-{example_name}"
+                await rest.create(topic)
+                answer = await rest.post(
+                    name, json.dumps(example["value"]), media_type, topic=topic
+                )
+                assert answer.status_code == 200, (name, example_name, answer.text)
