@@ -1,0 +1,130 @@
+"""The programs in examples/ run as they are and print what they should."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+import tms
+from tests.docs.markdown import ROOT
+from tests.docs.newcomer import Newcomer, is_as_told
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = ROOT / "examples"
+LINE_S_MAX = 30.0
+
+PRINTED = {
+    "publish_and_poll.py": """
+one alone
+two that are published
+both or none
+after those: and one more
+""",
+    "transactional_publish.py": """
+order 2: out of stock; rolled back
+with a transaction:    ['order 1'] ['order 1']
+without a transaction: ['order 1', 'order 2']
+""",
+    "embedded.py": """
+runs so far: 1
+heard: it works
+""",
+    "curl.sh": """
+create, with a time to live of an hour
+publish text, and bytes that are no text as base64
+poll everything:
+[{"id":"…","payload":"text"},{"id":"…","payload":{"base64":"/wA="}}]
+poll the first one only, then what is behind it:
+[{"id":"…","payload":"text"}]
+[{"id":"…","payload":{"base64":"/wA="}}]
+store under a write pointer, publish what was stored, roll it back
+{"transactionWritePointer":…,"rollbackRange":{…}}
+change the properties, and show them:
+{"name":"…","properties":{"generation":"1","ttl":"60"}}
+a wrong request says what is wrong:
+{"error": {"code": "invalid_limit", "message": "…", "detail": {…}}}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
+    with Newcomer(tmp_path_factory.mktemp("newcomer")) as newcomer:
+        newcomer.serve()
+        yield newcomer
+
+
+def test_every_example_is_run_here() -> None:
+    there = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
+
+    assert there == {*PRINTED, "follow.py"}
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_it_prints_what_it_should(name: str, newcomer: Newcomer) -> None:
+    runner = ("bash",) if name.endswith(".sh") else (sys.executable, "-W", "error")
+    printed = newcomer.run(*runner, str(EXAMPLES / name))
+
+    assert is_as_told(PRINTED[name], printed), printed
+
+
+def test_examples_leave_nothing_behind(newcomer: Newcomer) -> None:
+    with tms.connect(newcomer.url) as client:
+        assert [name for name in client.topics() if name.startswith("example-")] == []
+
+
+class Follower:
+    """examples/follow.py, running."""
+
+    def __init__(self, url: str, topic: str, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / "follow.py"), topic],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMS_URL": url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        # Should no line ever come, its end ends the reading.
+        self._watchdog = threading.Timer(LINE_S_MAX, self._process.kill)
+        self._watchdog.start()
+
+    def lines(self, count: int) -> list[str]:
+        """Return the next lines it prints."""
+        out: IO[str] | None = self._process.stdout
+        assert out is not None
+        return [out.readline().rstrip("\n") for _ in range(count)]
+
+    def interrupt(self) -> str:
+        """End it as Ctrl-C does; return what it says to that."""
+        self._process.send_signal(signal.SIGINT)
+        _, said = self._process.communicate(timeout=LINE_S_MAX)
+        self._watchdog.cancel()
+        return said
+
+
+def test_follow_goes_on_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -> None:
+    with tms.connect(newcomer.url) as client:
+        topic = client.topic("followed")
+        topic.create()
+        topic.publish([b"one", b"two"])
+        first = Follower(newcomer.url, "followed", tmp_path)
+        printed = first.lines(2)
+        topic.publish(b"three")
+        printed += first.lines(1)
+        said = first.interrupt()
+        topic.publish(b"four")
+        second = Follower(newcomer.url, "followed", tmp_path)
+        printed += second.lines(1)
+        second.interrupt()
+
+    assert said == "stopped; run it again to go on\n"
+    # The third is dealt with again where the interruption came before its id was kept.
+    assert printed in (["one", "two", "three", "four"], ["one", "two", "three", "three"])
