@@ -1,0 +1,88 @@
+"""The clock is set back, also while the server is down: ids still ascend."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from tms.core.clock import ManualClock
+from tms.core.message import FIRST_ID, Message
+from tms.core.topic import TopicId
+from tms.messaging.service import Service
+from tms.node import open_service
+
+TOPIC = TopicId("default", "t")
+NOW_MS = 1_785_585_600_000
+HOUR_MS = 3_600_000
+
+
+async def everything(service: Service) -> list[Message]:
+    blocks = [block async for block in service.poll(TOPIC, FIRST_ID, limit=10_000)]
+    return [message for block in blocks for message in block]
+
+
+def check_ascending(log: list[Message], count: int) -> None:
+    assert [message.payload for message in log] == [b"%d" % n for n in range(count)]
+    ids = [message.id for message in log]
+    assert ids == sorted(set(ids))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ids_ascend_over_restarts_with_any_clock(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def run() -> None:
+        count = 0
+        for restart in range(6):
+            clock = ManualClock(NOW_MS + chance.randrange(-HOUR_MS, HOUR_MS))
+            service = await open_service(f"leveldb:{tmp_path}", clock=clock)
+            if restart == 0:
+                await service.create_topic(TOPIC)
+            for _ in range(5):
+                batch = [b"%d" % (count + n) for n in range(chance.choice((1, 3, 200)))]
+                await service.publish(TOPIC, batch)
+                count += len(batch)
+                check_ascending(await everything(service), count)
+                clock.advance(chance.randrange(-HOUR_MS, HOUR_MS))
+            await service.close()
+
+    asyncio.run(run())
+
+
+def test_a_topic_born_again_under_an_earlier_clock_goes_on_above(tmp_path: Path) -> None:
+    """A reader who holds an id of the topic's last life must not miss what is new."""
+
+    async def run() -> None:
+        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        await service.create_topic(TOPIC)
+        await service.publish(TOPIC, [b"old"])
+        last_id = (await everything(service))[0].id
+        await service.delete_topic(TOPIC)
+        await service.close()
+
+        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS - HOUR_MS))
+        await service.create_topic(TOPIC)
+        await service.publish(TOPIC, [b"0"])
+        log = await everything(service)
+        await service.close()
+        check_ascending(log, 1)
+        assert log[0].id > last_id
+
+    asyncio.run(run())
+
+
+def test_ids_borrowed_from_later_milliseconds_are_not_given_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        payloads = [b"%d" % n for n in range(100_000)]
+        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        await service.create_topic(TOPIC)
+        await service.publish(TOPIC, payloads)
+        await service.close()
+        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        await service.publish(TOPIC, [b"100000"])
+        log = [m async for block in service.poll(TOPIC, FIRST_ID, limit=200_000) for m in block]
+        await service.close()
+        check_ascending(log, 100_001)
+
+    asyncio.run(run())

@@ -1,0 +1,201 @@
+"""The disk takes no more writes: publishers are told so, readers go on, nothing is lost.
+
+And when there is room again, it goes on by itself.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import tms.aio
+from tests.faults.ledger import Ledger
+from tests.faults.load import Load, check_log
+from tests.faults.server_process import ServerProcess, refusal
+from tests.faults.shortage import FileLimit, FullDisk, Shortage, small_disk
+from tms.core.errors import StoreUnavailable, TmsError
+
+TOPIC = "log"
+SMALL = (
+    *("--leveldb-write-buffer-bytes", str(1024 * 1024)),
+    *("--leveldb-block-cache-bytes", str(1024 * 1024)),
+    *("--cache-bytes-max", str(256 * 1024)),
+)
+"""Memory so small that polls read the disk and compactions are frequent."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[FullDisk]:
+    """A disk of 64 MiB."""
+    with small_disk(tmp_path / "disk", 64) as disk:
+        if disk is None:
+            pytest.skip("mounting a file system takes root")
+        yield disk
+
+
+async def create_topic(server: ServerProcess) -> None:
+    async with await tms.aio.connect(server.url) as client:
+        await client.topic(TOPIC).create()
+
+
+async def status_of(server: ServerProcess, path: str) -> int:
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        return (await client.get(path)).status_code
+
+
+async def bear(server: ServerProcess, ledger: Ledger, load: Load, shortage: Shortage) -> None:
+    """Let a shortage begin, look at what the server does, and wait until it is over."""
+    await load.until_acknowledged(50)
+    failures_before = len(load.failures)
+    shortage.begin(server)
+    await load.until_failed(20)
+
+    assert await status_of(server, "/ready") == 503
+    assert await status_of(server, "/health") == 200
+    polls = len(load.poll_failures), load.polls
+    async with await tms.aio.connect(server.url, retry_for_s=0) as client:
+        log = [message async for message in client.topic(TOPIC).poll()]
+    await load.until_failed(20)
+    assert log[: len(ledger.seen)] == ledger.seen
+    assert len(log) >= len(ledger.followed) > 0
+    assert len(load.poll_failures) == polls[0], load.poll_failures
+    assert load.polls > polls[1]
+    codes = {type(error) for error in load.failures[failures_before:]}
+    assert codes == {StoreUnavailable}, codes
+
+    shortage.end(server)
+    await load.until_acknowledged(50)
+    assert await status_of(server, "/ready") == 200
+
+
+def check_shortage(folder: Path, shortage: Shortage, chance: random.Random) -> None:
+    """Two shortages, an end by kill -9, another after a restart, an end in good order."""
+    ledger = Ledger()
+
+    async def bear_times(server: ServerProcess, times: int) -> None:
+        async with Load(server.url, TOPIC, ledger, chance) as load:
+            for _ in range(times):
+                await bear(server, ledger, load, shortage)
+        await check_log(server.url, TOPIC, ledger, settled=True)
+
+    with ServerProcess(folder, *SMALL) as server:
+        asyncio.run(create_topic(server))
+        asyncio.run(bear_times(server, 2))
+        server.kill()
+    with ServerProcess(folder, *SMALL) as server:
+        asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+        asyncio.run(bear_times(server, 1))
+        assert server.stop() == 0
+        assert "Traceback" not in server.log
+    with ServerProcess(folder, *SMALL) as server:
+        asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_writes(tmp_path: Path, chance: random.Random) -> None:
+    check_shortage(tmp_path / "data", FileLimit(0), chance)
+
+
+@pytest.mark.slow
+def test_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
+    check_shortage(disk.data, disk, chance)
+
+
+@pytest.mark.slow
+def test_a_disk_with_little_room_again_and_again(disk: FullDisk, chance: random.Random) -> None:
+    """Large flushes and compactions run into the end of the disk wherever it happens to be."""
+    ledger = Ledger()
+
+    async def run_out_of_room(server: ServerProcess, times: int) -> None:
+        load = Load(server.url, TOPIC, ledger, chance, payload_bytes_max=50_000)
+        async with load:
+            for _ in range(times):
+                disk.leave(chance.randrange(2_200_000, 5_000_000))
+                await load.until_failed(5)
+            disk.end()
+            await load.until_acknowledged(20)
+        await check_log(server.url, TOPIC, ledger, settled=True)
+
+    for _ in range(3):
+        with ServerProcess(disk.data, *SMALL) as server:
+            if not ledger.requests:
+                asyncio.run(create_topic(server))
+            asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+            asyncio.run(run_out_of_room(server, 4))
+
+
+@pytest.mark.slow
+def test_killed_and_started_on_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
+    ledger = Ledger()
+
+    async def publish_until_full(server: ServerProcess) -> None:
+        await create_topic(server)
+        async with Load(server.url, TOPIC, ledger, chance) as load:
+            await load.until_acknowledged(100)
+            disk.begin(server)
+            await load.until_failed(20)
+            server.kill()
+
+    with ServerProcess(disk.data, *SMALL) as server:
+        asyncio.run(publish_until_full(server))
+
+    exit_code, log = refusal(disk.data, *SMALL)
+    assert exit_code == 1, log
+    assert "The store cannot be used now" in log
+    assert "Traceback" not in log
+
+    disk.end()
+    with ServerProcess(disk.data, *SMALL) as server:
+        asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+
+
+@pytest.mark.slow
+def test_files_that_may_not_grow_far(tmp_path: Path, chance: random.Random) -> None:
+    """The log runs into the limit after every few flushes, and so do tables in compactions."""
+    ledger = Ledger()
+
+    async def publish_against_limits(server: ServerProcess) -> None:
+        await create_topic(server)
+        async with Load(server.url, TOPIC, ledger, chance) as load:
+            for _ in range(4):
+                server.limit_file_bytes(chance.randrange(70_000, 1_500_000))
+                await load.until_failed(5)
+                if chance.random() < 0.5:
+                    server.lift_file_limit()
+                    await load.until_acknowledged(20)
+            server.lift_file_limit()
+            await load.until_acknowledged(20)
+        await check_log(server.url, TOPIC, ledger, settled=True)
+
+    with ServerProcess(tmp_path, *SMALL) as server:
+        asyncio.run(publish_against_limits(server))
+        server.kill()
+    with ServerProcess(tmp_path, *SMALL) as server:
+        asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+
+
+def test_topics_cannot_be_changed_meanwhile(tmp_path: Path) -> None:
+    async def change_topics(server: ServerProcess) -> None:
+        async with await tms.aio.connect(server.url, retry_for_s=0) as client:
+            await client.topic("kept").create(ttl=100)
+            server.limit_file_bytes(0)
+            for change in (
+                client.topic("other").create(),
+                client.topic("kept").delete(),
+                client.topic("kept").replace_properties(ttl=200),
+            ):
+                with pytest.raises(TmsError) as caught:
+                    await change
+                assert caught.value.problem.code == "store_unavailable"
+            assert await client.topics() == ["kept"]
+            server.lift_file_limit()
+        async with await tms.aio.connect(server.url, retry_for_s=20) as client:
+            await client.topic("kept").replace_properties(ttl=300)
+            assert await client.topics() == ["kept"]
+
+    with ServerProcess(tmp_path) as server:
+        asyncio.run(change_topics(server))
+        server.kill()

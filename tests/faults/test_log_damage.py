@@ -1,0 +1,141 @@
+"""A log that a crash tore is opened with all that was acknowledged; a damaged one is not opened."""
+
+import asyncio
+import copy
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import tms.aio
+from tests.faults.ledger import Ledger
+from tests.faults.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
+from tests.faults.load import Load, check_log
+from tests.faults.server_process import ServerProcess, refusal
+from tms.core.errors import TmsError
+
+TOPIC = "log"
+SEED = 20_260_801
+
+
+async def publish_some(url: str, ledger: Ledger, requests: int) -> None:
+    async with await tms.aio.connect(url) as client:
+        await client.topic(TOPIC).create()
+    async with Load(url, TOPIC, ledger, random.Random(SEED), publishers=3) as load:
+        await load.until_acknowledged(requests)
+
+
+class Killed(NamedTuple):
+    """The data folder of a server that was killed, and what it had acknowledged."""
+
+    folder: Path
+    ledger: Ledger
+
+
+@pytest.fixture(scope="module")
+def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    killed = Killed(tmp_path_factory.mktemp("killed") / "data", Ledger())
+    with ServerProcess(killed.folder) as server:
+        asyncio.run(publish_some(server.url, killed.ledger, 60))
+        asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
+        server.kill()
+    return killed
+
+
+@pytest.fixture
+def killed(killed_once: Killed, tmp_path: Path) -> Killed:
+    """A copy for the test to damage."""
+    shutil.copytree(killed_once.folder, tmp_path / "data")
+    return Killed(tmp_path / "data", copy.deepcopy(killed_once.ledger))
+
+
+def check_after_restart(killed: Killed) -> None:
+    with ServerProcess(killed.folder) as server:
+        asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(lambda record: record[:1], id="a byte of its head"),
+        pytest.param(lambda record: record[:HEAD_BYTES], id="its head"),
+        pytest.param(lambda record: record[: len(record) // 2], id="half of it"),
+        pytest.param(lambda record: record[:-1], id="all but a byte"),
+    ],
+)
+def test_a_torn_last_record_is_dropped(killed: Killed, part: Callable[[bytes], bytes]) -> None:
+    log = newest_log(killed.folder)
+    last = records_of(log)[-1]
+    torn = part(log.read_bytes()[last.start : last.stop])
+    with log.open("ab") as out:
+        out.write(torn)
+
+    check_after_restart(killed)
+
+
+@pytest.mark.parametrize("zeros", [3, 4096, 3 * BLOCK_BYTES])
+def test_zeros_behind_the_last_record_are_dropped(killed: Killed, zeros: int) -> None:
+    with newest_log(killed.folder).open("ab") as out:
+        out.write(bytes(zeros))
+
+    check_after_restart(killed)
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x40
+    path.write_bytes(data)
+
+
+def check_refused_as_corrupt(folder: Path) -> None:
+    exit_code, log = refusal(folder)
+
+    assert exit_code == 1, log
+    assert "Stored bytes are damaged" in log
+    assert str(folder) in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("where", [0.0, 0.3, 0.9])
+def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) -> None:
+    log = newest_log(killed.folder)
+    records = records_of(log)
+    damaged = records[int(where * len(records))]
+    flip(log, damaged.start + HEAD_BYTES + 3)
+
+    check_refused_as_corrupt(killed.folder)
+    check_refused_as_corrupt(killed.folder)  # nothing was repaired or dropped meanwhile
+
+    flip(log, damaged.start + HEAD_BYTES + 3)
+    check_after_restart(killed)
+
+
+def test_a_missing_log_or_table_is_refused(killed: Killed) -> None:
+    with ServerProcess(killed.folder) as server:  # its opening makes a table of the log
+        assert server.url
+        server.kill()
+    table = next((killed.folder / "leveldb").glob("*.ldb"))
+    hidden = killed.folder / "hidden"
+    table.rename(hidden)
+
+    check_refused_as_corrupt(killed.folder)
+
+    hidden.rename(table)
+    check_after_restart(killed)
+
+
+def test_damage_in_a_table_is_told_and_not_handed_out(killed: Killed) -> None:
+    with ServerProcess(killed.folder) as server:  # its opening makes a table of the log
+        assert server.url
+        server.kill()
+    table = max((killed.folder / "leveldb").glob("*.ldb"), key=lambda path: path.stat().st_size)
+    flip(table, table.stat().st_size // 3)
+
+    with ServerProcess(killed.folder) as server:
+        with pytest.raises(TmsError) as caught:
+            asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
+        assert caught.value.problem.code in ("store_corrupt", "outcome_unknown")
+        assert server.stop() == 0

@@ -1,0 +1,76 @@
+"""A server that cannot start says why in a line, with exit code 1 and no traceback."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tms
+from tests.faults.server_process import ServerProcess, refusal
+
+
+def mount(*arguments: str | Path) -> bool:
+    return subprocess.run(["mount", *arguments], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder with data that cannot be written, even by root where that can be had."""
+    folder = tmp_path / "data"
+    with tms.connect(f"leveldb:{folder}") as client:
+        client.topic("t").create()
+    if os.geteuid():
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+        return
+    if not all(mount(*how, folder) for how in (("--bind", folder), ("-o", "remount,ro,bind"))):
+        pytest.skip("root that may not mount file systems")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def check_refusal(folder: Path, *said: str) -> None:
+    exit_code, log = refusal(folder)
+
+    assert exit_code == 1, log
+    assert "Traceback" not in log
+    for part in (str(folder), *said):
+        assert part in log
+
+
+def test_a_read_only_folder(read_only: Path) -> None:
+    check_refusal(read_only, "The store cannot be used now")
+
+
+def test_a_folder_below_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    check_refusal(tmp_path / "file" / "data", "The store cannot be used now", "Not a directory")
+
+
+def test_a_format_of_a_later_version(tmp_path: Path) -> None:
+    tmp_path.joinpath("format.json").write_text(json.dumps({"format": 99}))
+
+    check_refusal(tmp_path, "does not know", "found=99")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": null}'])
+def test_a_format_file_that_is_damaged(tmp_path: Path, text: str) -> None:
+    tmp_path.joinpath("format.json").write_text(text)
+
+    check_refusal(tmp_path, "does not know")
+
+
+def test_a_taken_port_leaves_the_folder_in_order(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "a") as holder:
+        address = holder.url.removeprefix("http://")
+        with ServerProcess(tmp_path / "b", url=address) as second:
+            assert second.wait() == 1
+            assert address in second.log
+            assert "Traceback" not in second.log
+    with ServerProcess(tmp_path / "b") as server:
+        assert server.url

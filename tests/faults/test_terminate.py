@@ -1,0 +1,59 @@
+"""SIGTERM under load: what was acknowledged is there, the end is in time and in good order."""
+
+import asyncio
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import tms.aio
+from tests.faults.ledger import Ledger
+from tests.faults.load import Load, check_log
+from tests.faults.server_process import ServerProcess
+from tms.core.errors import OutcomeUnknown, ServerUnreachable, Stopping
+
+TOPIC = "log"
+GRACE_S = 5.0
+
+
+async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.Random) -> int:
+    """Stop the server with publishers and pollers at work; return its exit code."""
+    async with (
+        await tms.aio.connect(server.url, retry_for_s=0) as client,
+        Load(server.url, TOPIC, ledger, chance) as load,
+    ):
+        await client.topic("idle").create()
+        waiting = asyncio.create_task(_count_waiting(client))
+        await load.until_acknowledged(chance.choice((1, 50, 300)))
+        started = time.monotonic()
+        server.terminate()
+        exit_code = await asyncio.to_thread(server.wait)
+        assert time.monotonic() - started < GRACE_S
+        assert await waiting == 0
+        await load.until_failed(1)
+    told = {type(error) for error in load.failures + load.poll_failures}
+    assert told <= {Stopping, OutcomeUnknown, ServerUnreachable}, told
+    return exit_code
+
+
+async def _count_waiting(client: tms.aio.AsyncClient) -> int:
+    """Poll an empty topic with a wait longer than the grace; the stop must answer it."""
+    return len([m async for m in client.topic("idle").poll(wait_s=60)])
+
+
+@pytest.mark.slow
+def test_sigterm_under_load_loses_nothing(tmp_path: Path, chance: random.Random) -> None:
+    for number in range(4):
+        with ServerProcess(tmp_path / str(number), "--stop-grace-s", str(GRACE_S)) as server:
+            ledger = Ledger()
+            asyncio.run(_create(server))
+            assert asyncio.run(stop_under_load(server, ledger, chance)) == 0
+            assert "Traceback" not in server.log
+        with ServerProcess(tmp_path / str(number)) as server:
+            asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+
+
+async def _create(server: ServerProcess) -> None:
+    async with await tms.aio.connect(server.url) as client:
+        await client.topic(TOPIC).create()
