@@ -143,8 +143,10 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(_STOP_POLL_S)
         for connection in list(state.connections):
             connection.transport.abort()
-        # Cut off first and cancelled after, so that uvicorn has nobody left to send a 500 to.
-        await asyncio.sleep(0)
+        # Those that wait for their client now see that it is gone; the others are cancelled, after
+        # the cut, so that uvicorn has nobody left to send a 500 to.
+        if state.tasks:
+            await asyncio.wait(list(state.tasks), timeout=_STOP_POLL_S)
         tasks = list(state.tasks)
         for task in tasks:
             task.cancel()

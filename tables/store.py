@@ -55,7 +55,7 @@ class Store(Protocol):
         ...
 
     def batch(self) -> Batch:
-        """Return an empty batch for this store."""
+        """Return an empty batch for this store; where `check_writable` raises, so may this."""
         ...
 
     def check_writable(self) -> None:

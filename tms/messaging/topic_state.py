@@ -3,7 +3,13 @@
 A state belongs to one generation. It is loaded when the topic is first used: its metadata, and the
 greatest key of its tables, from which new keys go on. At most `topics_in_memory_max` states are
 kept; the one unused for longest goes first. A state that is in use stays, so that a topic never has
-two sequences at once. Used from the event loop's thread alone.
+two sequences at once.
+
+A write that failed may have been done, which the store settles before it takes the next one. Until
+then states stay as they are, for readers; then all are loaded anew, and what still waits to be
+written to an old one fails.
+
+Used from the event loop's thread alone.
 """
 
 import asyncio
@@ -11,7 +17,7 @@ from collections import OrderedDict
 
 from cachetools import LRUCache
 
-from tms.core.errors import TopicNotFound
+from tms.core.errors import StoreUnavailable, TopicNotFound
 from tms.core.tables import Tables
 from tms.core.topic import Topic, TopicId
 from tms.messaging.cache import CacheBudget, TopicCache
@@ -36,12 +42,16 @@ class TopicState:
         """Goes up whenever a reader that found nothing should look again."""
         self.gone = False
         """Whether the topic was deleted after this state was loaded."""
+        self.stale = False
+        """Whether what it says may no longer hold: see `TopicStates.settle`."""
         self._waiters: set[asyncio.Future[None]] = set()
 
-    def check_exists(self) -> None:
-        """Raise `TopicNotFound` if the topic was deleted meanwhile."""
+    def check_current(self) -> None:
+        """Raise `TopicNotFound` if the topic was deleted, `StoreUnavailable` if it may have been."""
         if self.gone:
             raise TopicNotFound(topic=str(self.topic.id))
+        if self.stale:
+            raise StoreUnavailable(reason="an earlier write failed; try again")
 
     def changed(self) -> None:
         """Wake the readers that wait for something new."""
@@ -83,6 +93,7 @@ class TopicStates:
         self._states: OrderedDict[TopicId, TopicState] = OrderedDict()
         self._loading: dict[TopicId, asyncio.Task[TopicState]] = {}
         self._replacements = 0
+        self._is_unsettled = False
         self._payload_sequences: LRUCache[tuple[bytes, int], KeySequence] = LRUCache(
             _PAYLOAD_SEQUENCES_MAX
         )
@@ -92,6 +103,8 @@ class TopicStates:
 
     def loaded(self, topic_id: TopicId) -> TopicState | None:
         """Return the state of a topic if it is in memory."""
+        if self._is_unsettled:
+            self.settle()
         state = self._states.get(topic_id)
         if state is not None:
             self._states.move_to_end(topic_id)
@@ -160,6 +173,26 @@ class TopicStates:
         else:
             del self._states[topic.id]
             state.retire(deleted=True)
+
+    def unsettle(self) -> None:
+        """Take note that a write failed, which may have been done."""
+        self._is_unsettled = True
+
+    def settle(self) -> None:
+        """Once the store takes writes again after one failed, load all states anew."""
+        if not self._is_unsettled:
+            return
+        try:
+            self._tables.check_writable()
+        except StoreUnavailable:
+            return
+        self._is_unsettled = False
+        self._replacements += 1
+        for state in self._states.values():
+            state.stale = True
+            state.retire(deleted=False)
+        self._states.clear()
+        self._payload_sequences.clear()
 
     def wake_all(self) -> None:
         """Wake all readers that wait."""

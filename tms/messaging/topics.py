@@ -73,7 +73,12 @@ class Topics:
             await asyncio.shield(self._put_and_tell(compare_and_put))
 
     async def _put_and_tell(self, compare_and_put: Callable[[], Topic]) -> None:
-        self._states.replaced(await self._lanes.write(compare_and_put))
+        try:
+            topic = await self._lanes.write(compare_and_put)
+        except StoreUnavailable:
+            self._states.unsettle()
+            raise
+        self._states.replaced(topic)
 
     async def names(self, namespace: str) -> list[str]:
         """Return the names of a namespace's topics in the order of their row keys."""

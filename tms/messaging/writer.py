@@ -10,7 +10,8 @@ How it works, and what the order of the steps is for:
    acknowledged can be read, and nobody reads a key before every smaller one of its topic is
    readable or has failed.
 6. Where the write fails, every request of the flush fails, and the caches of its topics start anew
-   above the keys that were given: the table may yet turn out to hold them.
+   above the keys that were given: the table may yet turn out to hold them. Once that is settled,
+   all states are loaded anew, before anything else is written.
 
 Used from the event loop's thread alone.
 """
@@ -27,7 +28,7 @@ from tms.core.messaging import RollbackRange
 from tms.core.tables import Batch, Tables
 from tms.messaging.lanes import Lanes
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.topic_state import TopicState
+from tms.messaging.topic_state import TopicState, TopicStates
 from tms.messaging.writes import Write
 
 Answer = asyncio.Future[RollbackRange | None]
@@ -40,9 +41,16 @@ class Writer:
     """Takes requests and writes them in groups."""
 
     def __init__(
-        self, tables: Tables, lanes: Lanes, clock: Clock, limits: Limits, metrics: MessagingMetrics
+        self,
+        tables: Tables,
+        lanes: Lanes,
+        states: TopicStates,
+        clock: Clock,
+        limits: Limits,
+        metrics: MessagingMetrics,
     ) -> None:
         self._tables = tables
+        self._states = states
         self._lanes = lanes
         self._clock = clock
         self._limits = limits
@@ -99,6 +107,8 @@ class Writer:
         added: list[Queued] = []
         try:
             batch = self._tables.batch()
+            # Behind the batch: it can only be written where the store was writable before this.
+            self._states.settle()
             added = self._add(batch, taken)
             await self._lanes.write(self._tables.write, batch)
             for write, _ in added:
@@ -136,6 +146,7 @@ class Writer:
                 answer.set_result(write.result())
 
     def _fail(self, taken: list[Queued], error: TmsError) -> None:
+        self._states.unsettle()
         for state in _states(taken):
             if not state.gone:
                 state.cache.restart(state.sequence.next_floor())

@@ -32,7 +32,10 @@ class Write(Protocol):
         ...
 
     def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:
-        """Take keys and add rows to `batch`. Raises `TopicNotFound`: then nothing was added."""
+        """Take keys and add rows to `batch`.
+
+        Raises `TopicNotFound`, `StoreUnavailable`: then nothing was added, or nothing can be.
+        """
         ...
 
     def apply(self, metrics: MessagingMetrics) -> None:
@@ -64,7 +67,7 @@ class Publication:
     def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:
         """Add an entry for each payload; a reference where there is none."""
         state = self.state
-        state.check_exists()
+        state.check_current()
         self._keys = state.sequence.take(len(self._payloads) or 1, now_ms)
         if self._payloads:
             tables.messages.append(
@@ -115,7 +118,7 @@ class Storing:
 
     def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:
         """Add a row for each payload."""
-        self.state.check_exists()
+        self.state.check_current()
         keys = self._sequence.take(len(self._payloads), now_ms)
         tables.payloads.append(batch, self.state.prefix, self._write_pointer, keys, self._payloads)
 
@@ -139,7 +142,7 @@ class Inversion:
 
     def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows with their pointer inverted."""
-        self.state.check_exists()
+        self.state.check_current()
         tables.messages.invert(batch, self._rows)
 
     def apply(self, metrics: MessagingMetrics) -> None:

@@ -1,0 +1,75 @@
+"""Deadlines: each ends its own task at its time, and no cancelling of others is taken for one."""
+
+import asyncio
+
+import pytest
+
+from api.deadlines import Deadlines
+
+pytestmark = pytest.mark.anyio
+
+
+async def wait(deadlines: Deadlines, event: asyncio.Event) -> str:
+    task = deadlines.enter()
+    try:
+        await event.wait()
+    except asyncio.CancelledError:
+        if deadlines.absorb(task):
+            return "expired"
+        raise
+    else:
+        return "done"
+    finally:
+        deadlines.leave(task)
+
+
+async def test_those_that_end_in_time_are_left_alone_and_the_others_expire() -> None:
+    deadlines = Deadlines(0.02)
+    never, now = asyncio.Event(), asyncio.Event()
+    now.set()
+
+    first = asyncio.create_task(wait(deadlines, never))
+    assert await wait(deadlines, now) == "done"
+    await asyncio.sleep(0.01)
+    second = asyncio.create_task(wait(deadlines, never))
+
+    assert await first == "expired"
+    assert not second.done()
+    assert await second == "expired"
+    assert deadlines._timer is None
+
+
+async def test_a_task_can_enter_again() -> None:
+    deadlines = Deadlines(0.01)
+    never = asyncio.Event()
+
+    assert await wait(deadlines, never) == "expired"
+    assert await wait(deadlines, never) == "expired"
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_task_cancelled_by_another_is_cancelled() -> None:
+    deadlines = Deadlines(30)
+    task = asyncio.create_task(wait(deadlines, asyncio.Event()))
+    await asyncio.sleep(0)
+
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not deadlines._due
+
+
+async def test_a_task_cancelled_by_both_is_cancelled() -> None:
+    deadlines = Deadlines(30)
+    task = asyncio.create_task(wait(deadlines, asyncio.Event()))
+    await asyncio.sleep(0)
+
+    deadlines._due = dict.fromkeys(deadlines._due, 0.0)
+    deadlines._expire()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,173 @@
+"""Starting and stopping the server: addresses, signals, requests that are at work."""
+
+import asyncio
+import signal
+import socket
+import sys
+
+import pytest
+
+from api.serve import serve
+from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
+
+pytestmark = pytest.mark.anyio
+AVRO = {"content-type": AVRO_TYPE}
+
+PROGRAM = """
+import asyncio, uvloop
+from prometheus_client import CollectorRegistry
+from api.app import create_app
+from api.serve import serve
+from tms.core.limits import Limits
+from tms.core.topic import TopicId
+from tms.node import open_service
+
+async def main():
+    service = await open_service("memory:")
+    await service.create_topic(TopicId("ns", "t"))
+    app = create_app(service, Limits(), registry=CollectorRegistry())
+    await serve(app, host="127.0.0.1", port=0, grace_s=60,
+        on_started=lambda url: print(url, flush=True), on_stopping=service.stop_waiting)
+    await service.close()
+    print("closed", flush=True)
+
+with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    runner.run(main())
+"""
+
+
+async def start_program() -> tuple[asyncio.subprocess.Process, int]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    url = (await process.stdout.readline()).decode()
+    return process, int(url.rpartition(":")[2])
+
+
+async def end_of(process: asyncio.subprocess.Process) -> tuple[int | None, bytes]:
+    async with asyncio.timeout(20):
+        told, _ = await process.communicate()
+    return process.returncode, told
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_it_when_accepted_requests_are_answered(number: signal.Signals) -> None:
+    process, port = await start_program()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    body = avro_publish(b"a")
+    head = f"POST {TOPIC}/publish HTTP/1.1\r\nhost: x\r\ncontent-type: avro/binary\r\n"
+    writer.write(f"{head}content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n".encode())
+    assert b"100 Continue" in await reader.readuntil(b"\r\n\r\n")
+
+    process.send_signal(number)
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+            except ConnectionRefusedError:
+                break
+            await asyncio.sleep(0.01)
+    writer.write(body)
+
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert b"connection: close" in answer
+    writer.close()
+    assert await end_of(process) == (0, b"closed\n")
+
+
+async def test_a_second_signal_ends_it_at_once() -> None:
+    process, port = await start_program()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    head = f"POST {TOPIC}/publish HTTP/1.1\r\nhost: x\r\ncontent-type: avro/binary\r\n"
+    writer.write(f"{head}content-length: 9\r\nexpect: 100-continue\r\n\r\n".encode())
+    assert b"100 Continue" in await reader.readuntil(b"\r\n\r\n")
+
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+
+    assert await end_of(process) == (0, b"closed\n")
+    writer.close()
+
+
+async def test_a_waiting_poll_is_answered_at_a_stop(served: Live) -> None:
+    await served.create()
+    waiting = asyncio.create_task(served.post("poll", {}, query="?wait=60"))
+    await served.until(lambda: served.waiters() == 1)
+
+    served.stop.set()
+
+    answer = await waiting
+    assert (answer.status_code, answer.content) == (200, b"[]")
+    assert answer.headers["connection"] == "close"
+    await served.stopped
+
+
+async def test_idle_connections_are_closed_at_a_stop(served: Live) -> None:
+    wire = await served.connect()
+    await wire.send("GET", "/ping")
+    assert (await wire.answer())[0] == 200
+
+    served.stop.set()
+
+    assert await wire.rest() == b""
+    await served.stopped
+    await wire.close()
+
+
+async def test_what_is_not_done_after_the_grace_period_is_cut_off_without_an_answer() -> None:
+    async with live(grace_s=0.05) as served:
+        await served.create()
+        wire = await served.connect()
+        expecting = {**AVRO, "content-length": "9", "expect": "100-continue"}
+        await wire.send("POST", f"{TOPIC}/publish", headers=expecting)
+        await wire.reader.readuntil(b"\r\n\r\n")
+
+        served.stop.set()
+        await served.stopped
+
+        assert await wire.rest() == b""
+        await wire.close()
+
+
+def nothing(*_: object) -> None:
+    """Neither starting nor stopping is of interest here."""
+
+
+async def test_an_address_that_is_taken_is_named(served: Live) -> None:
+    with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{served.port}: .*in use"):
+        await serve(
+            served.app,
+            host="127.0.0.1",
+            port=served.port,
+            on_started=nothing,
+            on_stopping=nothing,
+        )
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
+async def test_an_address_that_is_not_this_machines_is_named(served: Live, host: str) -> None:
+    with pytest.raises(OSError, match=rf"cannot listen on {host}:0: "):
+        await serve(served.app, host=host, port=0, on_started=nothing, on_stopping=nothing)
+
+
+async def test_localhost_is_all_of_its_addresses_at_one_port(served: Live) -> None:
+    stop = asyncio.Event()
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(
+        serve(
+            served.app,
+            host="localhost",
+            port=0,
+            on_started=started.set_result,
+            on_stopping=nothing,
+            stop=stop,
+        )
+    )
+
+    answer = await served.http.get(f"{await started}/ping")
+
+    assert answer.text == "OK."
+    stop.set()
+    await serving
