@@ -37,12 +37,21 @@ def test_defaults_are_those_of_the_settings() -> None:
     assert told == {name: str(Settings.model_fields[name].default) for name in told}
 
 
-def test_every_promise_names_a_test_that_is_there() -> None:
-    whole = (ROOT / "README.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(tests/\S+\.py)`", whole)
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    whole = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+/[\w/]+\.py)`", whole)
 
-    assert named
     assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_every_promise_has_a_test() -> None:
+    whole = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, _, promises = whole.partition("| promise | test |\n| --- | --- |\n")
+    rows = promises.partition("\n\n")[0].splitlines()
+
+    assert rows
+    assert [row for row in rows if not re.search(r"`tests/\S+\.py` \|$", row)] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -173,3 +173,21 @@ def test_what_works_without_extras_imports_only_what_is_always_installed() -> No
 
     assert strangers == []
     assert server_only == []
+
+
+def test_the_architecture_page_tells_these_arrows() -> None:
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| .* \| (.*) ?\|$", page, re.MULTILINE)
+    names = re.compile(r"`([\w.]+)`")
+    told = {
+        layer: [set(names.findall(part)) for part in (*cell.split("; inside a function"), "")[:2]]
+        for layer, cell in rows
+        if layer != SEES_ALL
+    }
+    with_files = {layer_of(source.module) for source in sources(*PRODUCT)} - {SEES_ALL}
+
+    assert told == {
+        layer: [set(ARROWS[layer]), set(LAZY_ARROWS.get(layer, ()))]
+        for layer in ARROWS
+        if layer in with_files
+    }

@@ -1,0 +1,110 @@
+"""scripts/environment does nothing when nothing changed, and says what is missing in one line.
+
+That it sets up a fresh clone is shown by CI, which starts with one.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.structure.sources import ROOT
+
+COMMANDS = ("bash", "cat", "cut", "dirname", "find", "sha256sum")
+"""What the script asks of a machine before it makes anything."""
+SCRIPT_S_MAX = 60.0
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """As much of a clone as the script looks at, and a folder of commands for PATH."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "commands").mkdir()
+    for name in ("scripts/environment", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in COMMANDS:
+        found = shutil.which(name)
+        assert found is not None
+        (tmp_path / "commands" / name).symlink_to(found)
+    return tmp_path
+
+
+def python(clone: Path, does: str) -> str:
+    """Return a Python that answers as a shell script says."""
+    fake = clone / "commands/python-of-a-test"
+    fake.write_text(f"#!{clone}/commands/bash\n{does}\n")
+    fake.chmod(0o755)
+    return fake.name
+
+
+def environment(clone: Path, extra: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the script with nothing on PATH but `COMMANDS`."""
+    return subprocess.run(
+        [str(clone / "scripts/environment"), extra],
+        env={"PATH": str(clone / "commands"), **variables},
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_S_MAX,
+    )
+
+
+def made(clone: Path, extra: str) -> None:
+    """Make `clone` look as the script leaves it."""
+    inputs = [(clone / name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
+    (clone / ".venv/bin").mkdir(parents=True)
+    (clone / ".venv/bin/python").symlink_to(sys.executable)
+    digest = hashlib.sha256(b"".join(inputs)).hexdigest()
+    (clone / ".venv/installed").write_text(f"{digest} {extra}\n")
+
+
+@pytest.mark.parametrize(
+    ("has", "needs"), [("server", "server"), ("dev", "dev"), ("dev", "server")]
+)
+def test_it_does_nothing_where_all_is_there(clone: Path, has: str, needs: str) -> None:
+    made(clone, has)
+    done = environment(clone, needs)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_does_something_where_the_requirements_changed(clone: Path) -> None:
+    made(clone, "dev")
+    with (clone / "constraints.txt").open("a") as out:
+        out.write("another==1.0\n")
+    (clone / ".venv/bin/python").unlink()
+    done = environment(clone, "dev", PYTHON=python(clone, "exit 1"))
+
+    assert done.returncode == 1
+
+
+def test_it_says_that_python_is_too_old(clone: Path) -> None:
+    done = environment(clone, "server", PYTHON=python(clone, "exit 1"))
+
+    assert done.returncode == 1
+    assert "TMS needs Python 3.11 or newer" in done.stderr
+    assert "apt-get install python3 python3-pip" in done.stderr
+    assert not (clone / ".venv").exists()
+
+
+def test_it_says_what_is_missing_to_build_for_a_newer_python(clone: Path) -> None:
+    done = environment(
+        clone, "server", PYTHON=python(clone, '[ "$1" != --version ] || echo Python 3.99.0')
+    )
+
+    assert done.returncode == 1
+    assert "Python 3.99.0 has no ready-made LevelDB binding" in done.stderr
+    assert "apt-get install g++" in done.stderr
+    assert not (clone / ".venv").exists()
+
+
+def test_every_script_is_executable_and_stops_at_errors() -> None:
+    scripts = [*(ROOT / "scripts").iterdir(), ROOT / ".ci/run"]
+
+    assert [path.name for path in scripts if not os.access(path, os.X_OK)] == []
+    assert [path.name for path in scripts if "set -euo pipefail" not in path.read_text()] == []
