@@ -58,7 +58,9 @@ class Service:
         self._lanes = Lanes(read_lanes=read_lanes)
         self._states = TopicStates(tables, self._lanes, budget, limits.topics_in_memory_max)
         self._topics = Topics(tables, self._lanes, self._states, limits.ttl_s_default)
-        self._writer = Writer(tables, self._lanes, self._states, clock, limits, metrics)
+        self._writer = Writer(
+            tables, self._lanes, self._states, clock, limits=limits, metrics=metrics
+        )
         self._reader = Reader(tables, self._lanes, clock, limits, metrics)
         self._stopping = False
         metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)

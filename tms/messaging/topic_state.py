@@ -31,7 +31,9 @@ _PAYLOAD_SEQUENCES_MAX = 50_000
 class TopicState:
     """One generation of a topic that exists."""
 
-    def __init__(self, topic: Topic, prefix: bytes, last_key: bytes | None, budget: CacheBudget) -> None:
+    def __init__(
+        self, topic: Topic, prefix: bytes, last_key: bytes | None, budget: CacheBudget
+    ) -> None:
         self.topic = topic
         self.prefix = prefix
         self.sequence = KeySequence(last_key)
@@ -47,7 +49,7 @@ class TopicState:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def check_current(self) -> None:
-        """Raise `TopicNotFound` if the topic was deleted, `StoreUnavailable` if it may have been."""
+        """Raise `TopicNotFound` if the topic is gone, `StoreUnavailable` if that is not known."""
         if self.gone:
             raise TopicNotFound(topic=str(self.topic.id))
         if self.stale:

@@ -46,6 +46,7 @@ class Writer:
         lanes: Lanes,
         states: TopicStates,
         clock: Clock,
+        *,
         limits: Limits,
         metrics: MessagingMetrics,
     ) -> None:
