@@ -45,7 +45,9 @@ class Limits:
     def __post_init__(self) -> None:
         """Refuse limits that contradict each other."""
         for name in self.__slots__:
-            if getattr(self, name) <= 0 and name != "cache_bytes_max":
+            value = getattr(self, name)
+            is_none_allowed = name == "cache_bytes_max"
+            if value < 0 or (value == 0 and not is_none_allowed):
                 raise ValueError(f"{name} must be positive")
         relations = (
             ("message_bytes_max", "request_bytes_max"),

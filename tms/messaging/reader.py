@@ -107,8 +107,6 @@ class Reader:
         """Return entries from the draft's position on, at least one if there is one."""
         key, limit = draft.position[:KEY_BYTES], draft.limit - draft.count
         inside_batch = draft.position[KEY_BYTES:] != NO_PAYLOAD_KEY
-        # Where the first entry turns out to be another than the batch, it lies before the position.
-        limit += inside_batch
         bytes_max = draft.bytes_max - draft.size
         if key >= state.cache.floor:
             self._metrics.cache_hits += 1

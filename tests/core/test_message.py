@@ -1,0 +1,105 @@
+"""Message ids, positions and blocks."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tms.core.errors import InvalidRequest
+from tms.core.message import (
+    FIRST_ID,
+    LAST_ID,
+    Message,
+    MessageBlock,
+    MessageId,
+    avro_length,
+    id_after,
+    item_tail,
+    key_after,
+    parse_id,
+    position_of,
+)
+
+GOLDEN = json.loads((Path(__file__).parent.parent / "wire" / "golden.json").read_text())
+
+TIMESTAMPS = st.integers(0, 2**63 - 1)
+NUMBERS = st.integers(0, 65_535)
+IDS = st.builds(MessageId, TIMESTAMPS, NUMBERS, TIMESTAMPS, NUMBERS)
+
+
+@pytest.mark.parametrize("golden", GOLDEN["messageIds"])
+def test_ids_have_the_bytes_of_cdap(golden: dict[str, str]) -> None:
+    message_id = MessageId(
+        int(golden["publishTimestamp"]),
+        int(golden["sequenceId"]),
+        int(golden["payloadWriteTimestamp"]),
+        int(golden["payloadSequenceId"]),
+    )
+
+    assert message_id.encode().hex() == golden["bytes"]
+    assert MessageId.decode(bytes.fromhex(golden["bytes"])) == message_id
+
+
+@given(IDS)
+def test_an_id_survives_its_bytes_and_its_text(message_id: MessageId) -> None:
+    assert MessageId.decode(message_id.encode()) == message_id
+    assert MessageId.decode(parse_id(str(message_id))) == message_id
+
+
+@given(IDS, IDS)
+def test_ids_are_ordered_as_their_bytes(one: MessageId, other: MessageId) -> None:
+    assert (one < other) == (one.encode() < other.encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "00", "0" * 39, "0" * 42, "g" * 40, "8" + "0" * 39, "0" * 20 + "8" + "0" * 19]
+)
+def test_what_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_id(text)
+
+    assert refused.value.problem.code == "invalid_message_id"
+
+
+@given(IDS)
+def test_what_follows_an_id_is_above_it_and_nothing_is_between(message_id: MessageId) -> None:
+    raw = message_id.encode()
+    following = id_after(raw)
+    if message_id.write_timestamp == message_id.payload_sequence_id == 0:
+        assert following == key_after(raw[:10]) + bytes(10)
+    else:
+        assert int.from_bytes(following) - int.from_bytes(raw) == 1
+
+
+def test_positions() -> None:
+    first = MessageId(5, 6).encode()
+
+    assert position_of(None) == FIRST_ID
+    assert position_of(first) == first
+    assert position_of(first, inclusive=False) == MessageId(5, 7).encode()
+    assert position_of(7) == MessageId(7, 0).encode()
+    assert position_of(7, inclusive=False) == MessageId(8, 0).encode()
+    assert position_of(2**63 - 1) == MessageId(2**63 - 1, 0).encode()
+    for outside in (-1, 2**63):
+        with pytest.raises(InvalidRequest):
+            position_of(outside)
+    assert key_after(LAST_ID[:10]) == LAST_ID[:10]
+
+
+@given(st.lists(st.builds(Message, IDS.map(MessageId.encode), st.binary(max_size=300))))
+def test_a_block_gives_back_its_messages(messages: list[Message]) -> None:
+    block = MessageBlock.of(messages)
+
+    assert block.count == len(messages)
+    assert list(block) == messages
+
+
+@given(st.integers(0, 10_000))
+def test_an_items_tail_is_the_same_from_the_table_and_computed(length: int) -> None:
+    assert item_tail(length) == bytes(10) + avro_length(length)
+
+
+def test_a_message_tells_when_it_was_published() -> None:
+    assert Message(MessageId(17, 0).encode(), b"").publish_timestamp == 17

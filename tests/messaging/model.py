@@ -1,0 +1,120 @@
+"""A model of the messaging service: plain lists and the rules of the documents, no storage.
+
+It gives ids as DESIGN section 2 says, so that ids are compared too. Every method is the shortest
+form of its rule, whatever it costs.
+"""
+
+from dataclasses import dataclass, field
+
+from tms.core.message import MessageId
+from tms.core.transaction import Transaction, Visibility
+
+
+@dataclass
+class Ids:
+    """Ids that never go back: max(clock, last), the sequence going on within a millisecond."""
+
+    last: tuple[int, int] = (-1, -1)
+
+    def take(self, now_ms: int) -> tuple[int, int]:
+        timestamp, number = self.last
+        self.last = (now_ms, 0) if now_ms > timestamp else (timestamp, number + 1)
+        return self.last
+
+
+@dataclass
+class Entry:
+    key: tuple[int, int]
+    payload: bytes | None
+    """None for a reference."""
+    write_pointer: int | None = None
+    rolled_back: bool = False
+
+
+@dataclass
+class Generation:
+    entries: list[Entry] = field(default_factory=list)
+    stored: dict[int, list[tuple[tuple[int, int], bytes]]] = field(default_factory=dict)
+    stored_ids: dict[int, Ids] = field(default_factory=dict)
+
+
+@dataclass
+class ModelTopic:
+    number: int
+    ttl_s: int
+    ids: Ids = field(default_factory=Ids)
+    exists: bool = True
+    data: Generation = field(default_factory=Generation)
+
+    def delete(self) -> None:
+        self.exists = False
+
+    def recreate(self, ttl_s: int) -> None:
+        self.exists, self.ttl_s = True, ttl_s
+        self.number += 1
+        self.data = Generation()
+
+    def publish(self, payloads: list[bytes], write_pointer: int | None, now_ms: int) -> list[Entry]:
+        """Return the new entries; without payloads, one reference."""
+        new = [
+            Entry(self.ids.take(now_ms), payload, write_pointer) for payload in payloads or [None]
+        ]
+        self.data.entries += new
+        return new
+
+    def store(self, payloads: list[bytes], write_pointer: int, now_ms: int) -> None:
+        ids = self.data.stored_ids.setdefault(write_pointer, Ids())
+        rows = self.data.stored.setdefault(write_pointer, [])
+        rows += [(ids.take(now_ms), payload) for payload in payloads]
+
+    def rollback(self, first: tuple[int, int], last: tuple[int, int], write_pointer: int) -> bool:
+        """Return whether it is accepted."""
+        touched = [entry for entry in self.data.entries if first <= entry.key <= last]
+        own = [entry for entry in touched if entry.write_pointer == write_pointer]
+        for entry in own:
+            entry.rolled_back = True
+        return bool(own) or not touched
+
+    def poll(
+        self, position: bytes, limit: int, transaction: Transaction | None, now_ms: int
+    ) -> list[tuple[bytes, bytes]]:
+        oldest = now_ms - self.ttl_s * 1000
+        found: list[tuple[bytes, bytes]] = []
+        for entry in self.data.entries:
+            if entry.key[0] < oldest:
+                continue
+            messages = [
+                (message_id.encode(), payload)
+                for message_id, payload in self._messages(entry, oldest)
+                if message_id.encode() >= position
+            ]
+            is_behind = MessageId(*entry.key, 2**63 - 1, 65_535).encode() < position
+            decision = decide(entry, transaction)
+            if decision is Visibility.STOP and not is_behind:
+                # The reader looks at the entry that its position lies in, and at all after it.
+                if entry.payload is not None and not messages:
+                    continue
+                break
+            if decision is Visibility.GIVE:
+                found += messages
+        return found[:limit]
+
+    def _messages(self, entry: Entry, oldest: int) -> list[tuple[MessageId, bytes]]:
+        if entry.payload is not None:
+            return [(MessageId(*entry.key), entry.payload)]
+        assert entry.write_pointer is not None
+        rows = self.data.stored.get(entry.write_pointer, [])
+        return [(MessageId(*entry.key, *key), payload) for key, payload in rows if key[0] >= oldest]
+
+
+def decide(entry: Entry, transaction: Transaction | None) -> Visibility:
+    """The rule of DESIGN section 4 for one entry."""
+    if transaction is None or entry.write_pointer is None:
+        return Visibility.GIVE
+    if entry.rolled_back:
+        return Visibility.SKIP
+    if transaction.is_visible(entry.write_pointer):
+        return Visibility.GIVE
+    if entry.write_pointer in transaction.invalids:
+        return Visibility.SKIP
+    return Visibility.STOP

@@ -1,0 +1,300 @@
+"""The whole service against the model, on both stores: any order of requests, restarts, clocks.
+
+The cache, its blocks and the pages are made tiny, so that evictions, block borders and cut pages
+are the rule.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from prometheus_client import CollectorRegistry
+
+from tables.leveldb import LevelDBStore
+from tables.memory import MemoryStore
+from tables.store import Store
+from tables.store_tables import StoreTables
+from tests.messaging.model import ModelTopic
+from tms.core.clock import ManualClock
+from tms.core.errors import RollbackRefused, TopicExists, TopicNotFound
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID, MessageId, id_after, position_of
+from tms.core.messaging import RollbackRange
+from tms.core.topic import TopicId
+from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
+from tms.messaging import cache
+from tms.messaging.service import Service
+
+T = TypeVar("T")
+
+START_MS = 1_800_000_000_000
+NAMES = st.sampled_from(["a", "a", "a", "b"])
+PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=4)
+TTLS_S = st.sampled_from([5, 604_800, 604_800])
+POINTERS = tuple(START_MS * 1_000_000 + offset for offset in range(6))
+WRITE_POINTERS = st.sampled_from(POINTERS)
+LIMITS = st.sampled_from([1, 2, 3, 1000])
+
+
+@st.composite
+def transactions(draw: st.DrawFn) -> Transaction:
+    outcome = {p: draw(st.sampled_from(["seen", "invalid", "in progress"])) for p in POINTERS}
+    own = draw(WRITE_POINTERS)
+    return Transaction(
+        read_pointer=draw(st.sampled_from([POINTERS[3], POINTERS[5]])),
+        transaction_id=own,
+        write_pointer=own,
+        invalids=tuple(p for p in POINTERS if outcome[p] == "invalid"),
+        in_progress=tuple(p for p in POINTERS if outcome[p] == "in progress"),
+    )
+
+
+class ServiceMachine(RuleBasedStateMachine):
+    """One service, one model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock(START_MS)
+        self.topics: dict[str, ModelTopic] = {}
+        self.ranges: list[tuple[str, RollbackRange]] = []
+        self.store = self.open_store()
+
+    def open_store(self) -> Store:
+        raise AssertionError("a subclass gives the store")
+
+    def await_(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    @initialize(
+        cache_bytes=st.sampled_from([0, 3_000, 1_000_000]),
+        page_bytes=st.sampled_from([1, 60, 100_000]),
+        topics_in_memory=st.sampled_from([1, 100]),
+    )
+    def start(self, cache_bytes: int, page_bytes: int, topics_in_memory: int) -> None:
+        self.limits = Limits(
+            cache_bytes_max=cache_bytes,
+            poll_block_bytes=page_bytes,
+            topics_in_memory_max=topics_in_memory,
+        )
+        self.open()
+        for name in ("a", "b"):
+            self.create(name, 604_800)
+
+    def open(self) -> None:
+        async def make() -> Service:
+            return Service(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+
+        self.service = self.await_(make())
+
+    @rule()
+    def restart(self) -> None:
+        self.await_(self.service.close())
+        self.store = self.open_store()
+        self.open()
+
+    @rule(by_ms=st.sampled_from([1, 1, 700, 4_000, -1, -2_500]))
+    def move_the_clock(self, by_ms: int) -> None:
+        self.clock.advance(by_ms)
+
+    @rule(change=st.sampled_from(["delete", "create", "ttl"]), name=NAMES, ttl_s=TTLS_S)
+    def change_a_topic(self, change: str, name: str, ttl_s: int) -> None:
+        # One rule for all three, so that most steps are about messages.
+        if change == "delete":
+            self.delete(name)
+        elif change == "create":
+            self.create(name, ttl_s)
+        else:
+            self.change_ttl(name, ttl_s)
+
+    def create(self, name: str, ttl_s: int) -> None:
+        topic = self.topics.get(name)
+        work = self.service.create_topic(TopicId("default", name), {"ttl": ttl_s})
+        if topic is not None and topic.exists:
+            with pytest.raises(TopicExists):
+                self.await_(work)
+            return
+        self.await_(work)
+        if topic is None:
+            self.topics[name] = ModelTopic(1, ttl_s)
+        else:
+            topic.recreate(ttl_s)
+
+    def of(self, name: str) -> ModelTopic | None:
+        topic = self.topics.get(name)
+        return topic if topic is not None and topic.exists else None
+
+    def expect(self, name: str, work: Coroutine[Any, Any, T]) -> T | None:
+        """Run a request on a topic, which is refused where there is none."""
+        if self.of(name) is None:
+            with pytest.raises(TopicNotFound):
+                self.await_(work)
+            return None
+        return self.await_(work)
+
+    def delete(self, name: str) -> None:
+        self.expect(name, self.service.delete_topic(TopicId("default", name)))
+        topic = self.of(name)
+        if topic is not None:
+            topic.delete()
+
+    def change_ttl(self, name: str, ttl_s: int) -> None:
+        self.expect(name, self.service.update_topic(TopicId("default", name), {"ttl": ttl_s}))
+        topic = self.of(name)
+        if topic is not None:
+            topic.ttl_s = ttl_s
+
+    @rule(name=NAMES, payloads=PAYLOADS)
+    def publish(self, name: str, payloads: list[bytes]) -> None:
+        topic_id = TopicId("default", name)
+        assert self.expect(name, self.service.publish(topic_id, payloads)) is None
+        topic = self.of(name)
+        if topic is not None:
+            topic.publish(payloads, None, self.clock.now_ms())
+
+    @rule(name=NAMES, payloads=st.just([]) | PAYLOADS, pointer=WRITE_POINTERS)
+    def publish_in_transaction(self, name: str, payloads: list[bytes], pointer: int) -> None:
+        work = self.service.publish(TopicId("default", name), payloads, pointer)
+        published = self.expect(name, work)
+        topic = self.of(name)
+        if topic is not None:
+            new = topic.publish(payloads, pointer, self.clock.now_ms())
+            assert published == RollbackRange(pointer, *new[0].key, *new[-1].key)
+            self.ranges.append((name, published))
+
+    @rule(name=NAMES, payloads=PAYLOADS, pointer=WRITE_POINTERS)
+    def store_payloads(self, name: str, payloads: list[bytes], pointer: int) -> None:
+        self.expect(name, self.service.store(TopicId("default", name), payloads, pointer))
+        topic = self.of(name)
+        if topic is not None:
+            topic.store(payloads, pointer, self.clock.now_ms())
+
+    @precondition(lambda self: self.ranges)
+    @rule(data=st.data(), forged=st.none() | WRITE_POINTERS)
+    def roll_back(self, data: st.DataObject, forged: int | None) -> None:
+        name, published = data.draw(st.sampled_from(self.ranges))
+        pointer = forged or published.write_pointer
+        first = (published.start_timestamp, published.start_sequence_id)
+        last = (published.end_timestamp, published.end_sequence_id)
+        work = self.service.rollback(
+            TopicId("default", name), RollbackRange(pointer, *first, *last)
+        )
+        topic = self.of(name)
+        if topic is None or topic.rollback(first, last, pointer):
+            self.expect(name, work)
+        else:
+            with pytest.raises(RollbackRefused):
+                self.await_(work)
+
+    async def polled(
+        self, name: str, position: bytes, limit: int, transaction: Transaction | None
+    ) -> list[tuple[bytes, bytes]]:
+        blocks = self.service.poll(
+            TopicId("default", name), position, limit=limit, transaction=transaction
+        )
+        return [(m.id, m.payload) async for block in blocks for m in block]
+
+    @rule(
+        name=NAMES,
+        data=st.data(),
+        inclusive=st.booleans(),
+        limit=LIMITS,
+        transaction=st.none() | transactions(),
+    )
+    def poll(
+        self,
+        name: str,
+        data: st.DataObject,
+        inclusive: bool,  # noqa: FBT001
+        limit: int,
+        transaction: Transaction | None,
+    ) -> None:
+        topic = self.of(name)
+        if topic is None:
+            self.expect(name, self.polled(name, FIRST_ID, limit, transaction))
+            return
+        now_ms = self.clock.now_ms()
+        ids = [id_ for id_, _ in topic.poll(FIRST_ID, 10_000, None, now_ms)]
+        keys = [MessageId(*entry.key).encode() for entry in topic.data.entries]
+        starts = st.none() | st.sampled_from([*ids, *keys, START_MS, START_MS + 1, now_ms])
+        start = data.draw(starts)
+        position = position_of(start, inclusive=inclusive)
+        expected = topic.poll(position, limit, transaction, now_ms)
+        assert self.await_(self.polled(name, position, limit, transaction)) == expected
+
+    @rule(name=NAMES, limit=LIMITS, transaction=st.none() | transactions())
+    def poll_on_and_on(self, name: str, limit: int, transaction: Transaction | None) -> None:
+        topic = self.of(name)
+        if topic is None:
+            return
+        expected = topic.poll(FIRST_ID, 10_000, transaction, self.clock.now_ms())
+        found: list[tuple[bytes, bytes]] = []
+        position = FIRST_ID
+        while batch := self.await_(self.polled(name, position, limit, transaction)):
+            found += batch
+            position = id_after(batch[-1][0])
+        assert found == expected
+
+    @invariant()
+    def topics_are_those_of_the_model(self) -> None:
+        if not hasattr(self, "service"):
+            return
+        expected = sorted(name for name, topic in self.topics.items() if topic.exists)
+        assert self.await_(self.service.topics("default")) == expected
+
+    @invariant()
+    def the_log_is_that_of_the_model(self) -> None:
+        for name in ("a", "b"):
+            topic = self.of(name)
+            if topic is not None:
+                for transaction in (None, ALL_VISIBLE_LATEST):
+                    expected = topic.poll(FIRST_ID, 10_000, transaction, self.clock.now_ms())
+                    found = self.await_(self.polled(name, FIRST_ID, 10_000, transaction))
+                    assert found == expected
+
+    def teardown(self) -> None:
+        if hasattr(self, "service"):
+            self.await_(self.service.close())
+        self.loop.close()
+
+
+class MemoryMachine(ServiceMachine):
+    def open_store(self) -> Store:
+        if not hasattr(self, "store"):
+            return MemoryStore()
+        assert isinstance(self.store, MemoryStore)
+        self.store._closed = False
+        return self.store
+
+
+class LevelDBMachine(ServiceMachine):
+    def open_store(self) -> Store:
+        if not hasattr(self, "folder"):
+            self.folder = Path(tempfile.mkdtemp(prefix="tms-model-"))
+        return LevelDBStore(self.folder / "data", sync=False, write_buffer_bytes=64 * 1024)
+
+    def teardown(self) -> None:
+        super().teardown()
+        shutil.rmtree(self.folder)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tiny_cache_blocks() -> Any:
+    whole = cache.BLOCK_BYTES
+    cache.BLOCK_BYTES = 200
+    yield
+    cache.BLOCK_BYTES = whole
+
+
+TestServiceInMemory = MemoryMachine.TestCase
+TestServiceInMemory.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+TestServiceOnLevelDB = LevelDBMachine.TestCase
+TestServiceOnLevelDB.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

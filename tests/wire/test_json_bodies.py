@@ -1,0 +1,145 @@
+"""JSON bodies: text, base64, Avro's tagged unions, and what is refused."""
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.test_message import IDS
+from tms.core.errors import InvalidRequest, TooLarge
+from tms.core.message import Message, MessageBlock, MessageId
+from tms.core.messaging import RollbackRange
+from tms.wire.bodies import PollRequest, PublishRequest
+from tms.wire.json_bodies import JSON, JSON_BASE64, JsonFormat
+
+MANY = 1000
+ID = "00" * 20
+
+
+def body(**fields: object) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def test_messages_are_text_or_base64() -> None:
+    request = JSON.decode_publish(body(messages=["é", {"base64": "/w=="}, {"bytes": "a"}]), MANY)
+
+    assert request == PublishRequest(None, ["é".encode(), b"\xff", b"a"])
+    assert JSON_BASE64.decode_publish(body(messages=["/w=="]), MANY).payloads == [b"\xff"]
+
+
+@pytest.mark.parametrize("pointer", [5, {"long": 5}])
+def test_a_write_pointer_may_be_tagged(pointer: object) -> None:
+    request = body(transactionWritePointer=pointer, messages=[])
+
+    assert JSON.decode_publish(request, MANY) == PublishRequest(5, [])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"startFrom": None, "inclusive": True, "limit": None, "transaction": None},
+    ],
+)
+def test_a_poll_has_defaults(fields: dict[str, object]) -> None:
+    assert JSON.decode_poll(body(**fields)) == PollRequest()
+    assert JSON.decode_poll(b"") == PollRequest()
+
+
+def test_a_poll_asks_by_id_or_time() -> None:
+    assert JSON.decode_poll(body(startFrom=ID, inclusive=False)).start_from == bytes(20)
+    assert JSON.decode_poll(body(startFrom={"bytes": ID})).start_from == bytes(20)
+    assert JSON.decode_poll(body(startFrom=7)).start_from == 7
+    assert JSON.decode_poll(body(startFrom={"long": 7})).start_from == 7
+    assert JSON.decode_poll(body(limit={"int": 7})).limit == 7
+    assert JSON.decode_poll(body(transaction="AAE=")).transaction == b"\x00\x01"
+    assert JSON.decode_poll(body(transaction={"bytes": "AAE="})).transaction == b"\x00\x01"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b'{"messages": "a"}',
+        b'{"messages": [5]}',
+        b'{"messages": [null]}',
+        b'{"messages": [{"base64": "%"}]}',
+        b'{"messages": [{"base64": "a"}]}',
+        b'{"messages": [{"hex": "00"}]}',
+        b'{"messages": [{}]}',
+        b'{"messages": [], "transactionWritePointer": "5"}',
+        b'{"messages": [], "transactionWritePointer": 1.5}',
+        b'{"messages": [], "transactionWritePointer": {"int": 5}}',
+        b'{"messages": [], "transactionWritePointer": 9223372036854775808}',
+        b'{"messages": [], "unknown": 1}',
+        b'{"messages": ["\xff"]}',
+        b"[" * 100_000,
+    ],
+)
+def test_a_wrong_publish_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        JSON.decode_publish(raw, MANY)
+
+    assert refused.value.problem.code == "invalid_body"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"startFrom": "xyz"},
+        {"startFrom": "00"},
+        {"startFrom": 1.5},
+        {"startFrom": {"long": "x"}},
+        {"startFrom": {"int": 5}},
+        {"startFrom": 2**63},
+        {"inclusive": "yes"},
+        {"limit": "5"},
+        {"limit": {"long": 5}},
+        {"transaction": "%"},
+        {"transaction": 5},
+    ],
+)
+def test_a_wrong_poll_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(InvalidRequest):
+        JSON.decode_poll(body(**fields))
+
+
+def test_too_many_messages_are_refused() -> None:
+    with pytest.raises(TooLarge):
+        JSON.decode_publish(body(messages=["a"] * 3), 2)
+
+
+def test_a_range_survives() -> None:
+    published = RollbackRange(2**63 - 1, 1, 2, 3, 4)
+
+    assert JSON.decode_range(JSON.encode_range(published)) == published
+
+
+@pytest.mark.parametrize("body_format", [JSON, JSON_BASE64])
+@given(
+    blocks=st.lists(
+        st.lists(
+            st.builds(Message, IDS.map(MessageId.encode), st.binary() | st.text().map(str.encode)),
+            min_size=1,
+        )
+    )
+)
+def test_an_answer_is_a_json_array(body_format: JsonFormat, blocks: list[list[Message]]) -> None:
+    answer = b""
+    for messages in blocks:
+        answer += body_format.encode_block(MessageBlock.of(messages), first=not answer)
+    answer += body_format.encode_end(first=not answer)
+
+    def payload(value: object) -> bytes:
+        if isinstance(value, dict):
+            return base64.b64decode(value["base64"])
+        text = str(value)
+        return base64.b64decode(text) if body_format is JSON_BASE64 else text.encode()
+
+    found = [Message(bytes.fromhex(r["id"]), payload(r["payload"])) for r in json.loads(answer)]
+    assert found == [message for messages in blocks for message in messages]

@@ -1,0 +1,132 @@
+"""Puts the parts together: a store, the service on it, and the REST server around that.
+
+The one module that sees everything. The packages `tables` and `api` stand at the top of the source
+tree; a wheel has them in `tms/_server/` instead, because `tables` is also PyTables' name. So this
+module puts that folder first on the path, and refuses to run beside another `tables`.
+"""
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import uvloop
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+from tms.core.clock import Clock, SystemClock
+from tms.core.limits import Limits
+from tms.core.tables import Tables
+from tms.messaging.service import Service
+from tms.settings import Settings
+
+_INSTALLED = Path(__file__).parent / "_server"
+if _INSTALLED.is_dir():
+    _found = sys.modules.get("tables")
+    if _found is not None and not str(_found.__file__).startswith(str(_INSTALLED)):
+        raise ImportError("PyTables is imported already; run the TMS server in its own process")
+    sys.path.insert(0, str(_INSTALLED))
+
+from api.app import create_app  # noqa: E402  after the path is set
+from api.serve import serve as serve_app  # noqa: E402
+from tables.leveldb import LevelDBStore  # noqa: E402
+from tables.memory import MemoryStore  # noqa: E402
+from tables.store_tables import StoreTables  # noqa: E402
+
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
+its thread waits that long behind a busy event loop; with this a server publishes an eighth more."""
+
+_log = logging.getLogger(__name__)
+
+
+def open_tables(store: str, settings: Settings) -> Tables:
+    """Open the store that `store` names: `leveldb:DIR`, or `memory:`.
+
+    Blocks while a LevelDB recovers. Raises `StoreError`, `StoreUnavailable`, and ValueError for
+    another URL.
+    """
+    kind, _, place = store.partition(":")
+    if kind == "memory" and not place:
+        return StoreTables(MemoryStore())
+    if kind == "leveldb" and place:
+        return StoreTables(
+            LevelDBStore(
+                Path(place),
+                sync=settings.sync,
+                write_buffer_bytes=settings.leveldb_write_buffer_bytes,
+                block_cache_bytes=settings.leveldb_block_cache_bytes,
+            )
+        )
+    raise ValueError(f"no store at {store!r}: give leveldb:DIR or memory:")
+
+
+async def open_service(
+    store: str,
+    limits: Limits | None = None,
+    clock: Clock | None = None,
+    *,
+    settings: Settings | None = None,
+    registry: CollectorRegistry | None = None,
+) -> Service:
+    """Return the service on `store` within the running event loop; close it when done.
+
+    `limits` and `settings` have their defaults where they are not given. Raises as `open_tables`.
+    """
+    settings = settings or Settings.model_construct()
+    tables = await asyncio.to_thread(open_tables, store, settings)
+    return Service(
+        tables,
+        limits or settings.limits(),
+        clock or SystemClock(),
+        registry or CollectorRegistry(),
+    )
+
+
+def serve(settings: Settings) -> None:
+    """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
+
+    Raises as `open_tables`, and `OSError` where the address cannot be listened on.
+    """
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    service = await open_service(settings.store, settings=settings, registry=registry)
+    app = create_app(service, settings.limits(), registry=registry, topic_info=settings.topic_info)
+    try:
+        await serve_app(
+            app,
+            host=settings.host,
+            port=settings.port,
+            on_started=lambda url: _welcome(url, settings.store),
+            on_stopping=service.stop_waiting,
+            grace_s=settings.stop_grace_s,
+        )
+    finally:
+        await service.close()
+        _log.info("stopped; the store is closed")
+
+
+def _welcome(url: str, store: str) -> None:
+    """Tell a person what is served where, and what to try next."""
+    topic = f"{url}/v1/namespaces/default/topics/hello"
+    as_json = "-H 'Content-Type: application/json'"
+    print(  # noqa: T201  for the person who started it
+        f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in another terminal:
+
+  curl -X PUT  {topic}
+  curl -X POST {topic}/publish {as_json} -d '{{"messages": ["hello, world"]}}'
+  curl -X POST {topic}/poll    {as_json} -d '{{}}'
+
+Stop it with Ctrl-C.""",
+        flush=True,
+    )
