@@ -18,7 +18,7 @@ a block: otherwise what is damaged in a table is handed out as it is.
 import logging
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -248,18 +248,26 @@ class LevelDBStore:
         self._tables = self._tables_of(self._handle)
 
     def _disk_takes_writes(self) -> bool:
-        """Whether there is room for what an opening writes: the log's rows as a table, and more."""
-        if self._folder.free_bytes() < 2 * self._write_buffer_bytes + _PROBE_BYTES:
+        """Whether there is room for what an opening writes: the log's rows as a table, and more.
+
+        Room is asked for, not only looked up: free blocks say nothing of quotas. An opening that
+        fails for want of room would leave readers without a handle.
+        """
+        room_bytes = 2 * self._write_buffer_bytes + _PROBE_BYTES
+        if self._folder.free_bytes() < room_bytes:
             return False
         probe = self._folder.path / "probe"
         try:
             with probe.open("wb") as out:
+                os.posix_fallocate(out.fileno(), 0, room_bytes)
                 out.write(bytes(_PROBE_BYTES))
                 out.flush()
                 os.fsync(out.fileno())
-            probe.unlink()
         except OSError:
             return False
+        finally:
+            with suppress(OSError):
+                probe.unlink(missing_ok=True)
         return True
 
     def close(self) -> None:

@@ -100,6 +100,14 @@ def test_a_disk_that_takes_no_writes(tmp_path: Path, chance: random.Random) -> N
 
 
 @pytest.mark.slow
+def test_a_disk_that_takes_less_than_an_opening_writes(
+    tmp_path: Path, chance: random.Random
+) -> None:
+    """As under a quota: giving the handle up for one that cannot be opened would end the polls."""
+    check_shortage(tmp_path / "data", FileLimit(200_000), chance)
+
+
+@pytest.mark.slow
 def test_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
     check_shortage(disk.data, disk, chance)
 
