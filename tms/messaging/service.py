@@ -62,7 +62,7 @@ class Service:
             tables, self._lanes, self._states, clock, limits=limits, metrics=metrics
         )
         self._reader = Reader(tables, self._lanes, clock, limits, metrics)
-        self._stopping = False
+        self._stopping = self._closed = False
         metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)
         metrics.gauge("topics_in_memory", "Topics in memory.", lambda: len(self._states))
 
@@ -241,6 +241,9 @@ class Service:
 
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the tables."""
+        if self._closed:
+            return
+        self._closed = True
         self.stop_waiting()
         await self._writer.close()
         await self._lanes.write(self._tables.close)

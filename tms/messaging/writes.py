@@ -1,7 +1,6 @@
 """What the writer writes: a publication, payloads to store, or entries to invert.
 
-Each adds its rows to a batch, and takes effect in memory once the batch is durable. A write that
-was added but failed has used up its keys: they are never given again.
+Each adds its rows to a batch, and takes effect in memory once the batch is durable.
 """
 
 from collections.abc import Sequence

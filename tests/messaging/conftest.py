@@ -1,0 +1,82 @@
+"""A store whose writes can be made to fail or wait, and a service on it."""
+
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
+from tms.core.clock import ManualClock
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import Limits
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+from tms.messaging.service import Service
+
+NOW_MS = 1_800_000_000_000
+TOPIC = TopicId("default", "t")
+
+
+class FaultyStore(MemoryStore):
+    """A memory store with faults on demand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed = threading.Event()
+        self.passed.set()
+        self.writes_fail = False
+        self.writes_happen_all_the_same = False
+        self.batches: list[int] = []
+
+    def write(self, batch: Batch) -> None:
+        self.passed.wait()
+        if not self.writes_fail or self.writes_happen_all_the_same:
+            super().write(batch)
+        if self.writes_fail:
+            raise StoreUnavailable(reason="made to fail")
+        self.batches.append(len(batch.writes))  # type: ignore[attr-defined]
+
+    def compare_and_put(
+        self, table: str, key: bytes, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        self.passed.wait()
+        return super().compare_and_put(table, key, expected, value)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW_MS)
+
+
+@pytest.fixture
+def store() -> FaultyStore:
+    return FaultyStore()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def limits() -> Limits:
+    return Limits()
+
+
+@pytest.fixture
+async def service(
+    store: FaultyStore, clock: ManualClock, registry: CollectorRegistry, limits: Limits
+) -> AsyncIterator[Service]:
+    """A service with the topic `t`."""
+    service = Service(StoreTables(store), limits, clock, registry)
+    await service.create_topic(TOPIC)
+    yield service
+    store.passed.set()
+    await service.close()

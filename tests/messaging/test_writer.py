@@ -1,0 +1,219 @@
+"""The group-commit writer: shared flushes, a bounded queue, failing stores."""
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tms.core.clock import ManualClock
+from tms.core.errors import QueueFull, Stopping, StoreUnavailable, TopicNotFound
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID, id_after
+from tms.core.messaging import RollbackRange
+from tms.messaging.service import Service
+
+pytestmark = pytest.mark.anyio
+POINTER = NOW_MS * 1_000_000
+
+
+async def polled(service: Service, position: bytes = FIRST_ID) -> list[tuple[bytes, bytes]]:
+    blocks = service.poll(TOPIC, position, limit=1_000_000)
+    return [(m.id, m.payload) async for block in blocks for m in block]
+
+
+async def payloads(service: Service) -> list[bytes]:
+    return [payload for _, payload in await polled(service)]
+
+
+async def settle() -> None:
+    """Let every task run until it waits for something outside the loop."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_requests_that_come_during_a_flush_share_the_next_one(
+    service: Service, store: FaultyStore
+) -> None:
+    store.passed.clear()
+    first = asyncio.create_task(service.publish(TOPIC, [b"0"]))
+    await settle()
+    others = [asyncio.create_task(service.publish(TOPIC, [b"%d" % i])) for i in range(1, 20)]
+    await settle()
+    assert not first.done()
+    store.passed.set()
+    await asyncio.gather(first, *others)
+
+    assert store.batches == [1, 19]
+    assert await payloads(service) == [b"%d" % i for i in range(20)]
+
+
+async def test_a_request_has_contiguous_ids_among_many(service: Service) -> None:
+    ranges = await asyncio.gather(
+        *(service.publish(TOPIC, [b"x"] * 5, POINTER + i) for i in range(50))
+    )
+
+    spans = sorted(
+        ((r.start_timestamp, r.start_sequence_id), (r.end_timestamp, r.end_sequence_id))
+        for r in ranges
+        if r is not None
+    )
+    assert len(spans) == 50
+    assert all(end[1] - start[1] == 4 for start, end in spans)
+    assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))
+
+
+async def test_nothing_is_shown_before_it_is_durable(service: Service, store: FaultyStore) -> None:
+    store.passed.clear()
+    publishing = asyncio.create_task(service.publish(TOPIC, [b"x"]))
+    await settle()
+    assert await polled(service) == []
+    store.passed.set()
+    await publishing
+    assert await payloads(service) == [b"x"]
+
+
+class TestFullQueue:
+    @pytest.fixture(params=["requests", "bytes"])
+    def limits(self, request: pytest.FixtureRequest) -> Limits:
+        if request.param == "requests":
+            return Limits(queue_requests_max=3)
+        return Limits(queue_bytes_max=350, request_bytes_max=350, message_bytes_max=350)
+
+    async def test_it_refuses_and_loses_nothing(
+        self, service: Service, store: FaultyStore, registry: CollectorRegistry
+    ) -> None:
+        store.passed.clear()
+        accepted = [asyncio.create_task(service.publish(TOPIC, [b"0"]))]
+        await settle()
+        accepted += [asyncio.create_task(service.publish(TOPIC, [b"%d" % i])) for i in (1, 2, 3)]
+        await settle()
+        for _ in range(2):
+            with pytest.raises(QueueFull):
+                await service.publish(TOPIC, [b"refused"])
+        store.passed.set()
+        await asyncio.gather(*accepted)
+
+        assert await payloads(service) == [b"0", b"1", b"2", b"3"]
+        assert registry.get_sample_value("tms_rejected_requests_total") == 2
+        assert registry.get_sample_value("tms_queue_bytes") == 0
+        await service.publish(TOPIC, [b"4"])
+        assert (await payloads(service))[-1] == b"4"
+
+
+class TestFailingStore:
+    async def test_all_of_the_flush_fail_and_the_next_one_works(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        await service.publish(TOPIC, [b"before"])
+        store.writes_fail = True
+        outcomes = await asyncio.gather(
+            *(service.publish(TOPIC, [b"lost"]) for _ in range(5)), return_exceptions=True
+        )
+        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+        assert await payloads(service) == [b"before"]
+        store.writes_fail = False
+        await service.publish(TOPIC, [b"after"])
+
+        assert await payloads(service) == [b"before", b"after"]
+
+    async def test_what_failed_but_happened_is_below_all_that_follows(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        """A reader never sees a gap fill: the doubtful rows show before anything newer does."""
+        await service.publish(TOPIC, [b"before"])
+        store.writes_fail = store.writes_happen_all_the_same = True
+        with pytest.raises(StoreUnavailable):
+            await service.publish(TOPIC, [b"doubtful"])
+        seen = await polled(service)
+        store.writes_fail = store.writes_happen_all_the_same = False
+        await service.publish(TOPIC, [b"after"])
+
+        assert [payload for _, payload in seen] == [b"before", b"doubtful"]
+        assert await payloads(service) == [b"before", b"doubtful", b"after"]
+        assert (await polled(service))[:2] == seen
+        assert await polled(service, id_after(seen[-1][0])) == (await polled(service))[2:]
+
+    async def test_a_failed_rollback_leaves_cache_and_table_alike(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        published = await service.publish(TOPIC, [b"x"], POINTER)
+        assert published is not None
+        store.writes_fail = True
+        with pytest.raises(StoreUnavailable):
+            await service.rollback(TOPIC, published)
+        store.writes_fail = False
+
+        assert await payloads(service) == [b"x"]
+        await service.rollback(TOPIC, published)
+        assert await payloads(service) == [b"x"]
+
+
+async def test_a_topic_deleted_while_a_request_waits_fails_it(
+    service: Service, store: FaultyStore
+) -> None:
+    await service.publish(TOPIC, [b"before"])
+    store.passed.clear()
+    deleting = asyncio.create_task(service.delete_topic(TOPIC))
+    await settle()
+    being_written = asyncio.create_task(service.publish(TOPIC, [b"being written"]))
+    await settle()
+    waiting = asyncio.create_task(service.publish(TOPIC, [b"waits"]))
+    await settle()
+    store.passed.set()
+    await asyncio.gather(deleting, being_written)
+
+    with pytest.raises(TopicNotFound):
+        await waiting
+    await service.create_topic(TOPIC)
+    assert await payloads(service) == []
+
+
+async def test_a_caller_that_goes_does_not_take_its_request_along(
+    service: Service, store: FaultyStore
+) -> None:
+    store.passed.clear()
+    publishing = asyncio.create_task(service.publish(TOPIC, [b"x"]))
+    await settle()
+    publishing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await publishing
+    store.passed.set()
+    await service.publish(TOPIC, [b"y"])
+
+    assert await payloads(service) == [b"x", b"y"]
+
+
+async def test_closing_writes_what_is_queued_and_refuses_the_rest(
+    service: Service, store: FaultyStore
+) -> None:
+    store.passed.clear()
+    publishing = [asyncio.create_task(service.publish(TOPIC, [b"x"])) for _ in range(3)]
+    await settle()
+    closing = asyncio.create_task(service.close())
+    await settle()
+    with pytest.raises(Stopping):
+        await service.publish(TOPIC, [b"late"])
+    store.passed.set()
+    await asyncio.gather(closing, *publishing)
+
+    assert sum(store.batches) == 3
+
+
+async def test_many_publishers_at_once_lose_nothing(service: Service, clock: ManualClock) -> None:
+    async def publish(publisher: int) -> list[RollbackRange | None]:
+        outcomes = []
+        for i in range(30):
+            clock.advance(-1 if i % 7 == 0 else 1)
+            outcomes.append(await service.publish(TOPIC, [b"%d/%d" % (publisher, i)]))
+        return outcomes
+
+    await asyncio.gather(*(publish(publisher) for publisher in range(20)))
+
+    found = await polled(service)
+    assert len(found) == 600
+    assert [message_id for message_id, _ in found] == sorted({id_ for id_, _ in found})
+    for publisher in range(20):
+        own = [p for _, p in found if p.startswith(b"%d/" % publisher)]
+        assert own == [b"%d/%d" % (publisher, i) for i in range(30)]
