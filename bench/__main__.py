@@ -1,0 +1,71 @@
+"""`python -m bench`: runs the benchmarks and prints one line for each figure."""
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from bench import growth, memory, poll, publish, wrk
+from bench.rounds import FULL, QUICK
+from tms import __version__
+
+_SUITES = {
+    "publish": publish.run,
+    "poll": poll.run,
+    "growth": growth.run,
+    "memory": memory.run,
+}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"of {', '.join(_SUITES)}")
+    parser.add_argument("--quick", action="store_true", help="rough figures in two minutes")
+    parser.add_argument("--peer", metavar="URL", help="CDAP's own server, put under the same load")
+    parser.add_argument(
+        "--dir", type=Path, metavar="DIR", help="where data goes, on the disk to be measured"
+    )
+    arguments = parser.parse_args()
+    unknown = set(arguments.suites) - set(_SUITES)
+    if unknown:
+        parser.error(f"no suite {', '.join(unknown)}; there are {', '.join(_SUITES)}")
+    return arguments
+
+
+def _machine() -> str:
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
+    load = ", ".join(f"{number:.2f}" for number in os.getloadavg())
+    packages = ", ".join(f"{name} {version(name)}" for name in ("plyvel", "uvicorn", "uvloop"))
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; "
+        f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, "
+        f"Python {platform.python_version()}, {packages}, TMS {__version__}; "
+        f"load before the run: {load}"
+    )
+
+
+def main() -> int:
+    """Run the suites asked for, or all; return the exit code."""
+    arguments = _arguments()
+    effort = QUICK if arguments.quick else FULL
+    try:
+        wrk.check_installed()
+    except wrk.NoWrk as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(_machine())
+    print(f"{effort.rounds} rounds of {effort.seconds} s each, medians")
+    run_name = f"bench{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="tms-bench-", dir=arguments.dir) as folder:
+        for name in arguments.suites or _SUITES:
+            (Path(folder) / name).mkdir()
+            _SUITES[name](effort, Path(folder) / name, arguments.peer, f"{run_name}-{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

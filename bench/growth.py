@@ -1,0 +1,125 @@
+"""Whether cost grows: with the messages in a topic, and with the number of topics."""
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+from bench import wrk
+from bench.rounds import Effort, Measure, in_turn, medians, spread
+from bench.servers import tms_server
+from bench.table import Table, rate, times
+from bench.topics import Topic, create, fill, last_id, starts, write_starts
+from tms.core.message import FIRST_ID
+
+_CONNECTIONS = 32
+_ASKED = 100
+_POSITIONS = 1_000
+_MESSAGES_A_TOPIC = 100
+
+
+def _publish(url: str, path: str, effort: Effort, topics: int) -> wrk.Run:
+    return wrk.run(
+        "publish.lua",
+        url,
+        connections=_CONNECTIONS,
+        seconds=effort.seconds,
+        MESSAGES=1,
+        BYTES=100,
+        TOPICS=topics,
+        TOPIC_PATH=path,
+    )
+
+
+def _poll(url: str, positions: Path, effort: Effort) -> wrk.Run:
+    return wrk.run(
+        "poll.lua",
+        url,
+        connections=_CONNECTIONS,
+        seconds=effort.seconds,
+        MESSAGES=_ASKED,
+        STARTS=positions,
+    )
+
+
+def _compare(table: Table, figure: str, effort: Effort, few: Measure, many: Measure) -> None:
+    runs = in_turn({"few": few, "many": many}, effort.rounds)
+    few_run, many_run = medians(runs["few"]), medians(runs["many"])
+    table.row(
+        figure,
+        rate(few_run.requests_per_s),
+        f"{few_run.p99_ms:.2f}",
+        rate(many_run.requests_per_s),
+        f"{many_run.p99_ms:.2f}",
+        times(many_run.requests_per_s, few_run.requests_per_s),
+        f"{max(spread(runs['few']), spread(runs['many'])):.0%}",
+    )
+
+
+def _columns(few: str, many: str) -> tuple[str, ...]:
+    return (
+        "32 connections",
+        f"{few}: req/s",
+        "p99 ms",
+        f"{many}: req/s",
+        "p99 ms",
+        "many/few",
+        "spread",
+    )
+
+
+def messages_in_a_topic(effort: Effort, folder: Path, run_name: str) -> None:
+    """Compare a small and a large topic on one server."""
+    sizes = (effort.small_messages, effort.large_messages)
+    table = Table("Messages in the topic", _columns(*(f"{rate(size)} messages" for size in sizes)))
+    positions: list[Path] = []
+    names = [f"{run_name}-{size}" for size in sizes]
+    with tms_server(folder / "growth") as server:
+        url = server.url
+        topics = create(url, *names)
+        tails: list[Path] = []
+        for topic, size in zip(topics, sizes, strict=True):
+            when_ms = fill([topic], size)
+            ids = starts(topic, when_ms, _POSITIONS, between=(0.25, 0.75))
+            file = folder / f"{topic.name}.middle"
+            positions.append(write_starts(file, ((topic, start) for start in ids)))
+            tail = [(topic, last_id(topic, when_ms, _ASKED))]
+            tails.append(write_starts(folder / f"{topic.name}.tail", tail))
+        at_tail = [partial(_poll, url, file, effort) for file in tails]
+        _compare(table, f"poll of {_ASKED} at the tail", effort, *at_tail)
+        publishing = [partial(_publish, url, topic.path, effort, 0) for topic in topics]
+        _compare(table, "publish 1 x 100 B", effort, *publishing)
+    with tms_server(folder / "growth", "--cache-bytes-max", "0") as server:
+        in_middle = [partial(_poll, server.url, file, effort) for file in positions]
+        figure = f"poll of {_ASKED} in the middle, from disk"
+        _compare(table, figure, effort, *in_middle)
+
+
+def number_of_topics(effort: Effort, folder: Path, run_name: str) -> None:
+    """Compare one topic with many, under load spread over all of them."""
+    table = Table("Number of topics", _columns("1 topic", f"{rate(effort.topics)} topics"))
+    one, many = f"{run_name}-one", f"{run_name}-of-many"
+    with tms_server(folder / "topics") as server:
+        url = server.url
+        first = create(url, f"{one}1")
+        topics = create(url, *(f"{many}{number}" for number in range(1, effort.topics + 1)))
+        fill([*first, *topics], _MESSAGES_A_TOPIC)
+        polling = [
+            partial(_poll, url, _from_the_start(folder / name, some), effort)
+            for name, some in ((one, first), (many, topics))
+        ]
+        _compare(table, f"poll of {_ASKED}", effort, polling[0], polling[1])
+        publishing = [
+            partial(_publish, url, Topic(url, name).path, effort, count)
+            for name, count in ((one, 1), (many, effort.topics))
+        ]
+        _compare(table, "publish 1 x 100 B", effort, publishing[0], publishing[1])
+
+
+def _from_the_start(file: Path, topics: Iterable[Topic]) -> Path:
+    return write_starts(file, ((topic, FIRST_ID) for topic in topics))
+
+
+def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
+    """Measure both and print the figures."""
+    messages_in_a_topic(effort, folder, run_name)
+    number_of_topics(effort, folder, run_name)

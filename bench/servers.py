@@ -1,0 +1,82 @@
+"""The servers that are measured: TMS, and an endpoint that does nothing, each in its own process.
+
+Both say `… at URL …` when they serve, and are ended by their process.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import urlopen
+
+_ROOT = Path(__file__).parents[1]
+_SERVE = "from tms.cli.main import main; main()"
+_URL = re.compile(r" at (http://\S+) ")
+_STOP_S_MAX = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server that runs."""
+
+    url: str
+    pid: int
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes of each kind of memory that the kernel counts for the process."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        found = re.findall(r"^(VmRSS|VmHWM|RssAnon|RssFile):\s+(\d+) kB$", status, re.MULTILINE)
+        return {name: int(number) * 1024 for name, number in found}
+
+
+@contextmanager
+def _running(*arguments: str) -> Iterator[Server]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TMS_")}
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=_ROOT,
+        env={**environment, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            found = _URL.search(line)
+            if found is not None:
+                yield Server(found[1], process.pid)
+                break
+        else:
+            raise RuntimeError(f"the server {arguments} did not start")
+        process.terminate()
+        process.wait(_STOP_S_MAX)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def tms_server(folder: Path, *flags: str) -> Iterator[Server]:
+    """Run TMS on LevelDB in `folder`."""
+    options = ("--store", f"leveldb:{folder}", "--listen", "127.0.0.1:0", "--log-level", "warning")
+    with _running("-c", _SERVE, "serve", *options, *flags) as server:
+        yield server
+
+
+@contextmanager
+def empty_server() -> Iterator[Server]:
+    """Run the endpoint that does nothing."""
+    with _running("-m", "bench.empty_endpoint") as server:
+        yield server
+
+
+def metrics_of(url: str) -> dict[str, float]:
+    """Return the counters of the TMS at `url`, by name."""
+    with urlopen(f"{url}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    return {name: float(value) for name, value in pairs}

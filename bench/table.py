@@ -1,0 +1,46 @@
+"""Prints figures, one a line, as a Markdown table that can be pasted into README."""
+
+from collections.abc import Sequence
+
+
+class Table:
+    """A title, a head, and rows that are printed as they come."""
+
+    def __init__(self, title: str, columns: Sequence[str]) -> None:
+        """Print the title and the head."""
+        self._widths = [max(len(column), 9) for column in columns]
+        self._widths[0] = 44
+        print(f"\n### {title}\n")
+        self._print(columns)
+        self._print(["-" * width for width in self._widths])
+
+    def row(self, *cells: str) -> None:
+        """Print a figure."""
+        self._print(cells)
+
+    def _print(self, cells: Sequence[str]) -> None:
+        padded = (cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+        print("| " + " | ".join(padded) + " |", flush=True)
+
+
+def rate(per_s: float) -> str:
+    """Return a rate or a count, short."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if per_s >= size:
+            return f"{per_s / size:.3g} {unit}"
+    return f"{per_s:.3g}"
+
+
+def share(part: float, whole: float) -> str:
+    """Return what `part` is of `whole`, in per cent."""
+    return f"{100 * part / whole:.0f} %"
+
+
+def times(mine: float, other: float) -> str:
+    """Return how many times `other` `mine` is."""
+    return f"{mine / other:.2f} x"
+
+
+def mebibytes(size: float) -> str:
+    """Return a size in MiB."""
+    return f"{size / 1024**2:.0f} MiB"

@@ -1,0 +1,61 @@
+"""Runs wrk, the load generator: one thread, some connections, some seconds.
+
+wrk keeps each connection busy with one request after another, so latency is that under full load.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+_TIMEOUT_S = 30
+
+
+class NoWrk(Exception):
+    """Raised where wrk is not installed."""
+
+    def __init__(self) -> None:
+        """Say how to get it."""
+        super().__init__("the load generator wrk is missing: apt-get install wrk")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of wrk measured."""
+
+    requests_per_s: float
+    bytes_per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+def check_installed() -> None:
+    """Raise `NoWrk` where there is none."""
+    if shutil.which("wrk") is None:
+        raise NoWrk
+
+
+def run(script: str, url: str, *, connections: int, seconds: float, **variables: object) -> Run:
+    """Let wrk load the server at `url` as `script` says, with its `variables`.
+
+    Raises `RuntimeError` unless all requests were answered with 200.
+    """
+    settings = {name: str(value) for name, value in variables.items()}
+    options = ("-t", "1", "-c", str(connections), "-d", f"{seconds:.0f}s", "-s")
+    done = subprocess.run(
+        ["wrk", *options, str(_HERE / script), "--timeout", f"{_TIMEOUT_S}s", url],
+        env={**os.environ, **settings, "REPORT_LUA": str(_HERE / "report.lua")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    line = next((line for line in done.stdout.splitlines() if line.startswith("REPORT ")), None)
+    if line is None:
+        raise RuntimeError(f"wrk failed: {done.stdout}{done.stderr}")
+    count, duration_us, size, p50_us, p99_us, refused, broken = map(int, line.split()[1:])
+    if refused or broken or not count:
+        raise RuntimeError(f"of {count} requests {refused} were refused and {broken} broke: {url}")
+    duration_s = duration_us / 1e6
+    return Run(count / duration_s, size / duration_s, p50_us / 1000, p99_us / 1000)
