@@ -38,7 +38,7 @@ _ENCODING_PARAMETER: Json = {
     "name": "Content-Encoding",
     "in": "header",
     "description": "Whether the body is compressed.",
-    "schema": {"enum": ["gzip", "identity"]},
+    "schema": {"enum": ["gzip", "x-gzip", "identity", ""]},
 }
 
 

@@ -126,11 +126,11 @@ SCHEMAS: Json = {
     "WritePointer": {"oneOf": [_POINTER, _tagged("long", _POINTER)]},
     "Properties": {
         "type": "object",
-        "description": "`ttl` in seconds, and whatever else you want to keep with the topic.",
-        "properties": {
-            "ttl": _TTL,
-            "generation": {"type": "integer", "minimum": 1, "description": "Ignored."},
-        },
+        "description": (
+            "`ttl` in seconds, and whatever else you want to keep with the topic. A `generation` "
+            "is ignored: only the server gives one."
+        ),
+        "properties": {"ttl": _TTL},
         "additionalProperties": {"type": ["string", "number"]},
     },
     "TopicProperties": {
