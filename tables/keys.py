@@ -14,7 +14,7 @@ it is on disk. `docs/formats.md` has worked examples.
 
 import struct
 
-from tms.core.errors import StoreCorrupt
+from tms.core.errors import InvalidRequest, StoreCorrupt
 from tms.core.topic import TopicId
 
 PLAIN_KIND = 0
@@ -38,11 +38,11 @@ def metadata_key(topic_id: TopicId) -> bytes:
 
 def topic_of(key: bytes) -> TopicId:
     """Return the topic whose metadata row key is `key`. Raises `StoreCorrupt`."""
-    namespace, _, rest = key.decode().partition(":")
-    name, colon, end = rest.partition(":")
-    if not colon or end:
-        raise StoreCorrupt(table="metadata", key=key.hex())
-    return TopicId(namespace, name)
+    try:
+        namespace, name = key.decode().removesuffix(":").split(":")
+        return TopicId(namespace, name)
+    except (ValueError, InvalidRequest):
+        raise StoreCorrupt(table="metadata", key=key.hex()) from None
 
 
 def namespace_start(namespace: str) -> bytes:

@@ -18,7 +18,7 @@ from tms.core.limits import Limits
 )
 def test_wrong_limits_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must"):
-        Limits(**wrong)  # type: ignore[arg-type]
+        Limits(**wrong)
 
 
 def test_no_cache_is_a_choice() -> None:

@@ -56,9 +56,8 @@ class ModelTopic:
 
     def publish(self, payloads: list[bytes], write_pointer: int | None, now_ms: int) -> list[Entry]:
         """Return the new entries; without payloads, one reference."""
-        new = [
-            Entry(self.ids.take(now_ms), payload, write_pointer) for payload in payloads or [None]
-        ]
+        given: list[bytes | None] = [*payloads] or [None]
+        new = [Entry(self.ids.take(now_ms), payload, write_pointer) for payload in given]
         self.data.entries += new
         return new
 

@@ -223,7 +223,8 @@ class ServiceMachine(RuleBasedStateMachine):
         now_ms = self.clock.now_ms()
         ids = [id_ for id_, _ in topic.poll(FIRST_ID, 10_000, None, now_ms)]
         keys = [MessageId(*entry.key).encode() for entry in topic.data.entries]
-        starts = st.none() | st.sampled_from([*ids, *keys, START_MS, START_MS + 1, now_ms])
+        places: list[bytes | int] = [*ids, *keys, START_MS, START_MS + 1, now_ms]
+        starts = st.none() | st.sampled_from(places)
         start = data.draw(starts)
         position = position_of(start, inclusive=inclusive)
         expected = topic.poll(position, limit, transaction, now_ms)

@@ -13,8 +13,8 @@ from tests.contracts.store_contract import StoreContract
 
 class TestMemoryStore(StoreContract):
     @pytest.fixture
-    def store(self) -> Iterator[Store]:
-        yield MemoryStore()
+    def store(self) -> Store:
+        return MemoryStore()
 
 
 class TestLevelDBStore(StoreContract):

@@ -137,14 +137,15 @@ def test_an_answer_is_avro_and_can_arrive_in_pieces(
     answer += AVRO.encode_end(first=not answer)
     expected = [message for messages in blocks for message in messages]
 
-    read = fastavro.schemaless_reader(
+    read: Any = fastavro.schemaless_reader(
         BytesIO(answer), fastavro.parse_schema(avro_bodies.CONSUME_RESPONSE_SCHEMA), None
     )
     assert [(row["id"], row["payload"]) for row in read] == expected
     decoder = AvroPollDecoder()
-    found = []
+    found: list[Message] = []
     for at in range(0, len(answer), piece_bytes):
         found += decoder.feed(answer[at : at + piece_bytes])
+        assert decoder.last_id == (found[-1].id if found else b"")
     decoder.close()
     assert found == expected
 

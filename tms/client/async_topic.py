@@ -8,7 +8,7 @@ from contextlib import aclosing
 
 import anyio
 
-from tms.client.reading import Blocks, read_on
+from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import Start, position
 from tms.core.errors import InvalidRequest
@@ -17,6 +17,9 @@ from tms.core.message import Message, id_after
 from tms.core.messaging import Messaging, RollbackRange
 from tms.core.topic import TTL, TopicId
 from tms.core.transaction import Transaction
+
+Blocks = AsyncGenerator[list[Message], None]
+"""Runs of messages, none of them empty."""
 
 FOLLOW_WAIT_S = 20.0
 """How long one of `follow`'s polls waits for messages; then it asks again."""
@@ -146,8 +149,10 @@ class AsyncTopic:
                 await blocks.aclose()
 
     async def _follow(self, next_position: bytes) -> Blocks:
-        def open_poll(position: bytes, limit: int | None) -> Blocks:
-            return self._blocks(position, limit, None, FOLLOW_WAIT_S)
+        async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
+            async with aclosing(self._blocks(position, limit, None, FOLLOW_WAIT_S)) as blocks:
+                async for block in blocks:
+                    yield Part(block, len(block), block[-1].id)
 
         def goes_on(error: BaseException) -> bool:
             return may_pass(error) and not self._is_closed()
@@ -156,10 +161,10 @@ class AsyncTopic:
             asked_at_s = anyio.current_time()
             empty = True
             answer = read_on(open_poll, next_position, LIMIT_MAX, when=goes_on, for_s=None)
-            async with aclosing(answer) as blocks:
-                async for block in blocks:
-                    yield block
-                    next_position = id_after(block[-1].id)
+            async with aclosing(answer) as parts:
+                async for part in parts:
+                    yield part.run
+                    next_position = id_after(part.last_id)
                     empty = False
             if empty and anyio.current_time() < asked_at_s + EMPTY_S_MIN:
                 await anyio.sleep(EMPTY_S_MIN)

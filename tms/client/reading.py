@@ -5,43 +5,55 @@ error the next attempt starts after the last message that was given. Memory is t
 """
 
 from collections.abc import AsyncGenerator, Callable
+from typing import Generic, NamedTuple, TypeVar
 
 from tms.client.retry import repeat
-from tms.core.message import Message, id_after
+from tms.core.message import id_after
 
-Blocks = AsyncGenerator[list[Message], None]
-"""Runs of messages, none of them empty."""
+Run = TypeVar("Run")
+
+
+class Part(NamedTuple, Generic[Run]):
+    """A run of messages, in whatever form, and what reading on needs to know of it."""
+
+    run: Run
+    size: int
+    """How many messages, at least one."""
+    last_id: bytes
+
+
+Parts = AsyncGenerator[Part[Run], None]
 
 
 async def read_on(
-    open_poll: Callable[[bytes, int | None], Blocks],
+    open_poll: Callable[[bytes, int | None], Parts[Run]],
     position: bytes,
     limit: int | None,
     *,
     when: Callable[[BaseException], bool],
     for_s: float | None,
-) -> Blocks:
-    """Give the blocks of `open_poll(position, limit)`, opening it anew after an error.
+) -> Parts[Run]:
+    """Give the parts of `open_poll(position, limit)`, opening it anew after an error.
 
-    `when` says which errors are followed by another attempt; between two blocks attempts go on for
+    `when` says which errors are followed by another attempt; between two parts attempts go on for
     `for_s` seconds, None is for ever. Raises what the last attempt raised.
     """
-    blocks = open_poll(position, limit)
+    parts = open_poll(position, limit)
 
-    async def next_block() -> list[Message] | None:
-        nonlocal blocks
+    async def next_part() -> Part[Run] | None:
+        nonlocal parts
         try:
-            return await anext(blocks, None)
+            return await anext(parts, None)
         except Exception:
             if limit == 0:
                 return None  # only the end of the answer was lost
-            blocks = open_poll(position, limit)  # one that raised is finished
+            parts = open_poll(position, limit)  # one that raised is finished
             raise
 
     try:
-        while (block := await repeat(next_block, when=when, for_s=for_s)) is not None:
-            position = id_after(block[-1].id)
-            limit = None if limit is None else limit - len(block)
-            yield block
+        while (part := await repeat(next_part, when=when, for_s=for_s)) is not None:
+            position = id_after(part.last_id)
+            limit = None if limit is None else limit - part.size
+            yield part
     finally:
-        await blocks.aclose()
+        await parts.aclose()

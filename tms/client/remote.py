@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tms.client.http import Http
-from tms.client.reading import Blocks, read_on
+from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass, repeat, was_not_done
 from tms.core.errors import InternalError, InvalidRequest, OutcomeUnknown
 from tms.core.message import MessageBlock
@@ -100,26 +100,28 @@ class RemoteMessaging:
         """Give the messages from `position` on as they arrive. Raises as `Messaging.poll`."""
         raw = None if transaction is None else encode_transaction(transaction)
 
-        def open_poll(position: bytes, limit: int | None) -> Blocks:
+        def open_poll(position: bytes, limit: int | None) -> Parts[MessageBlock]:
             request = PollRequest(position, limit=limit, transaction=raw)
             return self._poll_once(topic_id, request, wait_s)
 
         blocks = read_on(open_poll, position, limit, when=may_pass, for_s=self._retry_for_s)
         try:
-            async for block in blocks:
-                yield MessageBlock.of(block)
+            async for part in blocks:
+                yield part.run
         finally:
             await blocks.aclose()
 
-    async def _poll_once(self, topic_id: TopicId, request: PollRequest, wait_s: float) -> Blocks:
+    async def _poll_once(
+        self, topic_id: TopicId, request: PollRequest, wait_s: float
+    ) -> Parts[MessageBlock]:
         decoder = AvroPollDecoder()
         path, body = f"{_path(topic_id)}/poll", AVRO.encode_poll(request)
         async with self._http.stream(path, body, AVRO.content_type, wait_s) as parts:
-            async for part in parts:
+            async for data in parts:
                 with _of_the_server():
-                    messages = decoder.feed(part)
-                if messages:
-                    yield messages
+                    block = decoder.feed(data)
+                if block.count:
+                    yield Part(block, block.count, decoder.last_id)
         try:
             decoder.close()
         except InvalidRequest as error:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import fastavro
 
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import ID_BYTES, MORE_FOLLOWS, Message, MessageBlock, avro_length
+from tms.core.message import ID_BYTES, MORE_FOLLOWS, MessageBlock, avro_length
 from tms.core.messaging import RollbackRange
 from tms.wire.bodies import PollRequest, PublishRequest
 
@@ -204,41 +204,56 @@ class AvroFormat:
 
 
 class AvroPollDecoder:
-    """Decodes an Avro array of messages while it arrives, in memory of one message at most."""
+    """Cuts an Avro array of messages into blocks while it arrives.
+
+    It looks at the lengths alone, so a message is decoded once, by whoever iterates over its block.
+    What is kept between two pieces is the beginning of one message at most.
+    """
 
     def __init__(self) -> None:
         """Expect the first block."""
-        self._rest = bytearray()
+        self._rest = b""
         self._left = 0
         self._ended = False
+        self.last_id = b""
+        """The id of the last message given, empty before the first."""
 
-    def feed(self, data: bytes) -> list[Message]:
-        """Return the messages that `data` completes."""
-        rest = self._rest
-        rest += data
-        messages: list[Message] = []
-        at = 0
+    def feed(self, data: bytes) -> MessageBlock:
+        """Return the messages that `data` completes, maybe none."""
+        received = self._rest + data
+        runs: list[bytes] = []
+        count = at = 0
         while not self._ended:
-            if self._left == 0:
-                count = _read_varint(rest, at)
-                if count is None:
+            if self._left:
+                taken, end = self._run(received, at)
+                runs.append(received[at:end])
+                count, at = count + taken, end
+                if self._left:
                     break
-                self._left, at = count
-                self._ended = self._left == 0
-                if self._left < 0:
-                    raise InvalidRequest("invalid_body", format="avro", reason="sized block")
                 continue
-            length = _read_varint(rest, at + 1 + ID_BYTES)
-            if length is None or length[1] + length[0] > len(rest):
+            announced = _read_varint(received, at)
+            if announced is None:
                 break
-            end = length[1] + length[0]
-            messages.append(
-                Message(bytes(rest[at + 1 : at + 1 + ID_BYTES]), bytes(rest[length[1] : end]))
-            )
-            at = end
+            self._left, at = announced
+            self._ended = self._left == 0
+            if self._left < 0:
+                raise InvalidRequest("invalid_body", format="avro", reason="sized block")
+        self._rest = received[at:]
+        return MessageBlock(count, b"".join(runs))
+
+    def _run(self, received: bytes, start: int) -> tuple[int, int]:
+        """Return how many whole items of the present block begin at `start`, and where they end."""
+        end, last_start = start, None
+        before = self._left
+        while self._left:
+            length = _read_varint(received, end + 1 + ID_BYTES)
+            if length is None or length[1] + length[0] > len(received):
+                break
+            last_start, end = end, length[1] + length[0]
             self._left -= 1
-        del rest[:at]
-        return messages
+        if last_start is not None:
+            self.last_id = received[last_start + 1 : last_start + 1 + ID_BYTES]
+        return before - self._left, end
 
     def close(self) -> None:
         """Raise `InvalidRequest` (invalid_body) unless the array's end has been seen."""

@@ -1,0 +1,47 @@
+"""Many pass together, one is alone."""
+
+import threading
+
+import pytest
+
+from tables.gate import Gate
+
+
+def test_one_who_shuts_it_waits_for_those_inside_and_keeps_others_out() -> None:
+    gate = Gate()
+    order: list[str] = []
+    alone_tries, alone_is_in, late_tries = (threading.Event() for _ in range(3))
+
+    def be_alone() -> None:
+        alone_tries.set()
+        with gate.exclusive():
+            order.append("alone")
+            alone_is_in.set()
+            late_tries.wait()
+            order.append("alone leaves")
+
+    def come_late() -> None:
+        alone_is_in.wait()
+        late_tries.set()
+        with gate.shared():
+            order.append("late")
+
+    threads = [threading.Thread(target=be_alone), threading.Thread(target=come_late)]
+    with gate.shared(), gate.shared():
+        for thread in threads:
+            thread.start()
+        alone_tries.wait()
+        order.append("inside")
+    for thread in threads:
+        thread.join()
+
+    assert order == ["inside", "alone", "alone leaves", "late"]
+
+
+def test_an_error_inside_lets_the_next_in() -> None:
+    gate = Gate()
+    for enter in (gate.shared, gate.exclusive):
+        with pytest.raises(LookupError), enter():
+            raise LookupError
+    with gate.exclusive():
+        pass
