@@ -1,13 +1,16 @@
 """Puts the parts together: a store, the service on it, and the REST server around that.
 
 The one module that sees everything. The packages `tables` and `api` stand at the top of the source
-tree; a wheel has them in `tms/_server/` instead, because `tables` is also PyTables' name. So this
-module puts that folder first on the path, and refuses to run beside another `tables`.
+tree; a wheel has them in `tms/_server/` instead, because `tables` is also PyTables' name. So the
+folder they are in is on the path only while they are imported, `api` only by a process that serves,
+and another package of the same name that was imported before is refused.
 """
 
 import asyncio
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvloop
@@ -19,18 +22,31 @@ from tms.core.tables import Tables
 from tms.messaging.service import Service
 from tms.settings import Settings
 
-_INSTALLED = Path(__file__).parent / "_server"
-if _INSTALLED.is_dir():
-    _found = sys.modules.get("tables")
-    if _found is not None and not str(_found.__file__).startswith(str(_INSTALLED)):
-        raise ImportError("PyTables is imported already; run the TMS server in its own process")
-    sys.path.insert(0, str(_INSTALLED))
+_HERE = Path(__file__).resolve().parent
+_INSTALLED = _HERE / "_server"
+_SERVER = _INSTALLED if _INSTALLED.is_dir() else _HERE.parent
 
-from api.app import create_app  # noqa: E402  after the path is set
-from api.serve import serve as serve_app  # noqa: E402
-from tables.leveldb import LevelDBStore  # noqa: E402
-from tables.memory import MemoryStore  # noqa: E402
-from tables.store_tables import StoreTables  # noqa: E402
+
+@contextmanager
+def _importing(package: str) -> Iterator[None]:
+    """Let `package` be imported from where the server's packages are, and from nowhere else."""
+    found = sys.modules.get(package)
+    if found is not None and str(_SERVER / package) not in found.__path__:
+        raise ImportError(
+            f"another package named {package} is imported already: use TMS's server in a process "
+            "without it, and a client of it here"
+        )
+    sys.path.insert(0, str(_SERVER))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(_SERVER))
+
+
+with _importing("tables"):
+    from tables.leveldb import LevelDBStore
+    from tables.memory import MemoryStore
+    from tables.store_tables import StoreTables
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -91,12 +107,16 @@ def serve(settings: Settings) -> None:
         level=settings.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve(settings))
 
 
 async def _serve(settings: Settings) -> None:
+    with _importing("api"):
+        from api.app import create_app  # noqa: PLC0415  an embedded service has no use for REST
+        from api.serve import serve as serve_app  # noqa: PLC0415
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

@@ -115,7 +115,11 @@ def test_the_source_distribution_has_what_the_wheel_is_made_of(built: Path) -> N
 def test_an_installed_server_is_loaded_from_within_the_package(
     installed: Path, tmp_path: Path
 ) -> None:
-    code = "import tms.node, tables, api; print(tms.__file__, tables.__file__, api.__file__)"
+    code = (
+        "import tms.node, tables\n"
+        "with tms.node._importing('api'): import api\n"
+        "print(tms.__file__, tables.__file__, api.__file__)"
+    )
     done = run_installed("-c", code, path=[installed], cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
@@ -124,6 +128,16 @@ def test_an_installed_server_is_loaded_from_within_the_package(
         str(installed / "tms/_server/tables/__init__.py"),
         str(installed / "tms/_server/api/__init__.py"),
     ] == done.stdout.split()
+
+
+def test_an_embedded_store_leaves_a_users_own_api_alone(installed: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own/api"
+    own.mkdir(parents=True)
+    (own / "__init__.py").write_text("IS_OWN = True\n")
+    code = "import tms.node, api, sys; print(api.IS_OWN, any('_server' in p for p in sys.path))"
+    done = run_installed("-c", code, path=[own.parent, installed], cwd=tmp_path)
+
+    assert done.stdout.split() == ["True", "False"], done.stderr
 
 
 def test_the_installed_command_tells_its_commands(installed: Path, tmp_path: Path) -> None:
@@ -156,7 +170,7 @@ def test_a_server_is_refused_beside_pytables_in_one_process(
     done = run_installed("-c", code, path=[pytables, installed], cwd=tmp_path)
 
     assert done.returncode == 1
-    assert "PyTables is imported already" in done.stderr
+    assert "another package named tables is imported already" in done.stderr
 
 
 def test_a_server_runs_where_pytables_is_installed(
