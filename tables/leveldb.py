@@ -44,6 +44,12 @@ _OPENED_ANEW = "the store was opened anew since the batch was made"
 _log = logging.getLogger(__name__)
 
 
+def _said(error: Exception) -> str:
+    """Return the text of an error; plyvel gives LevelDB's as bytes."""
+    said = error.args[0] if error.args else None
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(error)
+
+
 class LevelDBBatch:
     """A plyvel batch for all tables, bound to the handle it was made for.
 
@@ -125,9 +131,9 @@ class LevelDBStore:
                 block_size=_BLOCK_BYTES,
             )
         except plyvel.CorruptionError as error:
-            raise StoreCorrupt(folder=str(path), reason=str(error)) from error
+            raise StoreCorrupt(folder=str(path), reason=_said(error)) from error
         except (plyvel.Error, OSError) as error:
-            raise StoreUnavailable(folder=str(path), reason=str(error)) from error
+            raise StoreUnavailable(folder=str(path), reason=_said(error)) from error
 
     @staticmethod
     def _tables_of(handle: Any) -> dict[str, Any]:
@@ -142,9 +148,9 @@ class LevelDBStore:
             try:
                 yield self._tables[table]
             except plyvel.CorruptionError as error:
-                raise StoreCorrupt(table=table, reason=str(error)) from error
+                raise StoreCorrupt(table=table, reason=_said(error)) from error
             except plyvel.Error as error:
-                raise StoreUnavailable(table=table, reason=str(error)) from error
+                raise StoreUnavailable(table=table, reason=_said(error)) from error
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
@@ -198,10 +204,12 @@ class LevelDBStore:
         try:
             writes.write()
         except (plyvel.Error, OSError) as error:
-            self._failure = str(error)
-            _log.error("a write failed, writes are refused until the disk takes them: %s", error)
+            self._failure = _said(error)
+            _log.error(
+                "a write failed, writes are refused until the disk takes them: %s", self._failure
+            )
             Thread(target=self._reopen_when_writable, name="leveldb-reopen", daemon=True).start()
-            raise StoreUnavailable(reason=str(error)) from error
+            raise StoreUnavailable(reason=self._failure) from error
 
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
@@ -254,10 +262,10 @@ class LevelDBStore:
         fails for want of room would leave readers without a handle.
         """
         room_bytes = 2 * self._write_buffer_bytes + _PROBE_BYTES
-        if self._folder.free_bytes() < room_bytes:
-            return False
         probe = self._folder.path / "probe"
         try:
+            if self._folder.free_bytes() < room_bytes:
+                return False
             with probe.open("wb") as out:
                 os.posix_fallocate(out.fileno(), 0, room_bytes)
                 out.write(bytes(_PROBE_BYTES))

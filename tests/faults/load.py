@@ -49,7 +49,9 @@ class Load:
         self.failures: list[Exception] = []
         """What publishers were told instead of yes, in order."""
         self.poll_failures: list[Exception] = []
+        """What the follower was told instead."""
         self.polls = 0
+        """How many times the follower was answered."""
 
     async def __aenter__(self) -> Self:
         client = await self._client
@@ -84,6 +86,11 @@ class Load:
         """Return when `more` requests have failed from now on."""
         wanted = len(self.failures) + more
         await self._until(lambda: len(self.failures) >= wanted)
+
+    async def until_polled(self, more: int) -> None:
+        """Return when the follower has polled `more` times from now on."""
+        wanted = self.polls + more
+        await self._until(lambda: self.polls >= wanted)
 
     async def _until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(60), self._changed:
@@ -121,6 +128,7 @@ class Load:
                 await self._pause()
             else:
                 self.polls += 1
+                await self._tell()
 
     async def _pause(self) -> None:
         try:

@@ -95,6 +95,7 @@ def check_refused_as_corrupt(folder: Path) -> None:
 
     assert exit_code == 1, log
     assert "Stored bytes are damaged" in log
+    assert "reason=Corruption: " in log
     assert str(folder) in log
     assert "Traceback" not in log
 
