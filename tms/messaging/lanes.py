@@ -1,12 +1,17 @@
 """The threads that the service waits for tables on, so that the event loop never does.
 
-One lane writes: one flush at a time, in order. Others read. A call crosses threads once each way.
+One lane writes: one flush at a time, in order. Another reads. A call crosses threads once each way,
+and answers that are ready together cross together: with a thread pool's futures, each of them
+waking the loop by itself, the crossing costs more than reading a hundred messages from disk.
 """
 
 import asyncio
+import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
 
 from tms.core.errors import Stopping
 
@@ -14,36 +19,82 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Lanes:
-    """A write lane of one thread, and read lanes."""
+class Lane:
+    """Threads that make calls in the order they are asked for, each thread one at a time."""
 
-    def __init__(self, *, read_lanes: int) -> None:
+    def __init__(self, name: str, threads: int) -> None:
+        """Start the threads. Call it within a running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = (
+            SimpleQueue()
+        )
+        self._answers: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._is_waking = False
         self._closed = False
-        self._writes = ThreadPoolExecutor(1, thread_name_prefix="tms-write")
-        self._reads = ThreadPoolExecutor(read_lanes, thread_name_prefix="tms-read")
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    async def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
+        """Return the future of what `call` returns. Raises `Stopping` once closed."""
+        if self._closed:
+            raise Stopping
+        answer: asyncio.Future[T] = self._loop.create_future()
+        self._calls.put((partial(call, *args, **kwargs), answer))
+        return answer
+
+    def _work(self) -> None:
+        while (asked := self._calls.get()) is not None:
+            call, answer = asked
+            try:
+                self._answers.append((answer, call(), None))
+            except BaseException as error:  # it is the caller's, whatever it is
+                self._answers.append((answer, None, error))
+            if not self._is_waking:
+                self._is_waking = True
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        # Lowered before the answers are taken: one that comes later than that wakes the loop again.
+        self._is_waking = False
+        while self._answers:
+            answer, result, error = self._answers.popleft()
+            if answer.done():
+                continue
+            if error is None:
+                answer.set_result(result)
+            else:
+                answer.set_exception(error)
+
+    def close(self) -> None:
+        """Wait for the calls asked for and end the threads; their answers may still be due."""
+        self._closed = True
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+class Lanes:
+    """A write lane of one thread, and a read lane."""
+
+    def __init__(self, *, read_threads: int) -> None:
+        """Start both. Call it within a running event loop."""
+        self._writes = Lane("tms-write", 1)
+        self._reads = Lane("tms-read", read_threads)
+
+    def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
         """Return what `call` returns, made in the write lane after all that was asked before."""
-        return await self._run(self._writes, call, *args, **kwargs)
+        return self._writes.call(call, *args, **kwargs)
 
-    async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `call` returns, made in a read lane."""
-        return await self._run(self._reads, call, *args, **kwargs)
+    def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
+        """Return what `call` returns, made in the read lane."""
+        return self._reads.call(call, *args, **kwargs)
 
     def close(self) -> None:
         """Wait for the calls under way and end the threads. Later calls raise `Stopping`."""
-        self._closed = True
-        self._writes.shutdown(wait=True)
-        self._reads.shutdown(wait=True)
-
-    async def _run(
-        self,
-        lane: ThreadPoolExecutor,
-        call: Callable[P, T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        if self._closed:
-            raise Stopping
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(lane, lambda: call(*args, **kwargs))
+        self._writes.close()
+        self._reads.close()

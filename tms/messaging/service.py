@@ -47,7 +47,7 @@ class Service:
         clock: Clock,
         registry: CollectorRegistry,
         *,
-        read_lanes: int = 1,
+        read_threads: int = 1,
     ) -> None:
         """Serve from `tables`, which `close` closes. Call it within a running event loop."""
         self._tables = tables
@@ -55,7 +55,7 @@ class Service:
         self._clock = clock
         metrics = MessagingMetrics(registry)
         budget = CacheBudget(limits.cache_bytes_max)
-        self._lanes = Lanes(read_lanes=read_lanes)
+        self._lanes = Lanes(read_threads=read_threads)
         self._states = TopicStates(tables, self._lanes, budget, limits.topics_in_memory_max)
         self._topics = Topics(tables, self._lanes, self._states, limits.ttl_s_default)
         self._writer = Writer(
