@@ -74,9 +74,10 @@ def limits() -> Limits:
 async def service(
     store: FaultyStore, clock: ManualClock, registry: CollectorRegistry, limits: Limits
 ) -> AsyncIterator[Service]:
-    """A service with the topic `t`."""
+    """A service with the topic `t`, loaded, so that publishing to it does not wait for a read."""
     service = Service(StoreTables(store), limits, clock, registry)
     await service.create_topic(TOPIC)
+    await service.topic(TOPIC)
     yield service
     store.passed.set()
     await service.close()
