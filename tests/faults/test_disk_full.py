@@ -114,25 +114,29 @@ def test_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
 
 @pytest.mark.slow
 def test_a_disk_with_little_room_again_and_again(disk: FullDisk, chance: random.Random) -> None:
-    """Large flushes and compactions run into the end of the disk wherever it happens to be."""
+    """Large flushes and compactions run into the end of the disk wherever it happens to be.
+
+    A kill hits the server while it is still without room, opens the store anew, or has done so.
+    """
     ledger = Ledger()
 
-    async def run_out_of_room(server: ServerProcess, times: int) -> None:
-        load = Load(server.url, TOPIC, ledger, chance, payload_bytes_max=50_000)
-        async with load:
-            for _ in range(times):
+    async def run_out_of_room(server: ServerProcess) -> None:
+        async with Load(server.url, TOPIC, ledger, chance, payload_bytes_max=50_000) as load:
+            for _ in range(3):
                 disk.leave(chance.randrange(2_200_000, 5_000_000))
                 await load.until_failed(5)
             disk.end()
-            await load.until_acknowledged(20)
-        await check_log(server.url, TOPIC, ledger, settled=True)
+            await asyncio.sleep(chance.uniform(0, 1))
+            server.kill()
 
-    for _ in range(3):
+    for _ in range(4):
         with ServerProcess(disk.data, *SMALL) as server:
             if not ledger.requests:
                 asyncio.run(create_topic(server))
             asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
-            asyncio.run(run_out_of_room(server, 4))
+            asyncio.run(run_out_of_room(server))
+    with ServerProcess(disk.data, *SMALL) as server:
+        asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
 @pytest.mark.slow
@@ -183,6 +187,28 @@ def test_files_that_may_not_grow_far(tmp_path: Path, chance: random.Random) -> N
         asyncio.run(publish_against_limits(server))
         server.kill()
     with ServerProcess(tmp_path, *SMALL) as server:
+        asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
+
+
+@pytest.mark.slow
+def test_stopped_on_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
+    ledger = Ledger()
+
+    async def publish_until_full(server: ServerProcess) -> None:
+        await create_topic(server)
+        async with Load(server.url, TOPIC, ledger, chance) as load:
+            await load.until_acknowledged(100)
+            disk.begin(server)
+            await load.until_failed(chance.choice((1, 30)))
+            server.terminate()
+            exit_code = await asyncio.to_thread(server.wait)
+        assert exit_code == 0
+        assert "Traceback" not in server.log
+
+    with ServerProcess(disk.data, *SMALL) as server:
+        asyncio.run(publish_until_full(server))
+    disk.end()
+    with ServerProcess(disk.data, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
