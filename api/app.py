@@ -18,6 +18,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api import health, messages, poll, topics
+from api.arriving import ArrivingBytes
 from api.content import takes_gzip
 from api.deadlines import Deadlines
 from api.endpoint import Endpoint
@@ -61,6 +62,7 @@ def create_app(
         registry=registry,
         topic_info=topic_info,
         body_deadlines=Deadlines(limits.request_body_s_max),
+        arriving=ArrivingBytes(limits.queue_bytes_max),
         openapi=json.dumps(document_of(OPERATIONS), indent=1).encode(),
     )
     unmatched = metrics.of("unmatched")

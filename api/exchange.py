@@ -15,6 +15,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
+from api.arriving import ArrivingBytes
 from api.content import format_of, is_json
 from api.deadlines import Deadlines
 from tms.core.errors import InvalidRequest
@@ -52,6 +53,7 @@ class Context:
     registry: CollectorRegistry
     topic_info: TopicInfo
     body_deadlines: Deadlines
+    arriving: ArrivingBytes
     openapi: bytes
 
 

@@ -22,6 +22,9 @@ class Gunzip:
         self._members = 1
         self._decoder = zlib.decompressobj(_GZIP_ONLY)
 
+    def __len__(self) -> int:
+        return len(self._body)
+
     def feed(self, data: bytes) -> None:
         """Decompress the next part. Raises `InvalidRequest` (invalid_compression), `TooLarge`."""
         while data:

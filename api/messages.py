@@ -54,7 +54,6 @@ _WRITE_ERRORS = (
     "invalid_body",
     "invalid_write_pointer",
     "transaction_expired",
-    "queue_full",
     *TOPIC_ERRORS,
     *BODY_ERRORS,
 )

@@ -22,6 +22,7 @@ BODY_ERRORS = (
     "request_too_large",
     "invalid_compression",
     "unsupported_content_encoding",
+    "queue_full",
 )
 """What every operation that reads a body may answer."""
 

@@ -18,7 +18,7 @@ async def read_body(exchange: Exchange) -> bytes:
     """Return the body, decompressed.
 
     Raises `TooLarge` (request_too_large), `InvalidRequest` (body_too_slow, invalid_compression,
-    unsupported_content_encoding), `ClientGone`.
+    unsupported_content_encoding), `QueueFull`, `ClientGone`.
     """
     bytes_max = exchange.context.limits.request_bytes_max
     announced = int(exchange.headers.get(b"content-length", b"0"))
@@ -46,15 +46,23 @@ async def _collect(
 ) -> bytes:
     """Return the body whose first part is `message`."""
     body = bytearray()
-    while True:
-        part = _part(exchange, message, bytes_max)
-        if gunzip is None:
-            body += part
-        else:
-            gunzip.feed(part)
-        if not exchange.body_unread:
-            return bytes(body) if gunzip is None else gunzip.finish()
-        message = await exchange.receive()
+    arriving = exchange.context.arriving
+    counted = 0
+    try:
+        while True:
+            part = _part(exchange, message, bytes_max)
+            if gunzip is None:
+                body += part
+            else:
+                gunzip.feed(part)
+            if not exchange.body_unread:
+                return bytes(body) if gunzip is None else gunzip.finish()
+            size = len(body) if gunzip is None else len(gunzip)
+            arriving.add(size - counted)
+            counted = size
+            message = await exchange.receive()
+    finally:
+        arriving.remove(counted)
 
 
 def _part(exchange: Exchange, message: Message, bytes_max: int) -> bytes:

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
+from api.joined_writes import JoinedWritesProtocol
+
 GRACE_S = 10.0
 
 KEEP_ALIVE_S = 60
@@ -53,7 +55,7 @@ async def serve(
     """
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=JoinedWritesProtocol,
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -295,3 +295,27 @@ async def test_an_error_within_a_long_answer_breaks_it_off(
 
     assert "polls cut off" in caplog.text
     assert long.metric("tms_http_requests_total", operation="poll", status="500") == 1
+
+
+async def test_bodies_that_arrive_slowly_on_many_connections_share_a_bound() -> None:
+    limits = Limits(request_bytes_max=100_000, message_bytes_max=100_000, queue_bytes_max=250_000)
+    begun = avro_publish(b"x" * 99_000)[:-1]
+    headers = {**AVRO, "content-length": str(len(begun) + 1)}
+    async with live(limits) as served:
+        await served.create()
+        wires = [await served.connect() for _ in range(3)]
+        for wire in wires:
+            await wire.send("POST", f"{TOPIC}/publish", begun, headers)
+        # Two of them fit; the third is told to come again.
+        answers = [asyncio.create_task(wire.answer()) for wire in wires]
+        [refused], _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        status, headers_of_answer, body = refused.result()
+        assert (status, code_of(body)) == (503, "queue_full")
+        assert headers_of_answer["retry-after"] == "1"
+        for wire, answer in zip(wires, answers, strict=True):
+            if answer is not refused:
+                wire.writer.write(b"\x00")
+                assert (await answer)[0] == 200
+            await wire.close()
+        assert (await served.post("publish", {"messages": ["after"]})).status_code == 200
+        assert len(await served.payloads()) == 3

@@ -54,7 +54,18 @@ def test_ids_are_ordered_as_their_bytes(one: MessageId, other: MessageId) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["", "00", "0" * 39, "0" * 42, "g" * 40, "8" + "0" * 39, "0" * 20 + "8" + "0" * 19]
+    "text",
+    [
+        "",
+        "00",
+        " " + "0" * 39,
+        "00 " * 20,
+        "0" * 39,
+        "0" * 42,
+        "g" * 40,
+        "8" + "0" * 39,
+        "0" * 20 + "8" + "0" * 19,
+    ],
 )
 def test_what_is_no_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:

@@ -16,6 +16,7 @@ A block is a run of messages in the very form that a poll's Avro answer has insi
 One form for the cache, the wire and the client means that messages are encoded once.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ NO_PAYLOAD_KEY = bytes(KEY_BYTES)
 FIRST_ID = bytes(ID_BYTES)
 LAST_ID = b"\xff" * ID_BYTES
 
+_HEX_ID = re.compile(rf"[0-9A-Fa-f]{{{2 * ID_BYTES}}}", re.ASCII)
 _ID = struct.Struct(">qHqH")
 KEY = struct.Struct(">qH")
 """timestamp ms, sequence id: the end of a message's row key, and of a payload's."""
@@ -70,11 +72,9 @@ def check_id(raw: bytes) -> bytes:
 
 def parse_id(text: str) -> bytes:
     """Return the 20 bytes that 40 hexadecimal digits say. Raises `InvalidRequest`."""
-    try:
-        raw = bytes.fromhex(text)
-    except ValueError:
-        raise InvalidRequest("invalid_message_id", id=text[:80]) from None
-    return check_id(raw)
+    if not _HEX_ID.fullmatch(text):
+        raise InvalidRequest("invalid_message_id", id=text[:80])
+    return check_id(bytes.fromhex(text))
 
 
 def id_after(message_id: bytes) -> bytes:
