@@ -6,6 +6,7 @@ Each test opens a second service on the same rows, which is what a restart would
 import asyncio
 import random
 from collections.abc import Awaitable
+from typing import Self
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -45,6 +46,13 @@ class World:
         self.clock = ManualClock(START_MS)
         self.service = open_on(self.store, self.clock, **limits)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.store.settle()
+        await self.service.close()
+
     async def fails(self, work: Awaitable[object], *, is_done: bool) -> None:
         self.store.fail_next(is_done=is_done)
         with pytest.raises(StoreUnavailable):
@@ -75,34 +83,34 @@ class World:
 @pytest.mark.parametrize("is_done", [True, False])
 def test_a_publish_that_failed(*, is_done: bool) -> None:
     async def scenario() -> None:
-        world = World()
-        await world.service.create_topic(A)
-        await world.publish(A, b"before")
-        await world.fails(world.service.publish(A, [b"unknown"]), is_done=is_done)
-        assert await world.check_as_after_restart(A) == [b"before"]
-        world.store.settle()
-        await world.publish(A, b"after")
+        async with World() as world:
+            await world.service.create_topic(A)
+            await world.publish(A, b"before")
+            await world.fails(world.service.publish(A, [b"unknown"]), is_done=is_done)
+            assert await world.check_as_after_restart(A) == [b"before"]
+            world.store.settle()
+            await world.publish(A, b"after")
 
-        middle = [b"unknown"] if is_done else []
-        assert await world.check_as_after_restart(A) == [b"before", *middle, b"after"]
+            middle = [b"unknown"] if is_done else []
+            assert await world.check_as_after_restart(A) == [b"before", *middle, b"after"]
 
     asyncio.run(scenario())
 
 
 def test_a_publish_that_turns_out_done_after_its_topic_was_evicted() -> None:
     async def scenario() -> None:
-        world = World(topics_in_memory_max=1)
-        for topic in (A, B):
-            await world.service.create_topic(topic)
-        await world.publish(A, b"before")
-        await world.fails(world.service.publish(A, [b"unknown"]), is_done=True)
-        for topic in (B, A):
-            await poll(world.service, topic)
-        world.store.settle()
+        async with World(topics_in_memory_max=1) as world:
+            for topic in (A, B):
+                await world.service.create_topic(topic)
+            await world.publish(A, b"before")
+            await world.fails(world.service.publish(A, [b"unknown"]), is_done=True)
+            for topic in (B, A):
+                await poll(world.service, topic)
+            world.store.settle()
 
-        assert await world.check_as_after_restart(A) == [b"before", b"unknown"]
-        await world.publish(A, b"after")
-        assert await world.check_as_after_restart(A) == [b"before", b"unknown", b"after"]
+            assert await world.check_as_after_restart(A) == [b"before", b"unknown"]
+            await world.publish(A, b"after")
+            assert await world.check_as_after_restart(A) == [b"before", b"unknown", b"after"]
 
     asyncio.run(scenario())
 
@@ -111,62 +119,62 @@ def test_a_delete_that_turns_out_done() -> None:
     """What is published to the dead generation would be gone after a restart."""
 
     async def scenario() -> None:
-        world = World()
-        await world.service.create_topic(A)
-        await world.publish(A, b"before")
-        await world.fails(world.service.delete_topic(A), is_done=True)
-        assert [m.payload for m in await poll(world.service, A)] == [b"before"]
-        world.store.settle()
+        async with World() as world:
+            await world.service.create_topic(A)
+            await world.publish(A, b"before")
+            await world.fails(world.service.delete_topic(A), is_done=True)
+            assert [m.payload for m in await poll(world.service, A)] == [b"before"]
+            world.store.settle()
 
-        with pytest.raises(TopicNotFound):
-            await world.publish(A, b"after")
+            with pytest.raises(TopicNotFound):
+                await world.publish(A, b"after")
 
     asyncio.run(scenario())
 
 
 def test_a_delete_that_turns_out_done_while_publishes_wait() -> None:
     async def scenario() -> None:
-        world = World()
-        await world.service.create_topic(A)
-        await world.publish(A, b"before")
-        await world.fails(world.service.delete_topic(A), is_done=True)
-        waiting = asyncio.gather(
-            *(world.service.publish(A, [b"%d" % n]) for n in range(3)), return_exceptions=True
-        )
-        await asyncio.sleep(0)  # they have found their topic, and are queued
-        world.store.settle()
+        async with World() as world:
+            await world.service.create_topic(A)
+            await world.publish(A, b"before")
+            await world.fails(world.service.delete_topic(A), is_done=True)
+            waiting = asyncio.gather(
+                *(world.service.publish(A, [b"%d" % n]) for n in range(3)), return_exceptions=True
+            )
+            await asyncio.sleep(0)  # they have found their topic, and are queued
+            world.store.settle()
 
-        assert {type(outcome) for outcome in await waiting} <= {StoreUnavailable, TopicNotFound}
+            assert {type(outcome) for outcome in await waiting} <= {StoreUnavailable, TopicNotFound}
 
     asyncio.run(scenario())
 
 
 def test_new_properties_that_turn_out_set() -> None:
     async def scenario() -> None:
-        world = World()
-        await world.service.create_topic(A)
-        await world.fails(world.service.update_topic(A, {"ttl": 5}), is_done=True)
-        world.store.settle()
+        async with World() as world:
+            await world.service.create_topic(A)
+            await world.fails(world.service.update_topic(A, {"ttl": 5}), is_done=True)
+            world.store.settle()
 
-        await world.check_as_after_restart(A)
-        assert (await world.service.topic(A)).ttl_s == 5
+            await world.check_as_after_restart(A)
+            assert (await world.service.topic(A)).ttl_s == 5
 
     asyncio.run(scenario())
 
 
 def test_a_rollback_that_failed_and_was_not_done() -> None:
     async def scenario() -> None:
-        world = World()
-        await world.service.create_topic(A)
-        pointer = START_MS * 1_000_000
-        published = await world.service.publish(A, [b"1", b"2"], pointer)
-        assert published is not None
-        await world.fails(world.service.rollback(A, published), is_done=False)
-        world.store.settle()
+        async with World() as world:
+            await world.service.create_topic(A)
+            pointer = START_MS * 1_000_000
+            published = await world.service.publish(A, [b"1", b"2"], pointer)
+            assert published is not None
+            await world.fails(world.service.rollback(A, published), is_done=False)
+            world.store.settle()
 
-        assert len(await poll(world.service, A, tx=ALL_VISIBLE_LATEST)) == 2
-        await world.service.rollback(A, published)
-        assert await poll(world.service, A, tx=ALL_VISIBLE_LATEST) == []
+            assert len(await poll(world.service, A, tx=ALL_VISIBLE_LATEST)) == 2
+            await world.service.rollback(A, published)
+            assert await poll(world.service, A, tx=ALL_VISIBLE_LATEST) == []
 
     asyncio.run(scenario())
 
@@ -265,12 +273,12 @@ class Lives:
 def test_random_failures(seed: int) -> None:
     async def scenario() -> None:
         lives = Lives(seed)
-        for topic in TOPICS:
-            await lives.change_topic(topic)
-        for _ in range(300):
-            await lives.step()
-        lives.world.store.settle()
-        await lives.check()
-        await lives.world.service.close()
+        async with lives.world:
+            for topic in TOPICS:
+                await lives.change_topic(topic)
+            for _ in range(300):
+                await lives.step()
+            lives.world.store.settle()
+            await lives.check()
 
     asyncio.run(scenario())
