@@ -3,27 +3,13 @@
 from functools import partial
 from pathlib import Path
 
-from bench import wrk
+from bench import contest, wrk
 from bench.raw_store import RawStore, raw_store
-from bench.rounds import Effort, Measure, in_turn, medians, spread
-from bench.servers import empty_server, metrics_of, tms_server
-from bench.table import Table, rate, share, times
+from bench.rounds import Effort, Measure
+from bench.servers import Server, empty_server, metrics_of, tms_server
+from bench.table import Table
 from bench.topics import Topic, create
 
-_COLUMNS = (
-    "publish, fsync before the answer",
-    "TMS msg/s",
-    "spread",
-    "p50 ms",
-    "p99 ms",
-    "msg/flush",
-    "raw LevelDB msg/s",
-    "TMS of it",
-    "empty req/s",
-    "TMS of it",
-    "peer msg/s",
-    "TMS/peer",
-)
 _PAYLOAD_BYTES = 100
 
 
@@ -46,12 +32,12 @@ class _Flushes:
         return run
 
 
-def _load(topic: Topic, effort: Effort, messages: int, connections: int) -> wrk.Run:
+def _load(topic: Topic, seconds: float, messages: int, connections: int) -> wrk.Run:
     return wrk.run(
         "publish.lua",
         topic.whole_url,
         connections=connections,
-        seconds=effort.seconds,
+        seconds=seconds,
         MESSAGES=messages,
         BYTES=_PAYLOAD_BYTES,
         TOPICS=0,
@@ -61,7 +47,7 @@ def _load(topic: Topic, effort: Effort, messages: int, connections: int) -> wrk.
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
     """Measure publishing and print its figures."""
-    table = Table("Publish", _COLUMNS)
+    table = Table("Publish", contest.columns("publish, fsync before the answer", "empty"))
     with (
         tms_server(folder / "publish") as server,
         empty_server() as empty,
@@ -70,49 +56,34 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
         for messages in (1, 100):
             for connections in (1, 32):
                 name = f"{run_name}-{messages}-{connections}"
-                targets = [create(server.url, name)[0], Topic(empty.url, name)]
+                targets = {
+                    contest.TMS: create(server.url, name)[0],
+                    contest.EMPTY: Topic(empty.url, name),
+                }
                 if peer:
-                    targets += create(peer, name)
-                _measure(table, effort, targets, raw, messages=messages, connections=connections)
+                    targets[contest.PEER] = create(peer, name)[0]
+                loads: dict[str, Measure] = {
+                    who: partial(_load, topic, effort.seconds, messages, connections)
+                    for who, topic in targets.items()
+                }
+                contest.measure(
+                    table,
+                    f"{messages} x {_PAYLOAD_BYTES} B, {connections} connections",
+                    _beside_raw(loads, server, raw, effort.seconds),
+                    server=server,
+                    rounds=effort.rounds,
+                    messages=messages,
+                )
 
 
-def _measure(
-    table: Table,
-    effort: Effort,
-    targets: list[Topic],
-    raw: RawStore,
-    *,
-    messages: int,
-    connections: int,
-) -> None:
-    """Measure one figure; the targets are TMS, the empty endpoint and maybe a peer."""
-    flushes = _Flushes(targets[0].url)
-    loads = [partial(_load, target, effort, messages, connections) for target in targets]
-    contenders: dict[str, Measure] = {
-        "tms": lambda: flushes.watch(loads[0]),
-        "raw": lambda: raw.write(max(1, round(flushes.messages_each)), effort.seconds),
-        "empty": loads[1],
+def _beside_raw(
+    loads: dict[str, Measure], server: Server, raw: RawStore, seconds: float
+) -> dict[str, Measure]:
+    """Return the loads with LevelDB's own, of batches as large as TMS's flushes just were."""
+    flushes = _Flushes(server.url)
+    own = loads[contest.TMS]
+    return {
+        contest.TMS: lambda: flushes.watch(own),
+        contest.RAW: lambda: raw.write(max(1, round(flushes.messages_each)), seconds),
+        **{who: load for who, load in loads.items() if who != contest.TMS},
     }
-    if len(loads) > 2:
-        contenders["peer"] = loads[2]
-    runs = in_turn(contenders, effort.rounds)
-    found = {name: medians(of_one) for name, of_one in runs.items()}
-    tms_rate = found["tms"].requests_per_s
-    cells = [
-        f"{messages} x {_PAYLOAD_BYTES} B, {connections} connections",
-        rate(tms_rate * messages),
-        f"{spread(runs['tms']):.0%}",
-        f"{found['tms'].p50_ms:.2f}",
-        f"{found['tms'].p99_ms:.2f}",
-        rate(flushes.messages_each),
-        rate(found["raw"].requests_per_s),
-        share(tms_rate * messages, found["raw"].requests_per_s),
-        rate(found["empty"].requests_per_s),
-        share(tms_rate, found["empty"].requests_per_s),
-        "-",
-        "-",
-    ]
-    if "peer" in found:
-        peer_rate = found["peer"].requests_per_s
-        cells[-2:] = [rate(peer_rate * messages), times(tms_rate, peer_rate)]
-    table.row(*cells)

@@ -49,7 +49,7 @@ class RawStore:
             self._write(_FILL_ROWS, sync=False)
 
     def scan(self, rows_a_scan: int, seconds: float) -> Run:
-        """Read so many rows from a random one on; a request of the run is a scan."""
+        """Read so many rows from random ones on; a request of the run is a row."""
         times = []
         end = time.perf_counter() + seconds
         while (started := time.perf_counter()) < end:
@@ -60,13 +60,14 @@ class RawStore:
                 for _ in islice(rows, rows_a_scan):
                     pass
             times.append(time.perf_counter() - started)
-        return _run_of(times, 1)
+        return _run_of(times, rows_a_scan)
 
 
 def _run_of(times: list[float], requests_each: int) -> Run:
-    per_s = len(times) * requests_each / sum(times)
+    seconds = sum(times)
     percentiles = quantiles([*times, *times], n=100)
-    return Run(per_s, 0.0, 1000 * percentiles[49], 1000 * percentiles[98])
+    per_s = len(times) * requests_each / seconds
+    return Run(seconds, per_s, 1000 * percentiles[49], 1000 * percentiles[98])
 
 
 @contextmanager

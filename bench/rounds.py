@@ -1,9 +1,10 @@
 """Measures contenders in turn, round after round, and takes medians: noise then hits all alike."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from statistics import median
 
+from bench.servers import Server
 from bench.wrk import Run
 
 
@@ -42,21 +43,58 @@ QUICK = Effort(
 Measure = Callable[[], Run]
 
 
-def in_turn(contenders: Mapping[str, Measure], rounds: int) -> dict[str, list[Run]]:
-    """Return what each contender measured in each round."""
+@dataclass(frozen=True, slots=True)
+class Median:
+    """The median of each figure of some runs, and how far apart the runs were."""
+
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+    spread: float
+    """(most - least) / median of the requests per second."""
+
+
+def in_turn(contenders: Mapping[str, Measure], rounds: int) -> dict[str, Median]:
+    """Let each contender run once a round, and return each one's medians."""
     runs: dict[str, list[Run]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, measure in contenders.items():
             runs[name].append(measure())
-    return runs
+    return {name: _median_of(of_one) for name, of_one in runs.items()}
 
 
-def medians(runs: Sequence[Run]) -> Run:
-    """Return the median of each figure."""
-    return Run(*(median(getattr(run, field.name) for run in runs) for field in fields(Run)))
-
-
-def spread(runs: Sequence[Run]) -> float:
-    """Return how far requests per second were apart: (most - least) / median."""
+def _median_of(runs: Sequence[Run]) -> Median:
     rates = [run.requests_per_s for run in runs]
-    return (max(rates) - min(rates)) / median(rates)
+    middle = median(rates)
+    return Median(
+        requests_per_s=middle,
+        p50_ms=median(run.p50_ms for run in runs),
+        p99_ms=median(run.p99_ms for run in runs),
+        spread=(max(rates) - min(rates)) / middle,
+    )
+
+
+class CpuMeter:
+    """The processor time that a server takes for a request: hardly hurt by a busy machine."""
+
+    def __init__(self, server: Server) -> None:
+        """Watch `server`."""
+        self._server = server
+        self._seconds = self._requests = 0.0
+
+    def watch(self, measure: Measure) -> Measure:
+        """Return `measure`, watched."""
+
+        def watched() -> Run:
+            before = self._server.cpu_s()
+            run = measure()
+            self._seconds += self._server.cpu_s() - before
+            self._requests += run.requests_per_s * run.seconds
+            return run
+
+        return watched
+
+    @property
+    def us_a_request(self) -> float:
+        """Microseconds a request, over all runs that were watched."""
+        return 1e6 * self._seconds / self._requests

@@ -26,6 +26,12 @@ class Server:
     url: str
     pid: int
 
+    def cpu_s(self) -> float:
+        """Return the seconds of processor time that the process has used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+        user, system = fields.split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def memory(self) -> dict[str, int]:
         """Return the bytes of each kind of memory that the kernel counts for the process."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")

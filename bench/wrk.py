@@ -25,8 +25,8 @@ class NoWrk(Exception):
 class Run:
     """What one run of wrk measured."""
 
+    seconds: float
     requests_per_s: float
-    bytes_per_s: float
     p50_ms: float
     p99_ms: float
 
@@ -54,8 +54,8 @@ def run(script: str, url: str, *, connections: int, seconds: float, **variables:
     line = next((line for line in done.stdout.splitlines() if line.startswith("REPORT ")), None)
     if line is None:
         raise RuntimeError(f"wrk failed: {done.stdout}{done.stderr}")
-    count, duration_us, size, p50_us, p99_us, refused, broken = map(int, line.split()[1:])
+    count, duration_us, p50_us, p99_us, refused, broken = map(int, line.split()[1:])
     if refused or broken or not count:
         raise RuntimeError(f"of {count} requests {refused} were refused and {broken} broke: {url}")
     duration_s = duration_us / 1e6
-    return Run(count / duration_s, size / duration_s, p50_us / 1000, p99_us / 1000)
+    return Run(duration_s, count / duration_s, p50_us / 1000, p99_us / 1000)
