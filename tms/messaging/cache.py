@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tms.core.entries import EMPTY, PLAIN, Entries
-from tms.core.message import ITEM_START, LAST_ID, item_tail, key_after
+from tms.core.message import ITEM_START, KEY_BYTES, LAST_ID, item_tail, key_after
 
 BLOCK_BYTES = 128 * 1024
 """A block takes no more entries once it has this many bytes of items."""
@@ -59,6 +59,16 @@ class _Block:
 
     def entries(self) -> Entries:
         return Entries(self.count, self.items, self.offsets, self.pointers, self.references)
+
+    def first_at(self, key: bytes) -> int:
+        """Return the index of the first entry with a key >= `key`, or the count."""
+        items, offsets = self.items, self.offsets
+
+        def key_of(index: int) -> bytearray:
+            start = offsets[index] + len(ITEM_START)
+            return items[start : start + KEY_BYTES]
+
+        return bisect_left(range(self.count), bytearray(key), key=key_of)
 
     def append(self, items: Sequence[bytes], write_pointer: int | None) -> None:
         if write_pointer is not None and self.pointers is None:
@@ -177,7 +187,9 @@ class TopicCache:
         index = max(0, bisect_right(self._first_keys, key) - 1)
         while index < len(self._blocks):
             entries = self._blocks[index].entries()
-            start = bisect_left(range(entries.count), key, key=entries.key)
+            # Going on from a block's end, or from a page's, is common: no search then.
+            is_at_start = key <= self._first_keys[index]
+            start = 0 if is_at_start else self._blocks[index].first_at(key)
             if start < entries.count:
                 stop = self._stop(entries, start, limit, bytes_max)
                 at_end = index == len(self._blocks) - 1 and stop == entries.count
@@ -201,7 +213,7 @@ class TopicCache:
             if block.pointers is None:
                 continue
             entries = block.entries()
-            start = bisect_left(range(entries.count), first_key, key=entries.key)
+            start = block.first_at(first_key)
             for index in range(start, entries.count):
                 if entries.key(index) > last_key:
                     break
