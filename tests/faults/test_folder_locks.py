@@ -50,6 +50,18 @@ def test_the_folder_is_free_when_its_holder_was_killed(tmp_path: Path) -> None:
         assert publish_and_count(server.url) == 2
 
 
+def test_a_lock_file_that_was_cleared_away_lets_nobody_in(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as holder:
+        with tms.connect(holder.url) as client:
+            client.topic("t").create()
+        (tmp_path / "tms.lock").unlink()
+        exit_code, log = refusal(tmp_path)
+
+        assert exit_code == 1, log
+        assert "Traceback" not in log
+        assert publish_and_count(holder.url) == 1
+
+
 @pytest.mark.parametrize("other_name", ["same", "link", "dots"])
 def test_a_second_store_in_the_same_process_is_refused(tmp_path: Path, other_name: str) -> None:
     folder = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""A LevelDB that is opened anew after a failed write, seen from the calls under way meanwhile."""
+"""Openings of LevelDB: anew after a failed write, with calls under way, and after a crash."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +8,32 @@ import pytest
 from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE
 from tms.core.errors import StoreUnavailable
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"tms.lock": b""},
+        {"tms.lock": b'{"pid": 1', "format.draft": b'{"for'},
+        {"format.json": b'{"format": 1}', "leveldb/LOCK": b""},
+        {"format.json": b'{"format": 1}', "leveldb/MANIFEST-000001": b"torn"},
+        {"format.json": b'{"format": 1}', "leveldb/000001.dbtmp": b"MANIFEST-000001"},
+    ],
+    ids=lambda left: list(left)[-1],
+)
+def test_what_a_crash_leaves_of_a_first_opening_is_opened(
+    tmp_path: Path, left: dict[str, bytes]
+) -> None:
+    for name, content in left.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+
+    for _ in range(2):
+        store = LevelDBStore(tmp_path)
+        batch = store.batch()
+        batch.put(MESSAGE, b"k", b"v")
+        store.write(batch)
+        store.close()
 
 
 @pytest.fixture
