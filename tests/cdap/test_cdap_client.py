@@ -1,0 +1,53 @@
+"""CDAP's own Java client (6.1.4) works against this server, unchanged.
+
+Its jars come from Maven. A machine that has no JDK and no Maven is the one reason to skip: this is
+the only test that needs them, and what the client sends is also tested byte by byte in `tests/api`.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.server_process import ServerProcess
+
+HERE = Path(__file__).parent
+DOWNLOAD_S_MAX = 600
+RUN_S_MAX = 120
+OPENED = ("java.lang", "java.util", "java.nio", "sun.nio.ch", "java.net")
+"""What libraries of that age need of a newer JDK."""
+
+
+def run(*command: str, seconds: float) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture
+def classes(tmp_path: Path) -> str:
+    """The class path of the compiled client."""
+    missing = [tool for tool in ("mvn", "javac", "java") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"CDAP's client needs {', '.join(missing)}: apt-get install maven default-jdk")
+    listing = tmp_path / "class-path"
+    run(
+        *("mvn", "-B", "-q", "-f", str(HERE / "pom.xml")),
+        *("dependency:build-classpath", f"-Dmdep.outputFile={listing}"),
+        seconds=DOWNLOAD_S_MAX,
+    )
+    jars = listing.read_text()
+    source = str(HERE / "CdapClient.java")
+    run("javac", "-nowarn", "-cp", jars, "-d", str(tmp_path), source, seconds=RUN_S_MAX)
+    return f"{tmp_path}:{jars}"
+
+
+@pytest.mark.slow
+def test_cdaps_java_client_works_unchanged(classes: str, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", "--topic-info", "flat") as server:
+        port = server.url.rpartition(":")[2]
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+        told = run("java", *opened, "-cp", classes, "CdapClient", port, seconds=RUN_S_MAX)
+
+    assert told.splitlines()[-1] == "all held"
