@@ -55,7 +55,10 @@ class Lane:
                 self._answers.append((answer, None, error))
             if not self._is_waking:
                 self._is_waking = True
-                self._loop.call_soon_threadsafe(self._deliver)
+                try:
+                    self._loop.call_soon_threadsafe(self._deliver)
+                except RuntimeError:
+                    return  # the loop was closed: nobody waits for an answer any more
 
     def _deliver(self) -> None:
         # Lowered before the answers are taken: one that comes later than that wakes the loop again.
