@@ -14,7 +14,8 @@ from tms.core.message import FIRST_ID
 _CONNECTIONS = 32
 _ASKED = 100
 _POSITIONS = 1_000
-_MESSAGES_A_TOPIC = 100
+_MESSAGES_A_TOPIC = 20
+"""So few that what all topics have fits in the cache: this is about topics, not about disks."""
 
 
 def _publish(url: str, path: str, effort: Effort, topics: int) -> wrk.Run:
@@ -30,13 +31,13 @@ def _publish(url: str, path: str, effort: Effort, topics: int) -> wrk.Run:
     )
 
 
-def _poll(url: str, positions: Path, effort: Effort) -> wrk.Run:
+def _poll(url: str, positions: Path, effort: Effort, messages: int) -> wrk.Run:
     return wrk.run(
         "poll.lua",
         url,
         connections=_CONNECTIONS,
         seconds=effort.seconds,
-        MESSAGES=_ASKED,
+        MESSAGES=messages,
         STARTS=positions,
     )
 
@@ -67,25 +68,26 @@ def messages_in_a_topic(effort: Effort, folder: Path, run_name: str) -> None:
     """Compare a small and a large topic on one server."""
     sizes = (effort.small_messages, effort.large_messages)
     table = Table("Messages in the topic", _columns(*(f"{rate(size)} messages" for size in sizes)))
-    positions: list[Path] = []
     names = [f"{run_name}-{size}" for size in sizes]
     with tms_server(folder / "growth") as server:
         url = server.url
         topics = create(url, *names)
+        middles: list[Path] = []
         tails: list[Path] = []
-        for topic, size in zip(topics, sizes, strict=True):
+        # The large one first, so that both tails are in the cache.
+        for topic, size in reversed(list(zip(topics, sizes, strict=True))):
             when_ms = fill([topic], size)
             ids = starts(topic, when_ms, _POSITIONS, between=(0.25, 0.75))
             file = folder / f"{topic.name}.middle"
-            positions.append(write_starts(file, ((topic, start) for start in ids)))
+            middles.insert(0, write_starts(file, ((topic, start) for start in ids)))
             tail = [(topic, last_id(topic, when_ms, _ASKED))]
-            tails.append(write_starts(folder / f"{topic.name}.tail", tail))
-        at_tail = [partial(_poll, url, file, effort) for file in tails]
+            tails.insert(0, write_starts(folder / f"{topic.name}.tail", tail))
+        at_tail = [partial(_poll, url, file, effort, _ASKED) for file in tails]
         _compare(table, f"poll of {_ASKED} at the tail", effort, *at_tail)
         publishing = [partial(_publish, url, topic.path, effort, 0) for topic in topics]
         _compare(table, "publish 1 x 100 B", effort, *publishing)
     with tms_server(folder / "growth", "--cache-bytes-max", "0") as server:
-        in_middle = [partial(_poll, server.url, file, effort) for file in positions]
+        in_middle = [partial(_poll, server.url, file, effort, _ASKED) for file in middles]
         figure = f"poll of {_ASKED} in the middle, from disk"
         _compare(table, figure, effort, *in_middle)
 
@@ -100,10 +102,12 @@ def number_of_topics(effort: Effort, folder: Path, run_name: str) -> None:
         topics = create(url, *(f"{many}{number}" for number in range(1, effort.topics + 1)))
         fill([*first, *topics], _MESSAGES_A_TOPIC)
         polling = [
-            partial(_poll, url, _from_the_start(folder / name, some), effort)
+            partial(_poll, url, _from_the_start(folder / name, some), effort, _MESSAGES_A_TOPIC)
             for name, some in ((one, first), (many, topics))
         ]
-        _compare(table, f"poll of {_ASKED}", effort, polling[0], polling[1])
+        _compare(
+            table, f"poll of {_MESSAGES_A_TOPIC}, from the cache", effort, polling[0], polling[1]
+        )
         publishing = [
             partial(_publish, url, Topic(url, name).path, effort, count)
             for name, count in ((one, 1), (many, effort.topics))
