@@ -19,16 +19,18 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+OnDone = Callable[[Any, BaseException | None], None]
+"""Is given what a call returned, or what it raised."""
+
+
 class Lane:
     """Threads that make calls in the order they are asked for, each thread one at a time."""
 
     def __init__(self, name: str, threads: int) -> None:
         """Start the threads. Call it within a running event loop."""
         self._loop = asyncio.get_running_loop()
-        self._calls: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = (
-            SimpleQueue()
-        )
-        self._answers: deque[tuple[asyncio.Future[Any], Any, BaseException | None]] = deque()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], OnDone] | None] = SimpleQueue()
+        self._answers: deque[tuple[OnDone, Any, BaseException | None]] = deque()
         self._is_waking = False
         self._closed = False
         self._threads = [
@@ -38,21 +40,27 @@ class Lane:
         for thread in self._threads:
             thread.start()
 
-    def call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return the future of what `call` returns. Raises `Stopping` once closed."""
+    def call(self, call: Callable[[], Any], on_done: OnDone) -> None:
+        """Make `call` in a thread, then `on_done` in the event loop. Raises `Stopping`."""
         if self._closed:
             raise Stopping
+        self._calls.put((call, on_done))
+
+    def future(
+        self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> "asyncio.Future[T]":
+        """Return the future of what `call` returns. Raises `Stopping` once closed."""
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._calls.put((partial(call, *args, **kwargs), answer))
+        self.call(partial(call, *args, **kwargs), partial(_resolve, answer))
         return answer
 
     def _work(self) -> None:
         while (asked := self._calls.get()) is not None:
-            call, answer = asked
+            call, on_done = asked
             try:
-                self._answers.append((answer, call(), None))
+                self._answers.append((on_done, call(), None))
             except BaseException as error:  # it is the caller's, whatever it is
-                self._answers.append((answer, None, error))
+                self._answers.append((on_done, None, error))
             if not self._is_waking:
                 self._is_waking = True
                 try:
@@ -64,13 +72,8 @@ class Lane:
         # Lowered before the answers are taken: one that comes later than that wakes the loop again.
         self._is_waking = False
         while self._answers:
-            answer, result, error = self._answers.popleft()
-            if answer.done():
-                continue
-            if error is None:
-                answer.set_result(result)
-            else:
-                answer.set_exception(error)
+            on_done, result, error = self._answers.popleft()
+            on_done(result, error)
 
     def close(self) -> None:
         """Wait for the calls asked for and end the threads; their answers may still be due."""
@@ -79,6 +82,15 @@ class Lane:
             self._calls.put(None)
         for thread in self._threads:
             thread.join()
+
+
+def _resolve(answer: "asyncio.Future[T]", result: T, error: BaseException | None) -> None:
+    if answer.done():
+        return
+    if error is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(error)
 
 
 class Lanes:
@@ -91,11 +103,15 @@ class Lanes:
 
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
         """Return what `call` returns, made in the write lane after all that was asked before."""
-        return self._writes.call(call, *args, **kwargs)
+        return self._writes.future(call, *args, **kwargs)
+
+    def write_then(self, call: Callable[[], Any], on_done: OnDone) -> None:
+        """Make `call` in the write lane, then `on_done` in the event loop, at once."""
+        self._writes.call(call, on_done)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
         """Return what `call` returns, made in the read lane."""
-        return self._reads.call(call, *args, **kwargs)
+        return self._reads.future(call, *args, **kwargs)
 
     def close(self) -> None:
         """Wait for the calls under way and end the threads. Later calls raise `Stopping`."""

@@ -19,6 +19,7 @@ Used from the event loop's thread alone.
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from time import perf_counter
 
 from tms.core.clock import Clock
@@ -33,6 +34,11 @@ from tms.messaging.writes import Write
 
 Answer = asyncio.Future[RollbackRange | None]
 Queued = tuple[Write, Answer]
+
+_TURNS_BETWEEN_FLUSHES = 3
+"""Turns of the event loop in which those just answered can ask again. A flush costs nearly the same
+for thirty requests as for one: with 32 connections this makes flushes of 30 instead of 5, for a
+seventh less processor time a request. A request that finds nothing under way waits for one turn."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,9 +64,10 @@ class Writer:
         self._metrics = metrics
         self._queue: deque[Queued] = deque()
         self._queue_bytes = 0
-        self._requested = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._is_flushing = False
         self._stopping = False
-        self._task = asyncio.create_task(self._flush_forever())
+        self._drained: asyncio.Future[None] | None = None
         metrics.gauge("queue_requests", "Requests waiting for a flush.", lambda: len(self._queue))
         metrics.gauge("queue_bytes", "Bytes waiting for a flush.", lambda: self._queue_bytes)
 
@@ -75,21 +82,21 @@ class Writer:
         ):
             self._metrics.rejected_requests += 1
             raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue_bytes)
-        answer: Answer = asyncio.get_running_loop().create_future()
+        answer: Answer = self._loop.create_future()
         write.state.in_use += 1
         self._queue.append((write, answer))
         self._queue_bytes += write.size_bytes
-        self._requested.set()
+        if not self._is_flushing:
+            self._is_flushing = True
+            self._flush_after(1)
         return answer
 
-    async def _flush_forever(self) -> None:
-        while True:
-            await self._requested.wait()
-            while self._queue:
-                await self._flush(self._take())
-            self._requested.clear()
-            if self._stopping:
-                return
+    def _flush_after(self, turns: int) -> None:
+        """Start a flush after some turns of the event loop; what arrives meanwhile joins it."""
+        if turns:
+            self._loop.call_soon(self._flush_after, turns - 1)
+        else:
+            self._flush()
 
     def _take(self) -> list[Queued]:
         """Take what is queued, in order, up to the size of one flush."""
@@ -102,29 +109,49 @@ class Writer:
         self._queue_bytes -= size
         return taken
 
-    async def _flush(self, taken: list[Queued]) -> None:
-        """Write the requests taken, and answer each of them whatever happens."""
+    def _flush(self) -> None:
+        """Write what is queued, and answer each request whatever happens."""
         started = perf_counter()
+        taken = self._take()
         added: list[Queued] = []
+
+        def done(_: object, error: BaseException | None) -> None:
+            self._written(taken, added, error)
+            self._metrics.flush_seconds.observe(perf_counter() - started)
+            self._metrics.flush_requests.observe(len(taken))
+            self._is_flushing = bool(self._queue)
+            if self._is_flushing:
+                self._flush_after(_TURNS_BETWEEN_FLUSHES)
+            elif self._drained is not None:
+                self._drained.set_result(None)
+
         try:
             batch = self._tables.batch()
             # Behind the batch: it can only be written where the store was writable before this.
             self._states.settle()
-            added = self._add(batch, taken)
-            await self._lanes.write(self._tables.write, batch)
+            added += self._add(batch, taken)
+            self._lanes.write_then(partial(self._tables.write, batch), done)
+        except Exception as error:  # whatever happened, the callers must be answered
+            done(None, error)
+
+    def _written(
+        self, taken: list[Queued], added: list[Queued], error: BaseException | None
+    ) -> None:
+        """Apply what was written and answer; or let all of it fail."""
+        try:
+            if error is not None:
+                raise error  # noqa: TRY301  told apart below, with those of `apply`
             for write, _ in added:
                 write.apply(self._metrics)
-        except TmsError as error:
-            self._fail(taken, error)
-        except Exception:  # whatever happened, the callers must be answered
+        except TmsError as failure:
+            self._fail(taken, failure)
+        except Exception:  # as above
             _log.exception("a flush failed")
             self._fail(taken, InternalError())
         else:
             self._succeed(added)
         for write, _ in taken:
             write.state.in_use -= 1
-        self._metrics.flush_seconds.observe(perf_counter() - started)
-        self._metrics.flush_requests.observe(len(taken))
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
         """Add the requests to the batch; answer those that can not be carried out any more."""
@@ -157,10 +184,11 @@ class Writer:
             _answer(answer, error_of(error.problem.code, error.detail))
 
     async def close(self) -> None:
-        """Take no more requests, write what is queued, and end."""
+        """Take no more requests, and return when what is queued is written."""
         self._stopping = True
-        self._requested.set()
-        await self._task
+        if self._is_flushing:
+            self._drained = self._loop.create_future()
+            await self._drained
 
 
 def _states(requests: list[Queued]) -> set[TopicState]:
