@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tms.core.entries import EMPTY, PLAIN, Entries
-from tms.core.message import ITEM_START, KEY_BYTES, LAST_ID, item_tail, key_after
+from tms.core.message import ITEM_START, ITEM_TAILS, KEY_BYTES, LAST_ID, item_tail, key_after
 
 BLOCK_BYTES = 128 * 1024
 """A block takes no more entries once it has this many bytes of items."""
@@ -134,8 +134,12 @@ class TopicCache:
         write_pointer: int | None,
     ) -> None:
         """Add entries whose keys are above all others here."""
+        tails, tails_count = ITEM_TAILS, len(ITEM_TAILS)
         items = [
-            ITEM_START + key + item_tail(len(payload)) + payload
+            ITEM_START
+            + key
+            + (tails[size] if (size := len(payload)) < tails_count else item_tail(size))
+            + payload
             for key, payload in zip(keys, payloads, strict=True)
         ]
         block = self._open_block(keys[0])

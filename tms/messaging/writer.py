@@ -35,10 +35,13 @@ from tms.messaging.writes import Write
 Answer = asyncio.Future[RollbackRange | None]
 Queued = tuple[Write, Answer]
 
-_TURNS_BETWEEN_FLUSHES = 3
-"""Turns of the event loop in which those just answered can ask again. A flush costs nearly the same
-for thirty requests as for one: with 32 connections this makes flushes of 30 instead of 5, for a
-seventh less processor time a request. A request that finds nothing under way waits for one turn."""
+_SMALL_FLUSH_BYTES = 32 * 1024
+_TURNS_BEFORE_SMALL_FLUSH = 3
+"""Turns of the event loop after a flush in which those just answered can ask again, before a next
+one that would be small. That costs nearly the same for thirty requests as for one: with 32
+connections it makes flushes of 30 small requests instead of 5, for a seventh less processor time a
+request. Large requests are better received while others are written. A request that finds nothing
+under way waits for one turn."""
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +124,8 @@ class Writer:
             self._metrics.flush_requests.observe(len(taken))
             self._is_flushing = bool(self._queue)
             if self._is_flushing:
-                self._flush_after(_TURNS_BETWEEN_FLUSHES)
+                is_small = self._queue_bytes < _SMALL_FLUSH_BYTES
+                self._flush_after(_TURNS_BEFORE_SMALL_FLUSH if is_small else 0)
             elif self._drained is not None:
                 self._drained.set_result(None)
 
