@@ -13,6 +13,7 @@ import fastavro
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import ID_BYTES, MORE_FOLLOWS, MessageBlock, avro_length
 from tms.core.messaging import RollbackRange
+from tms.wire.avro_poll import decode_poll_request
 from tms.wire.bodies import PollRequest, PublishRequest
 
 PUBLISH_REQUEST_SCHEMA: dict[str, Any] = {
@@ -66,8 +67,9 @@ _PUBLISH_REQUEST = fastavro.parse_schema(PUBLISH_REQUEST_SCHEMA)
 _PUBLISH_RESPONSE = fastavro.parse_schema(PUBLISH_RESPONSE_SCHEMA)
 _CONSUME_REQUEST = fastavro.parse_schema(CONSUME_REQUEST_SCHEMA)
 
-_TWO_BRANCHES = b"\x00\x02"
-_THREE_BRANCHES = b"\x00\x02\x04"
+_BRANCHES = b"\x00\x02"
+"""The encoded indexes of a union's two branches."""
+
 _END = b"\x00"
 _VARINT_BYTES_MAX = 10
 
@@ -78,10 +80,10 @@ def _encode(schema: Any, value: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _decode(schema: Any, body: bytes, branches: bytes) -> dict[str, Any]:
-    """Decode a record whose first field is a union, of which `branches` are the encoded indexes."""
+def _decode(schema: Any, body: bytes) -> dict[str, Any]:
+    """Decode a record whose first field is a union of two branches."""
     # fastavro takes a negative index as Python does: from the end.
-    if body[:1] not in branches:
+    if body[:1] not in _BRANCHES:
         raise InvalidRequest("invalid_body", format="avro", reason="no such branch of a union")
     source = BytesIO(body)
     try:
@@ -138,7 +140,7 @@ class AvroFormat:
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks."""
         _check_first_count(body, messages_max)
-        value = _decode(_PUBLISH_REQUEST, body, _TWO_BRANCHES)
+        value = _decode(_PUBLISH_REQUEST, body)
         payloads = value["messages"]
         if len(payloads) > messages_max:
             raise TooLarge(
@@ -163,7 +165,7 @@ class AvroFormat:
 
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
-        value = _decode(_PUBLISH_RESPONSE, body, _TWO_BRANCHES)
+        value = _decode(_PUBLISH_RESPONSE, body)
         if value["transactionWritePointer"] is None:
             raise InvalidRequest("invalid_write_pointer", write_pointer=None)
         bounds = value["rollbackRange"]
@@ -189,10 +191,7 @@ class AvroFormat:
 
     def decode_poll(self, body: bytes) -> PollRequest:
         """Return what a poll asks."""
-        value = _decode(_CONSUME_REQUEST, body, _THREE_BRANCHES)
-        return PollRequest(
-            value["startFrom"], value["inclusive"], value["limit"], value["transaction"]
-        )
+        return decode_poll_request(body)
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:  # noqa: ARG002
         """Return one block of the answer's array."""
