@@ -5,7 +5,9 @@ Invariants, for each topic:
    on needs no table, also when there is nothing new.
 2. Only what is durable is here: the writer adds entries after the flush that wrote them.
 3. A rollback inverts pointers here before it does in the table.
-4. Items are kept in the form of the wire (`tms.core.message`), so that giving them out is a slice.
+4. Items are read in the form of the wire (`tms.core.message`), so that giving them out is a slice.
+   They are encoded when they are first read: once for all readers, many at a time, and never where
+   nobody reads them before they are dropped.
 
 All caches share one budget in bytes. Over it, the oldest block of all goes first, whichever topic's
 it is. Used from the event loop's thread alone.
@@ -26,6 +28,9 @@ BLOCK_BYTES = 128 * 1024
 _BLOCK_OVERHEAD_BYTES = 1024
 _ENTRY_OVERHEAD_BYTES = 4
 _POINTER_BYTES = 8
+_ITEM_OVERHEAD_BYTES = len(ITEM_START) + len(ITEM_TAILS[0]) + KEY_BYTES
+_WAITING_OVERHEAD_BYTES = 100
+"""What an entry weighs besides its payload before it is encoded: Python's objects and its key."""
 
 
 class Slice(NamedTuple):
@@ -47,18 +52,39 @@ class _Block:
         self.pointers: array[int] | None = None
         self.references: set[int] = set()
         self.dropped = False
+        self._keys: list[bytes] = []
+        self._payloads: list[bytes] = []
+        self._waiting_bytes = 0
+        """Of the payloads whose entries are not encoded yet: the last ones."""
 
     @property
     def count(self) -> int:
-        return len(self.offsets) - 1
+        return len(self.offsets) - 1 + len(self._keys)
+
+    @property
+    def size_bytes(self) -> int:
+        """About the bytes of its items, encoded or not."""
+        return len(self.items) + self._waiting_bytes + _ITEM_OVERHEAD_BYTES * len(self._keys)
 
     @property
     def weight(self) -> int:
-        entry_bytes = _ENTRY_OVERHEAD_BYTES + (_POINTER_BYTES if self.pointers is not None else 0)
-        return len(self.items) + self.count * entry_bytes + _BLOCK_OVERHEAD_BYTES
+        pointer_bytes = _POINTER_BYTES * self.count if self.pointers is not None else 0
+        return (
+            len(self.items)
+            + _ENTRY_OVERHEAD_BYTES * (len(self.offsets) - 1)
+            + self._waiting_bytes
+            + _WAITING_OVERHEAD_BYTES * len(self._keys)
+            + pointer_bytes
+            + _BLOCK_OVERHEAD_BYTES
+        )
 
     def entries(self) -> Entries:
+        """Return the entries; all must be encoded."""
+        assert not self._keys
         return Entries(self.count, self.items, self.offsets, self.pointers, self.references)
+
+    def last_key(self) -> bytes:
+        return self._keys[-1] if self._keys else self.entries().key(self.count - 1)
 
     def first_at(self, key: bytes) -> int:
         """Return the index of the first entry with a key >= `key`, or the count."""
@@ -70,14 +96,39 @@ class _Block:
 
         return bisect_left(range(self.count), bytearray(key), key=key_of)
 
-    def append(self, items: Sequence[bytes], write_pointer: int | None) -> None:
+    def append(
+        self,
+        keys: Sequence[bytes],
+        payloads: Sequence[bytes],
+        payload_bytes: int,
+        write_pointer: int | None,
+    ) -> None:
         if write_pointer is not None and self.pointers is None:
             self.pointers = array("q", bytes(_POINTER_BYTES * self.count))
         if self.pointers is not None:
-            self.pointers.extend([write_pointer or PLAIN] * len(items))
+            self.pointers.extend([write_pointer or PLAIN] * len(keys))
+        self._keys += keys
+        self._payloads += payloads
+        self._waiting_bytes += payload_bytes
+
+    def encode(self) -> None:
+        """Encode the entries that are not yet."""
+        tails, tails_count = ITEM_TAILS, len(ITEM_TAILS)
+        items = [
+            ITEM_START
+            + key
+            + (tails[size] if (size := len(payload)) < tails_count else item_tail(size))
+            + payload
+            for key, payload in zip(self._keys, self._payloads, strict=True)
+        ]
         base = self.offsets[-1]
         self.offsets.extend(accumulate(map(len, items[1:]), initial=base + len(items[0])))
         self.items += b"".join(items)
+        self._keys, self._payloads, self._waiting_bytes = [], [], 0
+
+    @property
+    def is_encoded(self) -> bool:
+        return not self._keys
 
 
 class CacheBudget:
@@ -98,8 +149,8 @@ class CacheBudget:
         self._blocks.append((cache, block))
         self._bytes += block.weight
 
-    def grew(self, by_bytes: int) -> None:
-        """Count what a block has gained, and drop the oldest blocks while there is too much."""
+    def changed(self, by_bytes: int) -> None:
+        """Count what a block gained or lost, and drop the oldest blocks while there is too much."""
         self._bytes += by_bytes
         while self._bytes > self._bytes_max and self._blocks:
             cache, block = self._blocks.popleft()
@@ -131,43 +182,44 @@ class TopicCache:
         self,
         keys: Sequence[bytes],
         payloads: Sequence[bytes],
+        payload_bytes: int,
         write_pointer: int | None,
     ) -> None:
-        """Add entries whose keys are above all others here."""
-        tails, tails_count = ITEM_TAILS, len(ITEM_TAILS)
-        items = [
-            ITEM_START
-            + key
-            + (tails[size] if (size := len(payload)) < tails_count else item_tail(size))
-            + payload
-            for key, payload in zip(keys, payloads, strict=True)
-        ]
+        """Add entries whose keys are above all others here, of `payload_bytes` all together."""
         block = self._open_block(keys[0])
         before = block.weight
-        block.append(items, write_pointer)
-        self._budget.grew(block.weight - before)
+        block.append(keys, payloads, payload_bytes, write_pointer)
+        self._budget.changed(block.weight - before)
 
     def append_reference(self, key: bytes, write_pointer: int) -> None:
         """Add a reference whose key is above all others here."""
         block = self._open_block(key)
         before = block.weight
         block.references.add(block.count)
-        block.append([ITEM_START + key + item_tail(0)], write_pointer)
-        self._budget.grew(block.weight - before)
+        block.append((key,), (b"",), 0, write_pointer)
+        self._budget.changed(block.weight - before)
 
     def _open_block(self, first_key: bytes) -> _Block:
         """Return the newest block, or a new one where it is full."""
-        if not self._blocks or len(self._blocks[-1].items) >= BLOCK_BYTES:
+        if not self._blocks or self._blocks[-1].size_bytes >= BLOCK_BYTES:
             self._blocks.append(_Block())
             self._first_keys.append(first_key)
             self._budget.opened(self, self._blocks[-1])
         return self._blocks[-1]
 
+    def _entries(self, block: _Block) -> Entries:
+        """Return a block's entries, encoded."""
+        if not block.is_encoded:
+            before = block.weight
+            block.encode()
+            self._budget.changed(block.weight - before)
+        return block.entries()
+
     def drop_oldest(self) -> None:
         """Forget the oldest block; what is left is complete from a higher floor."""
         block = self._blocks.pop(0)
         del self._first_keys[0]
-        self._floor = key_after(block.entries().key(block.count - 1))
+        self._floor = key_after(block.last_key())
         self._budget.dropped(block)
 
     def restart(self, floor: bytes) -> None:
@@ -190,7 +242,7 @@ class TopicCache:
         assert key >= self._floor
         index = max(0, bisect_right(self._first_keys, key) - 1)
         while index < len(self._blocks):
-            entries = self._blocks[index].entries()
+            entries = self._entries(self._blocks[index])
             # Going on from a block's end, or from a page's, is common: no search then.
             is_at_start = key <= self._first_keys[index]
             start = 0 if is_at_start else self._blocks[index].first_at(key)
@@ -216,7 +268,7 @@ class TopicCache:
         for block in self._blocks[oldest:newest]:
             if block.pointers is None:
                 continue
-            entries = block.entries()
+            entries = self._entries(block)
             start = block.first_at(first_key)
             for index in range(start, entries.count):
                 if entries.key(index) > last_key:

@@ -1,13 +1,20 @@
 """What the messaging service counts, for Prometheus.
 
-The counts of the hot path are plain numbers, turned into metrics when they are asked for: a
-Prometheus counter would take a lock at each publish and poll.
+What the hot path counts are plain numbers, turned into metrics when they are asked for: Prometheus'
+own would take a lock at each publish and poll.
 """
 
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from tms.core.histogram import Histogram
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
@@ -25,6 +32,11 @@ _COUNTERS = {
     "cache_hits": "Parts of polls served from memory.",
     "cache_misses": "Parts of polls that read a table.",
     "stopped_polls": "Polls that stopped at an entry whose transaction is in progress.",
+}
+
+_HISTOGRAMS = {
+    "flush_seconds": "Time of one durable write, from its thread being asked to its answer.",
+    "flush_requests": "Requests that shared one durable write.",
 }
 
 
@@ -46,18 +58,8 @@ class MessagingMetrics:
         self.cache_misses = 0
         self.stopped_polls = 0
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
-        self.flush_seconds = Histogram(
-            "tms_flush_seconds",
-            "Time of one durable write, from its thread being asked to its answer.",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.flush_requests = Histogram(
-            "tms_flush_requests",
-            "Requests that shared one durable write.",
-            buckets=_COUNTS,
-            registry=registry,
-        )
+        self.flush_seconds = Histogram(_SECONDS)
+        self.flush_requests = Histogram(_COUNTS)
         registry.register(self)
 
     def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
@@ -68,5 +70,10 @@ class MessagingMetrics:
         """Give the counters and gauges as they stand."""
         for name, help_text in _COUNTERS.items():
             yield CounterMetricFamily(f"tms_{name}", help_text, value=getattr(self, name))
+        for name, help_text in _HISTOGRAMS.items():
+            histogram: Histogram = getattr(self, name)
+            yield HistogramMetricFamily(
+                f"tms_{name}", help_text, histogram.buckets(), histogram.total
+            )
         for name, (help_text, value) in self._gauges.items():
             yield GaugeMetricFamily(f"tms_{name}", help_text, value=value())

@@ -81,7 +81,9 @@ class Publication:
     def apply(self, metrics: MessagingMetrics) -> None:
         """Show the entries to readers of the cache."""
         if self._payloads:
-            self.state.cache.append(self._keys, self._payloads, self._write_pointer)
+            self.state.cache.append(
+                self._keys, self._payloads, self._payload_bytes, self._write_pointer
+            )
         else:
             assert self._write_pointer is not None
             self.state.cache.append_reference(self._keys[0], self._write_pointer)
@@ -145,7 +147,7 @@ class Inversion:
         tables.messages.invert(batch, self._rows)
 
     def apply(self, metrics: MessagingMetrics) -> None:
-        """Count; the cache was told before , before the table."""
+        """Count; the cache was told before the table."""
         metrics.rolled_back_messages += len(self._rows)
 
     def result(self) -> RollbackRange | None:
