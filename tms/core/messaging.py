@@ -22,6 +22,9 @@ class Page:
     """Messages in all blocks."""
     next_position: bytes | None
     """Where the next page starts; None where there is nothing more to give now."""
+    stopped_at: int | None = None
+    """The write pointer of the entry, still in progress, that a transactional reader must not pass;
+    None where it was not stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,16 @@ class RollbackRange:
     start_sequence_id: int
     end_timestamp: int
     end_sequence_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllPublished:
+    """What became of a publish to several topics in one transaction."""
+
+    write_pointer: int
+    """The transaction's id; of the first time where it was done before."""
+    is_duplicate: bool = False
+    """Whether the owner's sequence was committed before, so that nothing was done now."""
 
 
 class Messaging(Protocol):
@@ -72,6 +85,21 @@ class Messaging(Protocol):
         """
         ...
 
+    async def publish_all(
+        self,
+        publications: Mapping[TopicId, Sequence[bytes]],
+        *,
+        owner: str | None = None,
+        sequence: int | None = None,
+    ) -> AllPublished:
+        """Publish to several topics in a transaction of its own, started and committed at once.
+
+        All or nothing, also for readers; durable when it returns. With an owner and a sequence
+        (`tms.core.transactions`) it may be repeated: the second time it changes nothing. Raises as
+        `publish`, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        """
+        ...
+
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under a write pointer, to be published later; durable when it returns.
 
@@ -92,13 +120,17 @@ class Messaging(Protocol):
         position: bytes,
         *,
         limit: int | None = None,
-        transaction: Transaction | None = None,
+        transaction: Transaction | int | None = None,
+        committed: bool = False,
         wait_s: float = 0.0,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages from `position` on (`message.position_of`), in blocks, up to `limit`.
 
-        With a transaction, only what it can see. Where there is nothing, wait up to `wait_s`
-        seconds for it. Raises `TopicNotFound`, `InvalidRequest` (invalid_limit, invalid_wait).
+        With a transaction, or the id of one in progress, only what it can see; with `committed`
+        instead, only what is committed, up to the first that is in progress. Where there is
+        nothing, wait up to `wait_s` seconds for it. Raises `TopicNotFound`, `InvalidRequest`
+        (invalid_limit, invalid_wait), and for an id `TransactionNotInProgress`,
+        `TransactionUnknown`.
         """
         ...
 
@@ -112,7 +144,8 @@ class MessagingService(Messaging, Protocol):
         position: bytes,
         *,
         limit: int,
-        transaction: Transaction | None = None,
+        transaction: Transaction | int | None = None,
+        committed: bool = False,
         wait_s: float = 0.0,
     ) -> Page:
         """Return the first part of what `poll` would give, from memory where it can.

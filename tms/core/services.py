@@ -1,0 +1,39 @@
+"""What a server, or a store in the process, offers as a whole."""
+
+from typing import Protocol
+
+from tms.core.messaging import Messaging, MessagingService
+from tms.core.subscriptions import Subscriptions
+from tms.core.transactions import Transactions
+
+
+class Services(Protocol):
+    """All that a client stands on."""
+
+    @property
+    def messaging(self) -> Messaging:
+        """Topics and messages."""
+        ...
+
+    @property
+    def transactions(self) -> Transactions:
+        """Transactions."""
+        ...
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Positions of consumers."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted, refuse what comes after, and give up what is held."""
+        ...
+
+
+class ServerServices(Services, Protocol):
+    """The same in the process, as REST needs it."""
+
+    @property
+    def messaging(self) -> MessagingService:
+        """Topics and messages."""
+        ...

@@ -1,0 +1,79 @@
+"""Named positions of consumers in a topic, which only those move who know where they stand.
+
+A position has a version that goes up by one with each move, and a move names the version that it
+goes from: of two consumers that share a name by mistake, or where an answer was lost, one is told.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tms.core.errors import InvalidRequest
+from tms.core.limits import NAME_CHARS_MAX
+from tms.core.topic import TopicId
+
+_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}", re.ASCII)
+
+
+def check_subscription_name(name: str) -> str:
+    """Return the name. Raises `InvalidRequest` (invalid_subscription_name)."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest("invalid_subscription_name", name=name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A consumer's position in a topic."""
+
+    topic_id: TopicId
+    name: str
+    after: bytes | None
+    """The id of the last message that was consumed, 20 bytes; None where none was."""
+    version: int
+    """How often it has been moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A move of a position, from the version that the consumer knows."""
+
+    topic_id: TopicId
+    name: str
+    after: bytes
+    expected_version: int
+
+
+class Subscriptions(Protocol):
+    """Named positions. Each method may raise `TopicNotFound`, `Unavailable`, `InternalError`."""
+
+    async def create_subscription(
+        self, topic_id: TopicId, name: str, after: bytes | None = None
+    ) -> Subscription:
+        """Create a position, by default before the oldest message.
+
+        Raises `SubscriptionExists`, `InvalidRequest` (invalid_subscription_name,
+        invalid_message_id).
+        """
+        ...
+
+    async def subscription(self, topic_id: TopicId, name: str) -> Subscription:
+        """Return a position. Raises `SubscriptionNotFound`."""
+        ...
+
+    async def subscriptions(self, topic_id: TopicId) -> Sequence[Subscription]:
+        """Return a topic's positions in the order of their names."""
+        ...
+
+    async def advance(self, advance: Advance) -> Subscription:
+        """Move a position, forwards or back; durable when it returns.
+
+        Raises `SubscriptionNotFound`, and `SubscriptionMoved` where it has another version, which
+        `detail` gives.
+        """
+        ...
+
+    async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
+        """Delete a position. Raises `SubscriptionNotFound`."""
+        ...

@@ -1,0 +1,194 @@
+"""The interface of the transaction manager: what a service offers and a client is built on.
+
+`tms.transactions.service` fulfils it in the process, `tms.client.remote_transactions` over REST.
+The rules are Tephra's, with an owner and a sequence besides: a transaction may carry the name of
+the producer or job that owns it and the number of its work. A sequence is committed once: starting
+it again is a `TransactionDuplicate`, which is how a producer that lost an answer can repeat safely.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from tms.core.subscriptions import Advance
+from tms.core.transaction import Transaction, TransactionType
+
+
+class TransactionStatus(StrEnum):
+    """Where a transaction stands."""
+
+    IN_PROGRESS = "in_progress"
+    COMMITTING = "committing"
+    """Asked whether it can commit, with changes, and told yes. Still in progress."""
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    INVALID = "invalid"
+    """Timed out or invalidated: what it wrote is there, and no reader is to see it."""
+
+
+class IfOpen(StrEnum):
+    """What becomes of an older transaction of the same owner that is still open."""
+
+    REFUSE = "refuse"
+    """The new one is refused."""
+    FENCE = "fence"
+    """The older one is invalidated."""
+    JOIN = "join"
+    """There is no new one: the older one is returned, if its sequence is the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """What a new transaction is to be."""
+
+    type: TransactionType = TransactionType.SHORT
+    timeout_s: int | None = None
+    """After how many seconds a short one becomes invalid; None is the server's default."""
+    client: str = ""
+    """Who asks, for those who look at what hangs."""
+    owner: str | None = None
+    sequence: int | None = None
+    """The number of this work among its owner's, ascending from 0 on; needs an owner."""
+    if_open: IfOpen = IfOpen.REFUSE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionInfo:
+    """A transaction as those see it who look after the server. Times in ms since 1970."""
+
+    transaction_id: int
+    status: TransactionStatus
+    type: TransactionType
+    write_pointers: Sequence[int]
+    """The id, then the pointers of its checkpoints."""
+    started_ms: int
+    expires_ms: int | None
+    """When it becomes invalid by itself; None once it is not in progress."""
+    client: str = ""
+    owner: str | None = None
+    sequence: int | None = None
+    topics: Sequence[str] = ()
+    """Where it has published and not rolled back, as `namespace:topic`; as far as is known: a
+    server that was restarted has forgotten."""
+
+
+class Transactions(Protocol):
+    """Starts and ends transactions. Each method may raise `Unavailable` and `InternalError` too.
+
+    What changes something is durable when it returns. Methods that take the id of a transaction
+    raise `TransactionNotInProgress` where it has ended, whose detail has its `status`, and
+    `TransactionUnknown` where it never was, or ended too long ago.
+    """
+
+    async def start(self, request: StartRequest) -> Transaction:
+        """Start a transaction.
+
+        Raises `TransactionDuplicate` where the sequence is committed already, `OwnerBusy`,
+        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
+        """
+        ...
+
+    async def transaction(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of a transaction in progress, as `start` or `checkpoint` did."""
+        ...
+
+    async def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands, also one that ended of late.
+
+        This is how a client that lost the answer to a commit learns of it. Raises
+        `TransactionUnknown` only.
+        """
+        ...
+
+    async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+        """Announce what it changed, before it is made persistent.
+
+        Raises `TransactionConflict` where another that committed meanwhile changed one of the same
+        keys, and `TooLarge` (too_many_changes).
+        """
+        ...
+
+    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+        """Make it visible as a whole, and with it move the positions of subscriptions.
+
+        Raises `TransactionConflict`, `TransactionDuplicate`, `SubscriptionMoved`,
+        `SubscriptionNotFound`; then it is still in progress, and should be aborted.
+        """
+        ...
+
+    async def abort(self, transaction_id: int) -> TransactionStatus:
+        """End it; all that it wrote has been undone. Return what it is now.
+
+        That is ABORTED, or INVALID where not all it published was rolled back, or it is long:
+        readers skip what it left.
+        """
+        ...
+
+    async def invalidate(self, transaction_id: int) -> None:
+        """End it where what it wrote could not be undone, or nobody is there who could."""
+        ...
+
+    async def checkpoint(self, transaction_id: int) -> Transaction:
+        """Return it with a new write pointer: what was written before can be told from what comes.
+
+        Raises `TooLarge` (too_many_checkpoints).
+        """
+        ...
+
+    async def in_progress(self) -> list[TransactionInfo]:
+        """Return the transactions in progress, oldest first."""
+        ...
+
+    async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
+        """Return the invalid transactions, at most `limit`, oldest first."""
+        ...
+
+    async def invalid_count(self) -> int:
+        """Return how many write pointers are in the invalid list."""
+        ...
+
+    async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
+        """Take write pointers off the invalid list; return how many were on it.
+
+        Only once nothing written under them is left: it would become visible.
+        """
+        ...
+
+    async def truncate_invalid_before(self, time_ms: int) -> int:
+        """Take those off the invalid list that started before a time; return how many.
+
+        Raises `InvalidTruncateTime` where one that started before is in progress.
+        """
+        ...
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state, as `docs/formats.md` describes it; Tephra reads it as its own."""
+        ...
+
+
+class OpenTransactions(Protocol):
+    """What messaging asks of the manager in the same process. From the event loop's thread."""
+
+    def check(self, write_pointer: int) -> None:
+        """Raise `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
+
+        Also within a flush: then what the flush did before counts.
+        """
+        ...
+
+    def snapshot_of(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of one in progress. Raises as `check`."""
+        ...
+
+    def latest(self) -> Transaction:
+        """Return what a reader sees that has no transaction: all that is committed, durably."""
+        ...
+
+    def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:
+        """Start and commit a transaction within a flush; return its write pointer.
+
+        What the caller adds to the same batch belongs to it. Raises `TransactionDuplicate`,
+        `OwnerBusy`.
+        """
+        ...
