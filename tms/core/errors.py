@@ -5,12 +5,23 @@ TmsError
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
 │   ├── TopicNotFound             404
+│   ├── TransactionUnknown        404
+│   ├── SubscriptionNotFound      404
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
 │       ├── TransactionExpired
+│       ├── TransactionNotInProgress
+│       ├── TransactionConflict
+│       ├── TransactionDuplicate
+│       ├── OwnerBusy
+│       ├── InvalidTruncateTime
+│       ├── TransactionsElsewhere
+│       ├── SubscriptionExists
+│       ├── SubscriptionMoved
 │       └── RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later
 │   ├── QueueFull
+│   ├── TooManyTransactions
 │   ├── StoreUnavailable
 │   ├── Stopping
 │   └── ServerUnreachable         raised by the client only
@@ -95,6 +106,66 @@ class TransactionExpired(Conflict):
     code = "transaction_expired"
 
 
+class TransactionUnknown(RequestError):
+    """Raised when a transaction was never started here, or ended too long ago to be known."""
+
+    code = "transaction_unknown"
+
+
+class TransactionNotInProgress(Conflict):
+    """Raised when a transaction has ended; `detail` has its status."""
+
+    code = "transaction_not_in_progress"
+
+
+class TransactionConflict(Conflict):
+    """Raised when a transaction that committed meanwhile changed the same; run it again."""
+
+    code = "transaction_conflict"
+
+
+class TransactionDuplicate(Conflict):
+    """Raised when the owner's sequence was committed before: the work is done."""
+
+    code = "transaction_duplicate"
+
+
+class OwnerBusy(Conflict):
+    """Raised when an older transaction of the same owner is still open."""
+
+    code = "owner_busy"
+
+
+class InvalidTruncateTime(Conflict):
+    """Raised when a transaction from before that time is still in progress."""
+
+    code = "invalid_truncate_time"
+
+
+class TransactionsElsewhere(Conflict):
+    """Raised when this server takes the write pointers of another transaction manager."""
+
+    code = "transactions_elsewhere"
+
+
+class SubscriptionNotFound(RequestError):
+    """Raised when a topic has no subscription of that name."""
+
+    code = "subscription_not_found"
+
+
+class SubscriptionExists(Conflict):
+    """Raised when a subscription is created that exists already."""
+
+    code = "subscription_exists"
+
+
+class SubscriptionMoved(Conflict):
+    """Raised when a position has another version than expected; `detail` gives both."""
+
+    code = "subscription_moved"
+
+
 class RollbackRefused(Conflict):
     """Raised when a range to roll back holds only entries of other writers."""
 
@@ -111,6 +182,12 @@ class QueueFull(Unavailable):
     """Raised when the publish queue has reached its bound."""
 
     code = "queue_full"
+
+
+class TooManyTransactions(Unavailable):
+    """Raised when as many transactions are in progress as may be."""
+
+    code = "too_many_transactions"
 
 
 class StoreUnavailable(Unavailable):
@@ -255,8 +332,50 @@ CATALOGUE = _catalogue(
         "Storing takes a transaction write pointer and at least one message.",
         InvalidRequest,
     ),
+    Problem(
+        "invalid_transaction_id",
+        400,
+        "A transaction id is a positive 64-bit number.",
+        InvalidRequest,
+    ),
+    Problem(
+        "invalid_timeout",
+        400,
+        "A timeout is a whole number of seconds, from 1 to the server's largest.",
+        InvalidRequest,
+    ),
+    Problem(
+        "invalid_owner",
+        400,
+        "An owner has 1 to 255 characters; a sequence is 0 or more, and needs an owner.",
+        InvalidRequest,
+    ),
+    Problem(
+        "invalid_time",
+        400,
+        "A time is in milliseconds since 1970, zero or more.",
+        InvalidRequest,
+    ),
+    Problem(
+        "invalid_subscription_name",
+        400,
+        "A subscription's name has 1 to 255 letters, digits, _, - or dots.",
+        InvalidRequest,
+    ),
     Problem("not_found", 404, "There is nothing at this path.", InvalidRequest),
     Problem("topic_not_found", 404, "The topic does not exist.", TopicNotFound),
+    Problem(
+        "transaction_unknown",
+        404,
+        "The transaction was never started here, or ended too long ago.",
+        TransactionUnknown,
+    ),
+    Problem(
+        "subscription_not_found",
+        404,
+        "The topic has no subscription of this name.",
+        SubscriptionNotFound,
+    ),
     Problem("method_not_allowed", 405, "This path does not take this method.", InvalidRequest),
     Problem("body_too_slow", 408, "The body did not arrive in time.", InvalidRequest),
     Problem("topic_exists", 409, "A topic of this name exists already.", TopicExists),
@@ -267,6 +386,54 @@ CATALOGUE = _catalogue(
         TransactionExpired,
     ),
     Problem(
+        "transaction_not_in_progress",
+        409,
+        "The transaction has ended.",
+        TransactionNotInProgress,
+    ),
+    Problem(
+        "transaction_conflict",
+        409,
+        "A transaction that committed meanwhile changed the same; run this one again.",
+        TransactionConflict,
+    ),
+    Problem(
+        "transaction_duplicate",
+        409,
+        "The owner's sequence was committed before.",
+        TransactionDuplicate,
+    ),
+    Problem(
+        "owner_busy",
+        409,
+        "An older transaction of this owner is open; fence it or join it.",
+        OwnerBusy,
+    ),
+    Problem(
+        "invalid_truncate_time",
+        409,
+        "A transaction from before that time is in progress.",
+        InvalidTruncateTime,
+    ),
+    Problem(
+        "transactions_elsewhere",
+        409,
+        "This server takes the write pointers of another transaction manager.",
+        TransactionsElsewhere,
+    ),
+    Problem(
+        "subscription_exists",
+        409,
+        "The topic has a subscription of this name already.",
+        SubscriptionExists,
+    ),
+    Problem(
+        "subscription_moved",
+        409,
+        "The subscription has moved on from the version that was expected.",
+        SubscriptionMoved,
+    ),
+    Problem(
         "rollback_refused",
         409,
         "The range holds only entries of other writers.",
@@ -275,6 +442,13 @@ CATALOGUE = _catalogue(
     Problem("request_too_large", 413, "The body is over the cap for a request.", TooLarge),
     Problem("message_too_large", 413, "A message is over the cap for a message.", TooLarge),
     Problem("too_many_messages", 413, "The request has more messages than one may.", TooLarge),
+    Problem("too_many_changes", 413, "The transaction has more changes than one may.", TooLarge),
+    Problem(
+        "too_many_checkpoints",
+        413,
+        "The transaction has more checkpoints than one may.",
+        TooLarge,
+    ),
     Problem(
         "unsupported_content_type",
         415,
@@ -289,6 +463,12 @@ CATALOGUE = _catalogue(
     ),
     Problem("internal", 500, "The server failed; its log says why.", InternalError),
     Problem("queue_full", 503, "Too much is waiting to be written; try again.", QueueFull),
+    Problem(
+        "too_many_transactions",
+        503,
+        "Too many transactions are in progress; try again.",
+        TooManyTransactions,
+    ),
     Problem(
         "store_unavailable",
         503,
