@@ -22,7 +22,8 @@ from tms.core.tables import Batch
 MESSAGE = "message"
 PAYLOAD = "payload"
 METADATA = "metadata"
-TABLES = (MESSAGE, PAYLOAD, METADATA)
+SUBSCRIPTION = "subscription"
+TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION)
 
 Row = tuple[bytes, bytes]
 

@@ -1,22 +1,24 @@
-"""The three tables of one store, as messaging sees them (`tms.core.tables.Tables`)."""
+"""The tables of one store, as messaging sees them (`tms.core.tables.Tables`)."""
 
 from tables.keys import prefix
 from tables.message_table import StoreMessageTable
 from tables.metadata_table import StoreMetadataTable
 from tables.payload_table import StorePayloadTable
 from tables.store import Store
+from tables.subscription_table import StoreSubscriptionTable
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 
 
 class StoreTables:
-    """Message, Payload and Metadata table on `store`, which closes with them."""
+    """All tables on `store`, which closes with them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.messages = StoreMessageTable(store)
         self.payloads = StorePayloadTable(store)
         self.metadata = StoreMetadataTable(store)
+        self.subscriptions = StoreSubscriptionTable(store)
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the start of all data rows of a topic's generation."""

@@ -11,7 +11,9 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import uvloop
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -19,8 +21,12 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from tms.core.clock import Clock, SystemClock
 from tms.core.limits import Limits
 from tms.core.tables import Tables
+from tms.core.transactions import Transactions
+from tms.messaging.engine import Engine
 from tms.messaging.service import Service
+from tms.messaging.subscriptions import SubscriptionService
 from tms.settings import Settings
+from tms.transactions.elsewhere import TransactionsOfOthers
 
 _HERE = Path(__file__).resolve().parent
 _INSTALLED = _HERE / "_server"
@@ -76,26 +82,48 @@ def open_tables(store: str, settings: Settings) -> Tables:
     raise ValueError(f"no store at {store!r}: give leveldb:DIR or memory:")
 
 
-async def open_service(
+@dataclass(frozen=True, slots=True)
+class OpenServices:
+    """All services on one store (`tms.core.services.ServerServices`)."""
+
+    messaging: Service
+    transactions: Transactions
+    subscriptions: SubscriptionService
+    _engine: Engine
+
+    async def close(self) -> None:
+        """Write what is queued, refuse what comes after, and close the store."""
+        self.messaging.stop_waiting()
+        await self._engine.close()
+
+
+async def open_services(
     store: str,
     limits: Limits | None = None,
     clock: Clock | None = None,
     *,
     settings: Settings | None = None,
     registry: CollectorRegistry | None = None,
-) -> Service:
-    """Return the service on `store` within the running event loop; close it when done.
+) -> OpenServices:
+    """Return the services on `store` within the running event loop; close them when done.
 
     `limits` and `settings` have their defaults where they are not given. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     tables = await asyncio.to_thread(open_tables, store, settings)
-    return Service(
-        tables,
-        limits or settings.limits(),
-        clock or SystemClock(),
-        registry or CollectorRegistry(),
+    engine = Engine(
+        tables, limits or settings.limits(), clock or SystemClock(), registry or CollectorRegistry()
     )
+    messaging = Service(engine)
+    subscriptions = SubscriptionService(engine, messaging.states)
+    return OpenServices(
+        messaging, cast("Transactions", TransactionsOfOthers()), subscriptions, engine
+    )
+
+
+async def open_service(*args: Any, **kwargs: Any) -> Service:
+    """Return the messaging service alone, opened as `open_services` does."""
+    return (await open_services(*args, **kwargs)).messaging
 
 
 def serve(settings: Settings) -> None:
@@ -120,19 +148,21 @@ async def _serve(settings: Settings) -> None:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    service = await open_service(settings.store, settings=settings, registry=registry)
-    app = create_app(service, settings.limits(), registry=registry, topic_info=settings.topic_info)
+    services = await open_services(settings.store, settings=settings, registry=registry)
+    app = create_app(
+        services.messaging, settings.limits(), registry=registry, topic_info=settings.topic_info
+    )
     try:
         await serve_app(
             app,
             host=settings.host,
             port=settings.port,
             on_started=lambda url: _welcome(url, settings.store),
-            on_stopping=service.stop_waiting,
+            on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
         )
     finally:
-        await service.close()
+        await services.close()
         _log.info("stopped; the store is closed")
 
 

@@ -20,6 +20,7 @@ from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, Message, id_after
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
+from tms.messaging.engine import Engine
 from tms.messaging.service import Service
 
 START_MS = 1_800_000_000_000
@@ -28,7 +29,7 @@ A, B = TOPICS[:2]
 
 
 def open_on(store: MoodyStore, clock: ManualClock, **limits: int) -> Service:
-    return Service(StoreTables(store), Limits(**limits), clock, CollectorRegistry())
+    return Service(Engine(StoreTables(store), Limits(**limits), clock, CollectorRegistry()))
 
 
 async def poll(

@@ -13,6 +13,7 @@ from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
+from tms.messaging.engine import Engine
 from tms.messaging.service import Service
 
 NOW_MS = 1_800_000_000_000
@@ -75,7 +76,7 @@ async def service(
     store: FaultyStore, clock: ManualClock, registry: CollectorRegistry, limits: Limits
 ) -> AsyncIterator[Service]:
     """A service with the topic `t`, loaded, so that publishing to it does not wait for a read."""
-    service = Service(StoreTables(store), limits, clock, registry)
+    service = Service(Engine(StoreTables(store), limits, clock, registry))
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
     yield service

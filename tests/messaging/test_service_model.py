@@ -30,6 +30,7 @@ from tms.core.messaging import RollbackRange
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging import cache
+from tms.messaging.engine import Engine
 from tms.messaging.service import Service
 
 T = TypeVar("T")
@@ -90,7 +91,9 @@ class ServiceMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         async def make() -> Service:
-            return Service(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+            return Service(
+                Engine(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+            )
 
         self.service = self.await_(make())
 

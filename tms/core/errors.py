@@ -444,6 +444,12 @@ CATALOGUE = _catalogue(
     Problem("too_many_messages", 413, "The request has more messages than one may.", TooLarge),
     Problem("too_many_changes", 413, "The transaction has more changes than one may.", TooLarge),
     Problem(
+        "too_many_subscriptions",
+        413,
+        "The topic has as many subscriptions as one may.",
+        TooLarge,
+    ),
+    Problem(
         "too_many_checkpoints",
         413,
         "The transaction has more checkpoints than one may.",

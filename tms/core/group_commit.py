@@ -23,6 +23,10 @@ class Write(Protocol):
         """About how much memory it holds while it waits."""
         ...
 
+    def accepted(self) -> None:
+        """Hold what must stay until `finished`: the request is in the queue."""
+        ...
+
     def add_to(self, batch: Batch, now_ms: int) -> None:
         """Add rows to the batch. May raise a `TmsError`, for this request alone, adding nothing."""
         ...
@@ -36,7 +40,7 @@ class Write(Protocol):
         ...
 
     def finished(self) -> None:
-        """Let go of what the request held since it was made; called last, whatever happened."""
+        """Let go of what it held since `accepted`; called last, whatever happened."""
         ...
 
     def result(self) -> Any:

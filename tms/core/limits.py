@@ -36,6 +36,7 @@ class Limits:
 
     cache_bytes_max: int = 64 * 1024 * 1024
     topics_in_memory_max: int = 20_000
+    topic_subscriptions_max: int = 1_000
 
     poll_messages_default: int = 100
     poll_messages_max: int = 1_000_000

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.entries import Entries
 from tms.core.message import MessageBlock
+from tms.core.subscriptions import Subscription
 from tms.core.topic import Topic, TopicId
 
 
@@ -146,8 +147,24 @@ class MetadataTable(Protocol):
         ...
 
 
+class SubscriptionTable(Protocol):
+    """Named positions of consumers in the topics."""
+
+    def put(self, batch: Batch, topic_prefix: bytes, subscription: Subscription) -> None:
+        """Add to `batch` the row of a subscription."""
+        ...
+
+    def delete(self, batch: Batch, topic_prefix: bytes, name: str) -> None:
+        """Add to `batch` the deletion of a subscription."""
+        ...
+
+    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[Subscription]:
+        """Return the subscriptions of a topic's generation in the order of their names."""
+        ...
+
+
 class Tables(Protocol):
-    """The three tables of one store, written together."""
+    """The tables of one store, written together."""
 
     @property
     def messages(self) -> MessageTable:
@@ -162,6 +179,11 @@ class Tables(Protocol):
     @property
     def metadata(self) -> MetadataTable:
         """The Metadata table."""
+        ...
+
+    @property
+    def subscriptions(self) -> SubscriptionTable:
+        """The Subscription table."""
         ...
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:

@@ -6,13 +6,19 @@ the producer or job that owns it and the number of its work. A sequence is commi
 it again is a `TransactionDuplicate`, which is how a producer that lost an answer can repeat safely.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from tms.core.errors import InvalidRequest
+from tms.core.group_commit import Write
+from tms.core.limits import NAME_CHARS_MAX
 from tms.core.subscriptions import Advance
+from tms.core.tables import Batch
 from tms.core.transaction import Transaction, TransactionType
+
+_SEQUENCE_MAX = 2**63 - 1
 
 
 class TransactionStatus(StrEnum):
@@ -71,6 +77,14 @@ class TransactionInfo:
     topics: Sequence[str] = ()
     """Where it has published and not rolled back, as `namespace:topic`; as far as is known: a
     server that was restarted has forgotten."""
+
+
+def check_owner(owner: str | None, sequence: int | None) -> None:
+    """Raise `InvalidRequest` (invalid_owner) unless they can name a work."""
+    is_named = owner is None or 1 <= len(owner) <= NAME_CHARS_MAX
+    is_numbered = sequence is None or (owner is not None and 0 <= sequence <= _SEQUENCE_MAX)
+    if not (is_named and is_numbered):
+        raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence)
 
 
 class Transactions(Protocol):
@@ -177,6 +191,13 @@ class OpenTransactions(Protocol):
         """
         ...
 
+    def check_rollback(self, write_pointer: int) -> None:
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` where it is, or may be, committed.
+
+        What it wrote may be seen then, and must stay. Within a flush as `check`.
+        """
+        ...
+
     def snapshot_of(self, transaction_id: int) -> Transaction:
         """Return the snapshot of one in progress. Raises as `check`."""
         ...
@@ -191,4 +212,36 @@ class OpenTransactions(Protocol):
         What the caller adds to the same batch belongs to it. Raises `TransactionDuplicate`,
         `OwnerBusy`.
         """
+        ...
+
+
+class Moves(Write, Protocol):
+    """Moves of subscriptions' positions, as a commit takes them into its flush."""
+
+    def check(self) -> None:
+        """Raise `SubscriptionMoved`, `SubscriptionNotFound` where one cannot be made."""
+        ...
+
+    def put(self, batch: Batch) -> None:
+        """Add the rows; `check` has passed in this flush."""
+        ...
+
+
+class Publications(Protocol):
+    """What the manager asks of messaging in the same process. From the event loop's thread."""
+
+    def are_left(self, write_pointers: Iterable[int]) -> bool:
+        """Whether there is anything under the pointers that was not rolled back."""
+        ...
+
+    def topics(self, write_pointers: Iterable[int]) -> Sequence[str]:
+        """Return the topics that have something under the pointers, as `namespace:topic`."""
+        ...
+
+    def wake(self, write_pointers: Iterable[int]) -> None:
+        """Wake the readers of those topics: the transaction has ended."""
+        ...
+
+    def forget(self, write_pointers: Iterable[int]) -> None:
+        """Forget what is under the pointers."""
         ...

@@ -57,6 +57,8 @@ class MessagingMetrics:
         self.cache_hits = 0
         self.cache_misses = 0
         self.stopped_polls = 0
+        self.last_stopped_at: int | None = None
+        """The write pointer that a poll was last stopped at."""
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.flush_seconds = Histogram(_SECONDS)
         self.flush_requests = Histogram(_COUNTS)

@@ -24,7 +24,7 @@ from tms.messaging.cache import Slice
 from tms.messaging.lanes import Lanes
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.topic_state import TopicState
-from tms.messaging.visibility import Decide, decider, given
+from tms.messaging.visibility import View, given
 
 
 @dataclass(slots=True)
@@ -38,6 +38,7 @@ class _Draft:
     count: int = 0
     size: int = 0
     done: bool = False
+    stopped_at: int | None = None
 
     def add(self, block: MessageBlock) -> None:
         if block.count:
@@ -50,7 +51,8 @@ class _Draft:
         return self.count >= self.limit or self.size >= self.bytes_max
 
     def page(self) -> Page:
-        return Page(self.blocks, self.count, None if self.done else self.position)
+        next_position = None if self.done else self.position
+        return Page(self.blocks, self.count, next_position, self.stopped_at)
 
 
 class Reader:
@@ -71,19 +73,19 @@ class Reader:
         """Return what a poller is given from `position` on, at most `limit` messages."""
         oldest = first_id_at(max(0, self._clock.now_ms() - state.topic.ttl_s * 1000))
         draft = _Draft(max(position, oldest), limit, self._limits.poll_block_bytes)
-        decide = decider(transaction)
+        view = View(transaction)
         while not draft.done and not draft.full:
-            await self._add_slice(state, draft, decide, oldest[:KEY_BYTES])
+            await self._add_slice(state, draft, view, oldest[:KEY_BYTES])
         self._metrics.polled_messages += draft.count
         self._metrics.polled_bytes += draft.size
         return draft.page()
 
     async def _add_slice(
-        self, state: TopicState, draft: _Draft, decide: Decide, oldest_key: bytes
+        self, state: TopicState, draft: _Draft, view: View, oldest_key: bytes
     ) -> None:
         """Add what the reader is given of the next run of entries, and move on behind it."""
         entries, start, stop, next_key = await self._slice(state, draft)
-        runs, stopped_at = given(entries, start, stop, decide)
+        runs, stopped_at = given(entries, start, stop, view)
         for run in runs:
             if draft.full:
                 draft.position = entries.key(run[0]) + NO_PAYLOAD_KEY
@@ -97,7 +99,10 @@ class Reader:
             if len(part) < len(run):
                 draft.position = key_after(entries.key(part[-1])) + NO_PAYLOAD_KEY
                 return
-        self._metrics.stopped_polls += stopped_at is not None
+        if stopped_at is not None:
+            assert entries.pointers is not None
+            draft.stopped_at = self._metrics.last_stopped_at = entries.pointers[stopped_at]
+            self._metrics.stopped_polls += 1
         if stopped_at is not None or next_key is None:
             draft.done = True
         else:

@@ -7,30 +7,28 @@ reader. It belongs to the event loop it was opened in; nothing it does blocks th
 from collections.abc import AsyncIterator, Mapping, Sequence
 from time import monotonic
 
-from prometheus_client import CollectorRegistry
-
-from tms.core.clock import Clock
 from tms.core.errors import (
     InvalidRequest,
     RollbackRefused,
     Stopping,
     TooLarge,
+    TransactionDuplicate,
     TransactionExpired,
+    TransactionsElsewhere,
 )
-from tms.core.limits import UINT16_COUNT, WRITE_POINTERS_PER_MS, Limits
+from tms.core.limits import UINT16_COUNT, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, MessageBlock
-from tms.core.messaging import Page, RollbackRange
-from tms.core.tables import Tables
+from tms.core.messaging import AllPublished, Page, RollbackRange
 from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
+from tms.core.transactions import OpenTransactions, check_owner
 from tms.messaging.cache import CacheBudget
-from tms.messaging.lanes import Lanes
-from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.engine import Engine
+from tms.messaging.publications import Publications
 from tms.messaging.reader import Reader
 from tms.messaging.topic_state import TopicStates
 from tms.messaging.topics import Topics
-from tms.messaging.writer import Writer
-from tms.messaging.writes import Inversion, Publication, Storing
+from tms.messaging.writes import AtOnce, Inversion, Publication, Storing, Writing
 
 _INT64_MAX = 2**63 - 1
 _ROLLBACK_ROWS = 10_000
@@ -42,29 +40,40 @@ class Service:
 
     def __init__(
         self,
-        tables: Tables,
-        limits: Limits,
-        clock: Clock,
-        registry: CollectorRegistry,
-        *,
-        read_threads: int = 1,
+        engine: Engine,
+        publications: Publications | None = None,
+        transactions: OpenTransactions | None = None,
     ) -> None:
-        """Serve from `tables`, which `close` closes. Call it within a running event loop."""
-        self._tables = tables
-        self._limits = limits
-        self._clock = clock
-        metrics = MessagingMetrics(registry)
+        """Serve on `engine`, which `close` closes.
+
+        Write pointers are those of `transactions`; where that is None, of a manager elsewhere.
+        """
+        self._engine = engine
+        self._tables = engine.tables
+        self._limits = engine.limits
+        self._clock = engine.clock
+        self._lanes = engine.lanes
+        self._writer = engine.writer
+        limits, metrics = engine.limits, engine.metrics
         budget = CacheBudget(limits.cache_bytes_max)
-        self._lanes = Lanes(read_threads=read_threads)
-        self._states = TopicStates(tables, self._lanes, budget, limits.topics_in_memory_max)
-        self._topics = Topics(tables, self._lanes, self._states, limits.ttl_s_default)
-        self._writer = Writer(
-            tables, self._lanes, self._states, clock, limits=limits, metrics=metrics
+        self._states = TopicStates(self._tables, self._lanes, budget, limits.topics_in_memory_max)
+        self._writer.join(self._states)
+        self._topics = Topics(self._tables, self._lanes, self._states, limits.ttl_s_default)
+        self._publications = publications or Publications()
+        self._publications.wake_by(self._states.wake)
+        self._transactions = transactions
+        self._writing = Writing(
+            self._tables, self._states, metrics, self._publications, transactions
         )
-        self._reader = Reader(tables, self._lanes, clock, limits, metrics)
-        self._stopping = self._closed = False
+        self._reader = Reader(self._tables, self._lanes, self._clock, limits, metrics)
+        self._stopping = False
         metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)
         metrics.gauge("topics_in_memory", "Topics in memory.", lambda: len(self._states))
+
+    @property
+    def states(self) -> TopicStates:
+        """The topics in use."""
+        return self._states
 
     async def create_topic(
         self, topic_id: TopicId, properties: Mapping[str, object] | None = None
@@ -98,7 +107,40 @@ class Service:
         elif not payloads:
             raise InvalidRequest("empty_publish")
         payload_bytes = self._payload_bytes(payloads)
-        return await self._writer.submit(Publication(state, payloads, write_pointer, payload_bytes))
+        published: RollbackRange | None = await self._writer.submit(
+            Publication(self._writing, state, payloads, write_pointer, payload_bytes)
+        )
+        return published
+
+    async def publish_all(
+        self,
+        publications: Mapping[TopicId, Sequence[bytes]],
+        *,
+        owner: str | None = None,
+        sequence: int | None = None,
+    ) -> AllPublished:
+        """Publish to several topics in a transaction that is started and committed at once."""
+        if self._transactions is None:
+            raise TransactionsElsewhere
+        if not publications or not all(publications.values()):
+            raise InvalidRequest("empty_publish")
+        check_owner(owner, sequence)
+        self._payload_bytes([payload for payloads in publications.values() for payload in payloads])
+        parts: list[Publication] = []
+        try:
+            for topic_id, payloads in publications.items():
+                state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+                size = sum(map(len, payloads))
+                parts.append(Publication(self._writing, state, payloads, None, size))
+                parts[-1].accepted()
+            at_once = AtOnce(self._transactions, parts, owner, sequence)
+            published: AllPublished = await self._writer.submit(at_once)
+        except TransactionDuplicate as error:
+            return AllPublished(error.detail["transaction_id"], is_duplicate=True)
+        finally:
+            for part in parts:
+                part.finished()
+        return published
 
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under `write_pointer`, to be published later; durable on return."""
@@ -108,7 +150,16 @@ class Service:
         self._check_write_pointer(write_pointer)
         payload_bytes = self._payload_bytes(payloads)
         sequence = await self._states.payload_sequence(state, write_pointer)
-        await self._writer.submit(Storing(state, payloads, write_pointer, sequence, payload_bytes))
+        await self._writer.submit(
+            Storing(
+                self._writing,
+                state,
+                payloads,
+                write_pointer,
+                sequence=sequence,
+                payload_bytes=payload_bytes,
+            )
+        )
 
     def _check_write_pointer(self, write_pointer: int) -> None:
         if not 0 < write_pointer <= _INT64_MAX:
@@ -120,6 +171,7 @@ class Service:
                 age_s=age_ms // 1000,
                 transaction_lifetime_s_max=self._limits.transaction_lifetime_s_max,
             )
+        self._writing.check(write_pointer)
 
     def _payload_bytes(self, payloads: Sequence[bytes]) -> int:
         """Return the bytes of all payloads together. Raises `TooLarge`."""
@@ -146,11 +198,13 @@ class Service:
         """Roll back the entries of one publish: those in the range under its write pointer.
 
         Refused where the range holds entries and none of them is under that pointer. A range that
-        holds nothing, or was rolled back before, is no error.
+        holds nothing, or was rolled back before, is no error. Refused too where the transaction is
+        committed, and where it is not known: then it may be.
         """
         first_key, last_key = _keys_of(published)
         write_pointer = published.write_pointer
         state = await self._states.get(topic_id)
+        self._writing.check_rollback(write_pointer)
         next_key: bytes | None = first_key
         own_before = 0
         while next_key is not None and next_key <= last_key:
@@ -168,7 +222,8 @@ class Service:
             if rows:
                 # The cache first: it must not show what the table shows as rolled back.
                 state.cache.invert(first_key, last_key, write_pointer)
-                await self._writer.submit(Inversion(state, rows))
+                await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
+        self._publications.rolled_back(write_pointer, topic_id, first_key, last_key)
 
     def limit_of(self, asked: int | None) -> int:
         """Return how many messages a poll may give that asks for `asked`."""
@@ -184,7 +239,8 @@ class Service:
         position: bytes,
         *,
         limit: int,
-        transaction: Transaction | None = None,
+        transaction: Transaction | int | None = None,
+        committed: bool = False,
         wait_s: float = 0.0,
     ) -> Page:
         """Return the next part of a poll; where there is nothing, wait up to `wait_s` for it."""
@@ -192,7 +248,9 @@ class Service:
         while True:
             state = self._states.loaded(topic_id) or await self._states.get(topic_id)
             seen = state.changes
-            page = await self._reader.page(state, position, limit, transaction)
+            # Taken anew each time: what is committed changes while a reader waits.
+            view = self._view(transaction, committed=committed)
+            page = await self._reader.page(state, position, limit, view)
             if page.count or wait_s <= 0:
                 return page
             if page.next_position is not None:
@@ -210,7 +268,8 @@ class Service:
         position: bytes,
         *,
         limit: int | None = None,
-        transaction: Transaction | None = None,
+        transaction: Transaction | int | None = None,
+        committed: bool = False,
         wait_s: float = 0.0,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages from `position` on, in blocks, up to `limit`."""
@@ -220,13 +279,32 @@ class Service:
         next_position: bytes | None = position
         while next_position is not None and left > 0:
             page = await self.page(
-                topic_id, next_position, limit=left, transaction=transaction, wait_s=wait_s
+                topic_id,
+                next_position,
+                limit=left,
+                transaction=transaction,
+                committed=committed,
+                wait_s=wait_s,
             )
             for block in page.blocks:
                 yield block
             left -= page.count
             next_position = page.next_position
             wait_s = 0.0
+
+    def _view(
+        self, transaction: Transaction | int | None, *, committed: bool
+    ) -> Transaction | None:
+        """Return the snapshot to read by. None: everything is given."""
+        if transaction is None and not committed:
+            return None
+        if isinstance(transaction, Transaction):
+            return transaction
+        if self._transactions is None:
+            raise TransactionsElsewhere
+        if transaction is None:
+            return self._transactions.latest()
+        return self._transactions.snapshot_of(transaction)
 
     def check_ready(self) -> None:
         """Raise `Unavailable` where a publish would be refused now."""
@@ -241,13 +319,8 @@ class Service:
 
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the tables."""
-        if self._closed:
-            return
-        self._closed = True
         self.stop_waiting()
-        await self._writer.close()
-        await self._lanes.write(self._tables.close)
-        self._lanes.close()
+        await self._engine.close()
 
 
 def _keys_of(published: RollbackRange) -> tuple[bytes, bytes]:

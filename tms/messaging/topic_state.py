@@ -18,7 +18,7 @@ from collections import OrderedDict
 from cachetools import LRUCache
 
 from tms.core.errors import StoreUnavailable, TopicNotFound
-from tms.core.tables import Tables
+from tms.core.tables import Batch, Tables
 from tms.core.topic import Topic, TopicId
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.lanes import Lanes
@@ -53,7 +53,7 @@ class TopicState:
         if self.gone:
             raise TopicNotFound(topic=str(self.topic.id))
         if self.stale:
-            raise StoreUnavailable(reason="an earlier write failed; try again")
+            raise StoreUnavailable(reason="the topic was loaded anew meanwhile; try again")
 
     def changed(self) -> None:
         """Wake the readers that wait for something new."""
@@ -85,7 +85,7 @@ class TopicState:
 
 
 class TopicStates:
-    """The states of the topics in use."""
+    """The states of the topics in use. Takes part in each flush (`group_commit.Participant`)."""
 
     def __init__(self, tables: Tables, lanes: Lanes, budget: CacheBudget, count_max: int) -> None:
         self._tables = tables
@@ -96,6 +96,7 @@ class TopicStates:
         self._loading: dict[TopicId, asyncio.Task[TopicState]] = {}
         self._replacements = 0
         self._is_unsettled = False
+        self._touched: set[TopicState] = set()
         self._payload_sequences: LRUCache[tuple[bytes, int], KeySequence] = LRUCache(
             _PAYLOAD_SEQUENCES_MAX
         )
@@ -114,16 +115,18 @@ class TopicStates:
 
     async def get(self, topic_id: TopicId) -> TopicState:
         """Return the state of a topic, loading it where need be. Raises `TopicNotFound`."""
-        state = self.loaded(topic_id)
-        if state is not None:
-            return state
-        loading = self._loading.get(topic_id)
-        if loading is None:
-            loading = asyncio.create_task(self._load(topic_id))
-            self._loading[topic_id] = loading
-            loading.add_done_callback(lambda _: self._loading.pop(topic_id, None))
-        # Shielded: a caller that is cancelled must not take the state from those who wait with it.
-        return await asyncio.shield(loading)
+        while (state := self.loaded(topic_id)) is None:
+            loading = self._loading.get(topic_id)
+            if loading is None:
+                loading = asyncio.create_task(self._load(topic_id))
+                self._loading[topic_id] = loading
+                loading.add_done_callback(lambda _: self._loading.pop(topic_id, None))
+            # Shielded: a caller that is cancelled must not take it from those who wait with it.
+            state = await asyncio.shield(loading)
+            # It may have made room for others before its turn came here.
+            if not state.stale:
+                break
+        return state
 
     async def _load(self, topic_id: TopicId) -> TopicState:
         def read() -> tuple[Topic, bytes | None]:
@@ -150,7 +153,9 @@ class TopicStates:
             return
         idle = [topic_id for topic_id, state in self._states.items() if not state.in_use]
         for topic_id in idle[:surplus]:
-            self._states.pop(topic_id).retire(deleted=False)
+            evicted = self._states.pop(topic_id)
+            evicted.stale = True
+            evicted.retire(deleted=False)
 
     async def payload_sequence(self, state: TopicState, write_pointer: int) -> KeySequence:
         """Return the sequence of what is stored in a topic under `write_pointer`."""
@@ -176,8 +181,22 @@ class TopicStates:
             del self._states[topic.id]
             state.retire(deleted=True)
 
+    def touch(self, state: TopicState) -> None:
+        """Have the readers of a topic woken once the flush has taken effect."""
+        self._touched.add(state)
+
+    def complete(self, batch: Batch) -> None:
+        """Add nothing to a flush: its requests have all rows of topics."""
+
+    def applied(self) -> None:
+        """Wake the readers of what a flush has changed."""
+        for state in self._touched:
+            state.changed()
+        self._touched.clear()
+
     def unsettle(self) -> None:
         """Take note that a write failed, which may have been done."""
+        self._touched.clear()
         self._is_unsettled = True
 
     def settle(self) -> None:
@@ -195,6 +214,12 @@ class TopicStates:
             state.retire(deleted=False)
         self._states.clear()
         self._payload_sequences.clear()
+
+    def wake(self, topic_id: TopicId) -> None:
+        """Wake the readers of a topic."""
+        state = self._states.get(topic_id)
+        if state is not None:
+            state.changed()
 
     def wake_all(self) -> None:
         """Wake all readers that wait."""

@@ -5,13 +5,55 @@ repeatable log. With one, per entry in order: plain is given; rolled back or inv
 visible is given; anything else is in progress, and there the reader stops, so that order holds.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tms.core.entries import PLAIN, Entries
 from tms.core.transaction import Transaction, Visibility
 
-Decide = Callable[[int], Visibility]
+
+class View:
+    """The rule of a reader for stored pointers, with a transaction or without."""
+
+    def __init__(self, transaction: Transaction | None) -> None:
+        """Read as `transaction` sees; None: everything is given."""
+        self._transaction = transaction
+        self._known: dict[int, Visibility] = {PLAIN: Visibility.GIVE}
+
+    def gives_all(self, entries: Entries, start: int, stop: int) -> bool:
+        """Whether all entries from `start` to before `stop` are given, told at little cost.
+
+        False may also mean that it takes `decide` to tell.
+        """
+        transaction, pointers = self._transaction, entries.pointers
+        if transaction is None or pointers is None:
+            return True
+        asked = pointers[start:stop]
+        least, greatest = min(asked), max(asked)
+        if least < PLAIN or greatest > transaction.read_pointer:
+            return False
+        for excluded in (transaction.in_progress, transaction.invalids):
+            first, end = bisect_left(excluded, least), bisect_right(excluded, greatest)
+            if first < end and _share(excluded[first:end], asked):
+                return False
+        return True
+
+    def decide(self, pointer: int) -> Visibility:
+        """Return what the reader does at an entry with `pointer`."""
+        if self._transaction is None:
+            return Visibility.GIVE
+        decision = self._known.get(pointer)
+        if decision is None:
+            decision = self._known[pointer] = self._transaction.decide(pointer)
+        return decision
+
+
+def _share(excluded: Sequence[int], asked: Sequence[int]) -> bool:
+    """Whether any of `asked` is in `excluded`, which ascends; the shorter of both costs."""
+    if len(excluded) <= len(asked):
+        return not set(asked).isdisjoint(excluded)
+    return any(excluded[bisect_left(excluded, p, hi=len(excluded) - 1)] == p for p in set(asked))
 
 
 class Given(NamedTuple):
@@ -23,40 +65,37 @@ class Given(NamedTuple):
     """The index of the entry that the reader must not pass; None where there is none."""
 
 
-def decider(transaction: Transaction | None) -> Decide:
-    """Return the rule of a reader for stored pointers, asked once for each pointer."""
-    if transaction is None:
-        return lambda _: Visibility.GIVE
-    known: dict[int, Visibility] = {PLAIN: Visibility.GIVE}
-
-    def decide(pointer: int) -> Visibility:
-        decision = known.get(pointer)
-        if decision is None:
-            decision = known[pointer] = transaction.decide(pointer)
-        return decision
-
-    return decide
-
-
-def given(entries: Entries, start: int, stop: int, decide: Decide) -> Given:
+def given(entries: Entries, start: int, stop: int, view: View) -> Given:
     """Return what a reader is given of the entries from `start` to before `stop`."""
-    pointers, references = entries.pointers, entries.references
-    if pointers is None:
-        return Given([range(start, stop)] if start < stop else [], None)
+    if start == stop:
+        return Given([], None)
+    if view.gives_all(entries, start, stop):
+        return Given(_runs(entries, start, stop), None)
+    assert entries.pointers is not None
     runs: list[range] = []
     run_start = start
     for index in range(start, stop):
-        decision = decide(pointers[index])
-        is_reference = index in references
-        if decision is Visibility.GIVE and not is_reference:
+        decision = view.decide(entries.pointers[index])
+        if decision is Visibility.GIVE:
             continue
-        if run_start < index:
-            runs.append(range(run_start, index))
+        runs += _runs(entries, run_start, index)
         run_start = index + 1
         if decision is Visibility.STOP:
             return Given(runs, index)
-        if decision is Visibility.GIVE:
-            runs.append(range(index, index + 1))
-    if run_start < stop:
-        runs.append(range(run_start, stop))
-    return Given(runs, None)
+    return Given(runs + _runs(entries, run_start, stop), None)
+
+
+def _runs(entries: Entries, start: int, stop: int) -> list[range]:
+    """Return the indexes from `start` to before `stop`, with each reference as a run of its own."""
+    if start == stop:
+        return []
+    references = entries.references
+    if not references:
+        return [range(start, stop)]
+    runs: list[range] = []
+    for index in range(start, stop):
+        if index in references:
+            runs += [range(start, index), range(index, index + 1)]
+            start = index + 1
+    runs.append(range(start, stop))
+    return [run for run in runs if run]

@@ -6,14 +6,15 @@ How it works, and what the order of the steps is for:
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write lane. Meanwhile requests queue up, so
    the busier it is, the more requests share one fsync.
-5. It applies them to the caches, then wakes pollers, then answers the requests. So what was
-   acknowledged can be read, and nobody reads a key before every smaller one of its topic is
-   readable or has failed.
-6. Where the write fails, every request of the flush fails, and the caches of its topics start anew
-   above the keys that were given: the table may yet turn out to hold them. Once that is settled,
-   all states are loaded anew, before anything else is written.
+5. It lets them take effect in memory, then lets the participants know, who wake pollers, and then
+   answers the requests. So what was acknowledged can be read, and nobody reads a key before every
+   smaller one of its topic is readable or has failed.
+6. Where the write fails, every request of the flush fails, and the table may yet turn out to hold
+   it. Once that is settled, the participants settle what they have in memory, before anything else
+   is written.
 
-Used from the event loop's thread alone.
+Fulfils `tms.core.group_commit.GroupCommit`, where requests and participants are described. Used
+from the event loop's thread alone.
 """
 
 import asyncio
@@ -21,18 +22,17 @@ import logging
 from collections import deque
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 from tms.core.clock import Clock
 from tms.core.errors import InternalError, QueueFull, Stopping, TmsError, error_of
+from tms.core.group_commit import Participant, Write
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange
 from tms.core.tables import Batch, Tables
 from tms.messaging.lanes import Lanes
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.topic_state import TopicState, TopicStates
-from tms.messaging.writes import Write
 
-Answer = asyncio.Future[RollbackRange | None]
+Answer = asyncio.Future[Any]
 Queued = tuple[Write, Answer]
 
 _SMALL_FLUSH_BYTES = 32 * 1024
@@ -53,14 +53,13 @@ class Writer:
         self,
         tables: Tables,
         lanes: Lanes,
-        states: TopicStates,
         clock: Clock,
         *,
         limits: Limits,
         metrics: MessagingMetrics,
     ) -> None:
         self._tables = tables
-        self._states = states
+        self._participants: list[Participant] = []
         self._lanes = lanes
         self._clock = clock
         self._limits = limits
@@ -74,6 +73,10 @@ class Writer:
         metrics.gauge("queue_requests", "Requests waiting for a flush.", lambda: len(self._queue))
         metrics.gauge("queue_bytes", "Bytes waiting for a flush.", lambda: self._queue_bytes)
 
+    def join(self, participant: Participant) -> None:
+        """Let `participant` take part from now on."""
+        self._participants.append(participant)
+
     def submit(self, write: Write) -> Answer:
         """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`."""
         if self._stopping:
@@ -86,7 +89,7 @@ class Writer:
             self._metrics.rejected_requests += 1
             raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue_bytes)
         answer: Answer = self._loop.create_future()
-        write.state.in_use += 1
+        write.accepted()
         self._queue.append((write, answer))
         self._queue_bytes += write.size_bytes
         if not self._is_flushing:
@@ -132,8 +135,11 @@ class Writer:
         try:
             batch = self._tables.batch()
             # Behind the batch: it can only be written where the store was writable before this.
-            self._states.settle()
+            for participant in self._participants:
+                participant.settle()
             added += self._add(batch, taken)
+            for participant in self._participants:
+                participant.complete(batch)
             self._lanes.write_then(partial(self._tables.write, batch), done)
         except Exception as error:  # whatever happened, the callers must be answered
             done(None, error)
@@ -146,16 +152,20 @@ class Writer:
             if error is not None:
                 raise error  # noqa: TRY301  told apart below, with those of `apply`
             for write, _ in added:
-                write.apply(self._metrics)
+                write.apply()
+            for participant in self._participants:
+                participant.applied()
         except TmsError as failure:
             self._fail(taken, failure)
         except Exception:  # as above
             _log.exception("a flush failed")
             self._fail(taken, InternalError())
         else:
-            self._succeed(added)
+            for write, answer in added:
+                if not answer.done():
+                    answer.set_result(write.result())
         for write, _ in taken:
-            write.state.in_use -= 1
+            write.finished()
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
         """Add the requests to the batch; answer those that can not be carried out any more."""
@@ -163,26 +173,18 @@ class Writer:
         added: list[Queued] = []
         for write, answer in taken:
             try:
-                write.add_to(batch, self._tables, now_ms)
+                write.add_to(batch, now_ms)
             except TmsError as error:
                 _answer(answer, error)
             else:
                 added.append((write, answer))
         return added
 
-    def _succeed(self, added: list[Queued]) -> None:
-        for state in _states(added):
-            state.changed()
-        for write, answer in added:
-            if not answer.done():
-                answer.set_result(write.result())
-
     def _fail(self, taken: list[Queued], error: TmsError) -> None:
-        self._states.unsettle()
-        for state in _states(taken):
-            if not state.gone:
-                state.cache.restart(state.sequence.next_floor())
-        for _, answer in taken:
+        for participant in self._participants:
+            participant.unsettle()
+        for write, answer in taken:
+            write.failed()
             self._metrics.failed_requests += 1
             # Each its own: an exception that is raised in many places gathers all their traces.
             _answer(answer, error_of(error.problem.code, error.detail))
@@ -193,10 +195,6 @@ class Writer:
         if self._is_flushing:
             self._drained = self._loop.create_future()
             await self._drained
-
-
-def _states(requests: list[Queued]) -> set[TopicState]:
-    return {write.state for write, _ in requests}
 
 
 def _answer(answer: Answer, error: TmsError) -> None:

@@ -1,94 +1,130 @@
-"""What the writer writes: a publication, payloads to store, or entries to invert.
+"""What messaging has the writer write: a publication, payloads to store, or entries to invert.
 
-Each adds its rows to a batch, and takes effect in memory once the batch is durable.
+Each adds its rows to a batch, and takes effect in memory once the batch is durable
+(`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
+does not take writes any more: also here, after what the same flush did before.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from tms.core.message import KEY
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import AllPublished, RollbackRange
 from tms.core.tables import Batch, Tables
+from tms.core.transactions import OpenTransactions
 from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.publications import Publications
 from tms.messaging.sequence import KeySequence
-from tms.messaging.topic_state import TopicState
+from tms.messaging.topic_state import TopicState, TopicStates
 
 MESSAGE_OVERHEAD_BYTES = 100
 """What a queued message weighs besides its payload, about: Python's objects and the row's key."""
 
 
-class Write(Protocol):
-    """One request to the writer."""
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What all writes of one service work with."""
 
-    @property
-    def state(self) -> TopicState:
-        """The topic it is for."""
-        ...
+    tables: Tables
+    states: TopicStates
+    metrics: MessagingMetrics
+    publications: Publications
+    transactions: OpenTransactions | None
+    """None where write pointers are another manager's."""
 
-    @property
-    def size_bytes(self) -> int:
-        """About how much memory it holds while it waits."""
-        ...
+    def check(self, write_pointer: int) -> None:
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written."""
+        if self.transactions is not None:
+            self.transactions.check(write_pointer)
 
-    def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:
-        """Take keys and add rows to `batch`.
+    def check_rollback(self, write_pointer: int) -> None:
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` where it may be committed."""
+        if self.transactions is not None:
+            self.transactions.check_rollback(write_pointer)
 
-        Raises `TopicNotFound`, `StoreUnavailable`: then nothing was added, or nothing can be.
-        """
-        ...
 
-    def apply(self, metrics: MessagingMetrics) -> None:
-        """Take effect in memory: the batch is durable."""
-        ...
+class _TopicWrite:
+    """A write to one topic, whose state it holds."""
+
+    def __init__(self, writing: Writing, state: TopicState, size_bytes: int) -> None:
+        self.state = state
+        self.size_bytes = size_bytes
+        self._writing = writing
+
+    def accepted(self) -> None:
+        """Keep the topic's state in memory."""
+        self.state.in_use += 1
+
+    def failed(self) -> None:
+        """Let the cache start anew above the keys given: the table may turn out to have them."""
+        state = self.state
+        if not state.gone:
+            state.cache.restart(state.sequence.next_floor())
+
+    def finished(self) -> None:
+        """Let the topic's state go."""
+        self.state.in_use -= 1
 
     def result(self) -> RollbackRange | None:
-        """Return what the caller is answered."""
-        ...
+        """Return nothing."""
+        return None
 
 
-class Publication:
+class Publication(_TopicWrite):
     """Messages for the Message table, or a reference to what was stored before."""
 
     def __init__(
         self,
+        writing: Writing,
         state: TopicState,
         payloads: Sequence[bytes],
         write_pointer: int | None,
         payload_bytes: int,
     ) -> None:
-        self.state = state
-        self.size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads)
+        super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads))
         self._payload_bytes = payload_bytes
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._keys: list[bytes] = []
 
-    def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:
+    def add_to(self, batch: Batch, now_ms: int) -> None:
         """Add an entry for each payload; a reference where there is none."""
-        state = self.state
-        state.check_current()
-        self._keys = state.sequence.take(len(self._payloads) or 1, now_ms)
-        if self._payloads:
-            tables.messages.append(
-                batch, state.prefix, self._keys, self._payloads, self._write_pointer
-            )
-        else:
-            assert self._write_pointer is not None
-            tables.messages.append_reference(
-                batch, state.prefix, self._keys[0], self._write_pointer
-            )
+        self.state.check_current()
+        write_pointer = self._write_pointer
+        if write_pointer is not None:
+            self._writing.check(write_pointer)
+        self._add_entries(batch, now_ms)
+        if write_pointer is not None:
+            topic_id = self.state.topic.id
+            keys = self._keys
+            self._writing.publications.published(write_pointer, topic_id, keys[0], keys[-1])
 
-    def apply(self, metrics: MessagingMetrics) -> None:
-        """Show the entries to readers of the cache."""
+    def add_under(self, write_pointer: int, batch: Batch, now_ms: int) -> None:
+        """Add the entries under a pointer committed in this flush; the topic must be current."""
+        self._write_pointer = write_pointer
+        self._add_entries(batch, now_ms)
+
+    def _add_entries(self, batch: Batch, now_ms: int) -> None:
+        state, write_pointer = self.state, self._write_pointer
+        messages = self._writing.tables.messages
+        keys = self._keys = state.sequence.take(len(self._payloads) or 1, now_ms)
         if self._payloads:
-            self.state.cache.append(
-                self._keys, self._payloads, self._payload_bytes, self._write_pointer
-            )
+            messages.append(batch, state.prefix, keys, self._payloads, write_pointer)
+        else:
+            assert write_pointer is not None
+            messages.append_reference(batch, state.prefix, keys[0], write_pointer)
+
+    def apply(self) -> None:
+        """Show the entries to readers of the cache."""
+        state, writing = self.state, self._writing
+        if self._payloads:
+            state.cache.append(self._keys, self._payloads, self._payload_bytes, self._write_pointer)
         else:
             assert self._write_pointer is not None
-            self.state.cache.append_reference(self._keys[0], self._write_pointer)
-        metrics.published_messages += len(self._payloads)
-        metrics.published_bytes += self._payload_bytes
+            state.cache.append_reference(self._keys[0], self._write_pointer)
+        writing.states.touch(state)
+        writing.metrics.published_messages += len(self._payloads)
+        writing.metrics.published_bytes += self._payload_bytes
 
     def result(self) -> RollbackRange | None:
         """Return the range of a transactional publication."""
@@ -99,57 +135,111 @@ class Publication:
         )
 
 
-class Storing:
+class AtOnce:
+    """Publications to several topics in a transaction that starts and commits in the flush."""
+
+    def __init__(
+        self,
+        transactions: OpenTransactions,
+        publications: Sequence[Publication],
+        owner: str | None,
+        sequence: int | None,
+    ) -> None:
+        self.size_bytes = sum(publication.size_bytes for publication in publications)
+        self._transactions = transactions
+        self._publications = publications
+        self._owner = owner
+        self._sequence = sequence
+        self._write_pointer = 0
+
+    def accepted(self) -> None:
+        """Keep the topics' states in memory."""
+        for publication in self._publications:
+            publication.accepted()
+
+    def add_to(self, batch: Batch, now_ms: int) -> None:
+        """Commit a transaction and add the entries under its pointer; all in one batch."""
+        for publication in self._publications:
+            publication.state.check_current()
+        self._write_pointer = self._transactions.commit_at_once(now_ms, self._owner, self._sequence)
+        for publication in self._publications:
+            publication.add_under(self._write_pointer, batch, now_ms)
+
+    def apply(self) -> None:
+        """Show the entries to readers of the cache."""
+        for publication in self._publications:
+            publication.apply()
+
+    def failed(self) -> None:
+        """Let the caches start anew."""
+        for publication in self._publications:
+            publication.failed()
+
+    def finished(self) -> None:
+        """Let the topics' states go."""
+        for publication in self._publications:
+            publication.finished()
+
+    def result(self) -> AllPublished:
+        """Return the transaction's write pointer."""
+        return AllPublished(self._write_pointer)
+
+
+class Storing(_TopicWrite):
     """Payloads for the Payload table."""
 
     def __init__(
         self,
+        writing: Writing,
         state: TopicState,
         payloads: Sequence[bytes],
         write_pointer: int,
+        *,
         sequence: KeySequence,
         payload_bytes: int,
     ) -> None:
-        self.state = state
-        self.size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads)
+        super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads))
         self._payload_bytes = payload_bytes
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._sequence = sequence
 
-    def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:
+    def add_to(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each payload."""
         self.state.check_current()
+        self._writing.check(self._write_pointer)
         keys = self._sequence.take(len(self._payloads), now_ms)
-        tables.payloads.append(batch, self.state.prefix, self._write_pointer, keys, self._payloads)
+        self._writing.tables.payloads.append(
+            batch, self.state.prefix, self._write_pointer, keys, self._payloads
+        )
 
-    def apply(self, metrics: MessagingMetrics) -> None:
+    def apply(self) -> None:
         """Count; readers find payloads in the table alone."""
-        metrics.stored_messages += len(self._payloads)
-        metrics.stored_bytes += self._payload_bytes
-
-    def result(self) -> RollbackRange | None:
-        """Return nothing: payloads are reached through a reference alone."""
-        return None
+        self._writing.metrics.stored_messages += len(self._payloads)
+        self._writing.metrics.stored_bytes += self._payload_bytes
 
 
-class Inversion:
+class Inversion(_TopicWrite):
     """Rows of the Message table to be rolled back, as the table gave them."""
 
-    def __init__(self, state: TopicState, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        self.state = state
-        self.size_bytes = sum(len(key) + len(value) for key, value in rows)
+    def __init__(
+        self,
+        writing: Writing,
+        state: TopicState,
+        write_pointer: int,
+        rows: Sequence[tuple[bytes, bytes]],
+    ) -> None:
+        super().__init__(writing, state, sum(len(key) + len(value) for key, value in rows))
+        self._write_pointer = write_pointer
         self._rows = rows
 
-    def add_to(self, batch: Batch, tables: Tables, now_ms: int) -> None:  # noqa: ARG002
+    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows with their pointer inverted."""
         self.state.check_current()
-        tables.messages.invert(batch, self._rows)
+        self._writing.check_rollback(self._write_pointer)
+        self._writing.tables.messages.invert(batch, self._rows)
 
-    def apply(self, metrics: MessagingMetrics) -> None:
+    def apply(self) -> None:
         """Count; the cache was told before the table."""
-        metrics.rolled_back_messages += len(self._rows)
-
-    def result(self) -> RollbackRange | None:
-        """Return nothing."""
-        return None
+        self._writing.states.touch(self.state)
+        self._writing.metrics.rolled_back_messages += len(self._rows)

@@ -1,0 +1,49 @@
+"""The Subscription table: named positions of consumers, one row each, by topic and generation.
+
+    row key := prefix (tables.keys), name UTF-8
+    value   := version int64, id of the last consumed message (20 bytes, or none)
+
+Big-endian. A position belongs to a generation of its topic: recreated, a topic has none.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from tables.keys import after_prefix
+from tables.store import SUBSCRIPTION, Store
+from tms.core.errors import StoreCorrupt
+from tms.core.message import ID_BYTES
+from tms.core.subscriptions import Subscription
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+
+_VERSION = struct.Struct(">q")
+
+
+class StoreSubscriptionTable:
+    """The Subscription table on any Store. Fulfils `tms.core.tables.SubscriptionTable`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, batch: Batch, topic_prefix: bytes, subscription: Subscription) -> None:
+        """Add to `batch` the row of a subscription."""
+        value = _VERSION.pack(subscription.version) + (subscription.after or b"")
+        batch.put(SUBSCRIPTION, topic_prefix + subscription.name.encode(), value)
+
+    def delete(self, batch: Batch, topic_prefix: bytes, name: str) -> None:
+        """Add to `batch` the deletion of a subscription."""
+        batch.delete(SUBSCRIPTION, topic_prefix + name.encode())
+
+    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[Subscription]:
+        """Return the subscriptions of a topic's generation in the order of their names."""
+        with self._store.scan(SUBSCRIPTION, topic_prefix, after_prefix(topic_prefix)) as rows:
+            return [_decoded(topic_id, key[len(topic_prefix) :], value) for key, value in rows]
+
+
+def _decoded(topic_id: TopicId, name: bytes, value: bytes) -> Subscription:
+    after = value[_VERSION.size :]
+    if len(value) < _VERSION.size or len(after) not in (0, ID_BYTES):
+        raise StoreCorrupt(table=SUBSCRIPTION, topic=str(topic_id), name=name.hex())
+    [version] = _VERSION.unpack_from(value)
+    return Subscription(topic_id, name.decode(), after or None, version)

@@ -1,0 +1,75 @@
+"""What open transactions have published and not rolled back, as far as this process knows.
+
+It answers three questions: where a transaction has published, for those who look after the server;
+whether all of that was rolled back, without which an abort would make it visible; and whose readers
+to wake when it ends. Publications are noted when they join a flush, so what a flush has done before
+is known within it. Those that then fail stay noted: they may be in the table.
+
+Fulfils `tms.core.transactions.Publications`. Used from the event loop's thread alone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tms.core.topic import TopicId
+
+_RANGES_MAX = 1_000
+"""Ranges kept of one write pointer and topic; beyond, they become one, which a rollback of its
+parts does not clear: then an abort leaves the transaction invalid, which is safe."""
+
+Range = tuple[bytes, bytes]
+"""First and last key, inclusive."""
+
+
+class Publications:
+    """The ranges of all write pointers in use."""
+
+    def __init__(self) -> None:
+        self._wake: Callable[[TopicId], None] = _wake_nobody
+        self._by_pointer: dict[int, dict[TopicId, list[Range]]] = {}
+
+    def wake_by(self, wake: Callable[[TopicId], None]) -> None:
+        """Have the readers of a topic woken by `wake`."""
+        self._wake = wake
+
+    def published(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
+        """Note that entries from key `first` to `last` are under `write_pointer`."""
+        topics = self._by_pointer.setdefault(write_pointer, {})
+        ranges = topics.setdefault(topic_id, [])
+        ranges.append((first, last))
+        if len(ranges) > _RANGES_MAX:
+            topics[topic_id] = [(ranges[0][0], last)]
+
+    def rolled_back(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
+        """Note that what is between the keys `first` and `last` was rolled back."""
+        topics = self._by_pointer.get(write_pointer, {})
+        ranges = topics.pop(topic_id, [])
+        left = [(start, end) for start, end in ranges if not first <= start <= end <= last]
+        if left:
+            topics[topic_id] = left
+
+    def are_left(self, write_pointers: Iterable[int]) -> bool:
+        """Whether there is anything under the pointers that was not rolled back."""
+        return any(self._by_pointer.get(pointer) for pointer in write_pointers)
+
+    def topics(self, write_pointers: Iterable[int]) -> Sequence[str]:
+        """Return the topics that have something under the pointers, as `namespace:topic`."""
+        return sorted({str(topic_id) for topic_id in self._topic_ids(write_pointers)})
+
+    def wake(self, write_pointers: Iterable[int]) -> None:
+        """Wake the readers of those topics: the transaction has ended."""
+        for topic_id in self._topic_ids(write_pointers):
+            self._wake(topic_id)
+
+    def forget(self, write_pointers: Iterable[int]) -> None:
+        """Forget what is under the pointers."""
+        for pointer in write_pointers:
+            self._by_pointer.pop(pointer, None)
+
+    def _topic_ids(self, write_pointers: Iterable[int]) -> set[TopicId]:
+        return {
+            topic_id for pointer in write_pointers for topic_id in self._by_pointer.get(pointer, ())
+        }
+
+
+def _wake_nobody(_: TopicId) -> None:
+    """Stand for messaging until it is there."""

@@ -1,0 +1,1 @@
+"""Transactions: their state, its log and snapshots, and the service around them."""

@@ -1,0 +1,20 @@
+"""What a server offers of transactions that are managed elsewhere: a refusal that says so."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tms.core.errors import TransactionsElsewhere
+
+
+class TransactionsOfOthers:
+    """Refuses each call of `tms.core.transactions.Transactions`."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a coroutine function that raises `TransactionsElsewhere`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        async def refuse(*_: object, **__: object) -> Any:
+            raise TransactionsElsewhere
+
+        return refuse
