@@ -1,7 +1,7 @@
 """Builds the OpenAPI 3.1 document from the table of operations and the catalogue of errors.
 
 Pure: operations in, document out. What an error is (status, message) comes from
-`tms.core.errors.CATALOGUE`; which ones an operation may answer is in its row of the table.
+`tms.core.problems`; which ones an operation may answer is in its row of the table.
 """
 
 import json
@@ -13,8 +13,9 @@ from api.errors import RETRY_AFTER_S, error_body
 from api.operation import Json, Operation
 from api.schemas import SCHEMAS
 from tms import __version__
-from tms.core.errors import CATALOGUE, Problem
+from tms.core.errors import error_of
 from tms.core.limits import NAME_CHARS_MAX
+from tms.core.problems import CATALOGUE, Problem
 
 _UNAVAILABLE = 503
 _PATH_PARAMETERS: Json = {
@@ -120,7 +121,8 @@ def _error_response(problems: list[Problem]) -> Json:
                     ]
                 },
                 "examples": {
-                    p.code: {"value": json.loads(error_body(p.error(p.code)))} for p in problems
+                    p.code: {"value": json.loads(error_body(error_of(p.code, {})))}
+                    for p in problems
                 },
             }
         },

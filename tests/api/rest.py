@@ -20,8 +20,8 @@ from api.app import create_app
 from api.exchange import TopicInfo
 from api.serve import serve
 from tms.core.clock import ManualClock
-from tms.core.errors import CATALOGUE
 from tms.core.limits import Limits
+from tms.core.problems import CATALOGUE
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
 from tms.node import open_service

@@ -9,7 +9,7 @@ import schemathesis
 
 from api.app import OPERATIONS
 from tests.api.rest import TOPICS, Rest, refusal
-from tms.core.errors import CATALOGUE
+from tms.core.problems import CATALOGUE
 
 pytestmark = pytest.mark.anyio
 

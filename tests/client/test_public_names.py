@@ -11,7 +11,8 @@ import tms
 import tms.aio
 import tms.client
 from tests.client.server_process import ROOT, environment
-from tms.core.errors import CATALOGUE
+from tms.core.errors import class_of
+from tms.core.problems import CATALOGUE
 
 SERVER_PACKAGES = (
     "starlette",
@@ -46,7 +47,7 @@ def test_the_package_offers_what_the_client_library_does() -> None:
 
 def test_every_error_of_the_catalogue_is_offered() -> None:
     for problem in CATALOGUE.values():
-        assert getattr(tms, problem.error.__name__) is problem.error
+        assert getattr(tms, problem.error) is class_of(problem.code)
 
 
 @pytest.mark.parametrize("module", [tms, tms.aio, tms.client])

@@ -4,14 +4,15 @@ import pickle
 
 import pytest
 
-from tms.core.errors import CATALOGUE, InternalError, TmsError, TooLarge, error_of
+from tms.core.errors import InternalError, TmsError, TooLarge, class_of, error_of
+from tms.core.problems import CATALOGUE
 
 
 @pytest.mark.parametrize("code", sorted(CATALOGUE))
 def test_an_error_survives_its_code_and_detail(code: str) -> None:
     error = error_of(code, {"topic": "t"})
 
-    assert isinstance(error, CATALOGUE[code].error)
+    assert isinstance(error, class_of(code))
     assert (error.problem.code, error.detail) == (code, {"topic": "t"})
     assert error.status == CATALOGUE[code].status
     again = pickle.loads(pickle.dumps(error))
@@ -36,9 +37,7 @@ def test_every_class_has_a_code_of_its_kind() -> None:
         return [cls, *(sub for child in cls.__subclasses__() for sub in below(child))]
 
     for cls in below(TmsError):
-        assert issubclass(CATALOGUE[cls.code].error, cls) or issubclass(
-            cls, CATALOGUE[cls.code].error
-        )
+        assert issubclass(class_of(cls.code), cls) or issubclass(cls, class_of(cls.code))
 
 
 def test_an_error_says_what_and_where() -> None:

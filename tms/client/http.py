@@ -17,14 +17,15 @@ import msgspec
 
 from tms.client.retry import RETRY_AFTER_S
 from tms.core.errors import (
-    CATALOGUE,
     InternalError,
     OutcomeUnknown,
     ServerUnreachable,
     TmsError,
     Unavailable,
+    class_of,
     error_of,
 )
+from tms.core.problems import CATALOGUE
 
 CONNECTIONS_MAX = 1000
 CONNECT_S_MAX = 5.0
@@ -69,7 +70,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
         code, detail = described.code, described.detail
         if code not in CATALOGUE:
             detail = {**detail, "message": described.message}
-    if issubclass(CATALOGUE[code].error if code in CATALOGUE else InternalError, Unavailable):
+    if issubclass(class_of(code) if code in CATALOGUE else InternalError, Unavailable):
         retry_after = headers.get("retry-after", "")
         if retry_after.isascii() and retry_after.isdigit():
             detail = {**detail, RETRY_AFTER_S: int(retry_after)}
