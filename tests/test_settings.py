@@ -128,13 +128,13 @@ def test_unknown_names_are_refused_and_the_nearest_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "tms.toml"
-    file.write_text('stor = "memory:"\n[section]\nlisten = "x"\n')
+    file.write_text('stor = "memory:"\n[xyzzy]\nlisten = "x"\n')
     monkeypatch.setenv("TMS_LISTN", "x")
 
     assert problems({"log_level": "loud"}, file) == [
         "environment variable TMS_LISTN is no setting; do you mean TMS_LISTEN?",
         f"{file}: stor is no setting; do you mean store?",
-        f"{file}: section is no setting; `tms config` lists them all",
+        f"{file}: xyzzy is no setting; `tms config` lists them all",
         "log_level is 'loud' by --log-level: Input should be 'debug', 'info', 'warning' or 'error'",
     ]
 

@@ -68,6 +68,11 @@ class Settings(BaseSettings):
         description="The form of a topic's properties in REST: seed nests them beside the name, "
         "flat is CDAP's.",
     )
+    transactions: Literal["own", "foreign"] = Field(
+        default="own",
+        description="own: this server manages transactions, and refuses write pointers that it did "
+        "not give out. foreign: it takes any, for those whose transaction manager is elsewhere.",
+    )
     stop_grace_s: float = Field(
         default=10.0,
         ge=0,
@@ -100,6 +105,49 @@ class Settings(BaseSettings):
         "transaction_lifetime_s_max",
         "Writing under a write pointer older than this is refused.",
     )
+    transaction_timeout_s_default: int = _limit(
+        "transaction_timeout_s_default",
+        "After how many seconds a short transaction becomes invalid that names no timeout.",
+    )
+    transaction_timeout_s_max: int = _limit(
+        "transaction_timeout_s_max", "The longest timeout that a short transaction may ask for."
+    )
+    transaction_long_timeout_s: int = _limit(
+        "transaction_long_timeout_s", "After how many seconds a long transaction becomes invalid."
+    )
+    transactions_in_progress_max: int = _limit(
+        "transactions_in_progress_max", "The most transactions in progress; then starts get 503."
+    )
+    transaction_changes_max: int = _limit(
+        "transaction_changes_max", "The most changes that a transaction may announce."
+    )
+    transaction_changes_bytes_max: int = _limit(
+        "transaction_changes_bytes_max", "The most bytes of changes that one may announce."
+    )
+    transaction_checkpoints_max: int = _limit(
+        "transaction_checkpoints_max", "The most checkpoints in one transaction."
+    )
+    transaction_outcomes_max: int = _limit(
+        "transaction_outcomes_max",
+        "How many ended transactions are remembered, for clients that lost the answer.",
+    )
+    transaction_owners_max: int = _limit(
+        "transaction_owners_max", "The most owners whose last sequence is remembered."
+    )
+    transaction_owner_retention_s: int = _limit(
+        "transaction_owner_retention_s",
+        "How long the last sequence of an owner is remembered that does nothing.",
+    )
+    transaction_snapshot_s: int = _limit(
+        "transaction_snapshot_s", "How often the state of transactions is written as a whole."
+    )
+    transaction_snapshot_edits: int = _limit(
+        "transaction_snapshot_edits",
+        "Written as a whole too after so many edits: a start after a crash replays no more.",
+    )
+    transaction_snapshots_kept: int = _limit(
+        "transaction_snapshots_kept", "How many of these snapshots are kept, with their edits."
+    )
     request_bytes_max: int = _limit(
         "request_bytes_max", "The largest body of a request, after decompression."
     )
@@ -122,6 +170,9 @@ class Settings(BaseSettings):
     )
     topics_in_memory_max: int = _limit(
         "topics_in_memory_max", "The most topics whose metadata is kept in memory."
+    )
+    topic_subscriptions_max: int = _limit(
+        "topic_subscriptions_max", "The most subscriptions of one topic."
     )
     poll_messages_default: int = _limit(
         "poll_messages_default", "How many messages a poll gives that names no limit."

@@ -2,7 +2,8 @@
 
 Every rule that depends on time asks a `Clock`, so that a test sets the time instead of waiting for
 it. Milliseconds since 1970-01-01 UTC, as in message ids. A clock may go backwards: whoever needs
-time to ascend (`tms.messaging.sequence`) sees to it himself.
+time to ascend (`tms.messaging.sequence`) sees to it himself, and whoever measures how long
+something takes (`tms.transactions.service`) asks for the steady time, which does not.
 """
 
 import time
@@ -16,6 +17,10 @@ class Clock(Protocol):
         """Return the current time, in milliseconds since 1970-01-01 UTC."""
         ...
 
+    def steady_ms(self) -> int:
+        """Return milliseconds since some moment before; they go on whatever the time is set to."""
+        ...
+
 
 class SystemClock:
     """The machine's wall clock."""
@@ -24,6 +29,10 @@ class SystemClock:
         """Return the machine's time, in milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000
 
+    def steady_ms(self) -> int:
+        """Return milliseconds of the machine's monotonic clock."""
+        return time.monotonic_ns() // 1_000_000
+
 
 class ManualClock:
     """A clock that stands still until it is moved. For tests, ours and our users'."""
@@ -31,15 +40,21 @@ class ManualClock:
     def __init__(self, now_ms: int) -> None:
         """Start at `now_ms`, milliseconds since the epoch."""
         self._now_ms = now_ms
+        self._steady_ms = 0
 
     def now_ms(self) -> int:
         """Return the time last set."""
         return self._now_ms
 
+    def steady_ms(self) -> int:
+        """Return by how much it was moved forwards, in milliseconds."""
+        return self._steady_ms
+
     def set(self, now_ms: int) -> None:
         """Put the clock at `now_ms`, which may be in its past."""
+        self._steady_ms += max(0, now_ms - self._now_ms)
         self._now_ms = now_ms
 
     def advance(self, by_ms: int) -> None:
         """Move the clock by `by_ms` milliseconds, backwards where negative."""
-        self._now_ms += by_ms
+        self.set(self._now_ms + by_ms)

@@ -25,6 +25,20 @@ class Limits:
     ttl_s_default: int = TTL_S_DEFAULT
     transaction_lifetime_s_max: int = 25 * 3600
 
+    transaction_timeout_s_default: int = 30
+    transaction_timeout_s_max: int = 24 * 3600
+    transaction_long_timeout_s: int = 24 * 3600
+    transactions_in_progress_max: int = 100_000
+    transaction_changes_max: int = 100_000
+    transaction_changes_bytes_max: int = 4 * 1024 * 1024
+    transaction_checkpoints_max: int = 1_000
+    transaction_outcomes_max: int = 200_000
+    transaction_owners_max: int = 100_000
+    transaction_owner_retention_s: int = 7 * 24 * 3600
+    transaction_snapshot_s: int = 300
+    transaction_snapshot_edits: int = 500_000
+    transaction_snapshots_kept: int = 3
+
     request_bytes_max: int = 16 * 1024 * 1024
     request_messages_max: int = 100_000
     message_bytes_max: int = 10 * 1024 * 1024
@@ -54,6 +68,9 @@ class Limits:
             ("message_bytes_max", "request_bytes_max"),
             ("request_bytes_max", "queue_bytes_max"),
             ("poll_messages_default", "poll_messages_max"),
+            ("transaction_timeout_s_default", "transaction_timeout_s_max"),
+            ("transaction_timeout_s_max", "transaction_lifetime_s_max"),
+            ("transaction_long_timeout_s", "transaction_lifetime_s_max"),
         )
         for smaller, larger in relations:
             if getattr(self, smaller) > getattr(self, larger):
