@@ -1,0 +1,127 @@
+"""What the snapshot of each transaction in progress excludes, long after its start.
+
+A snapshot is two lists, of what was in progress and of what was invalid. Kept for each transaction
+they would take space that grows with the square of how many are in progress. So what is kept is
+when each pointer left a list, as long as a snapshot in progress still has it on, and a list is put
+together again from that. The lists of late are kept besides, as far as they fit: a reader polls by
+the id of its transaction.
+
+Times are write pointers: an event's is the last one given out before it. So a transaction started
+before an event if, and only if, its id is not above the event's.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tms.transactions.in_progress import InProgress, Open
+from tms.transactions.invalids import Invalids
+
+_KEPT_POINTERS_MAX = 4_000_000
+"""Pointers in the lists kept, 8 bytes each."""
+_SWEEP_MIN = 1_000
+
+
+class Lists(NamedTuple):
+    """What a snapshot excludes, both ascending."""
+
+    in_progress: tuple[int, ...]
+    invalids: tuple[int, ...]
+
+
+class Past(NamedTuple):
+    """A pointer that was on the invalid list."""
+
+    since: int
+    until: int
+
+
+class Excluded:
+    """The lists of all snapshots in progress."""
+
+    def __init__(
+        self,
+        in_progress: InProgress,
+        invalids: Invalids,
+        kept_pointers_max: int = _KEPT_POINTERS_MAX,
+    ) -> None:
+        self.ended: dict[int, int] = {}
+        """When pointers in progress ended, by pointer."""
+        self.truncated: dict[int, Past] = {}
+        """When pointers were invalid that are not any more, by pointer."""
+        self._in_progress = in_progress
+        self._invalids = invalids
+        self._sweep_at = _SWEEP_MIN
+        self._kept: dict[int, Lists] = {}
+        self._kept_pointers = 0
+        self._kept_pointers_max = kept_pointers_max
+
+    def lists(self, opened: Open) -> Lists:
+        """Return what the transaction's snapshot excludes."""
+        kept = self._kept.get(opened.id)
+        if kept is None:
+            kept = Lists(self._in_progress_at(opened.id), self._invalids_at(opened.id))
+            self._keep(opened.id, kept)
+        return kept
+
+    def has_ended(self, opened: Open, now: int) -> None:
+        """Note that a transaction left those in progress, `now` being the last write pointer."""
+        kept = self._kept.pop(opened.id, None)
+        if kept is not None:
+            self._kept_pointers -= len(kept.in_progress)
+        last = self._in_progress.last
+        if opened.id < last:
+            for pointer in opened.pointers:
+                if pointer < last:
+                    self.ended[pointer] = now
+            self._sweep_if_many()
+
+    def was_invalid(self, pointer: int, past: Past) -> None:
+        """Note that a pointer left the invalid list."""
+        if past.since < self._in_progress.last:
+            self.truncated[pointer] = past
+            self._sweep_if_many()
+
+    def sweep(self) -> None:
+        """Forget what no snapshot in progress excludes any more."""
+        ids = [opened.id for opened in self._in_progress]
+
+        def is_needed(after: int, until: int) -> bool:
+            at = bisect_right(ids, after)
+            return at < len(ids) and ids[at] <= until
+
+        self.ended = {p: until for p, until in self.ended.items() if is_needed(p, until)}
+        self.truncated = {p: past for p, past in self.truncated.items() if is_needed(*past)}
+        self._sweep_at = 2 * (len(self.ended) + len(self.truncated)) + _SWEEP_MIN
+
+    def _sweep_if_many(self) -> None:
+        if len(self.ended) + len(self.truncated) > self._sweep_at:
+            self.sweep()
+
+    def _keep(self, transaction_id: int, lists: Lists) -> None:
+        self._kept[transaction_id] = lists
+        self._kept_pointers += len(lists.in_progress)
+        while self._kept_pointers > self._kept_pointers_max:
+            oldest = next(iter(self._kept))
+            self._kept_pointers -= len(self._kept.pop(oldest).in_progress)
+
+    def _in_progress_at(self, transaction_id: int) -> tuple[int, ...]:
+        live = self._in_progress.by_pointer
+        if not self.ended and transaction_id == self._in_progress.last:
+            return tuple(live)[:-1]
+        before = [pointer for pointer in live if pointer < transaction_id]
+        ended = [p for p, until in self.ended.items() if p < transaction_id <= until]
+        return tuple(sorted(before + ended)) if ended else tuple(before)
+
+    def _invalids_at(self, transaction_id: int) -> tuple[int, ...]:
+        if self._invalids.changed_at < transaction_id:
+            return self._invalids.ascending
+        return tuple(sorted(self._were_invalid_at(transaction_id)))
+
+    def _were_invalid_at(self, transaction_id: int) -> Iterator[int]:
+        for pointer, invalid in self._invalids.by_pointer.items():
+            if invalid.since < transaction_id:
+                yield pointer
+        for pointer, past in self.truncated.items():
+            if past.since < transaction_id <= past.until:
+                yield pointer

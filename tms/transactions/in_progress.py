@@ -1,0 +1,147 @@
+"""The transactions in progress, by each of their write pointers.
+
+Pointers only ascend, so that the order in which they were added is ascending too: Tephra's sorted
+map without the cost of sorting.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from tms.core.transaction import NO_TX_IN_PROGRESS, TransactionType
+from tms.core.transactions import TransactionStatus
+
+_STALE_DEADLINES_MIN = 1_000
+
+
+@dataclass(slots=True)
+class Open:
+    """A transaction in progress."""
+
+    id: int
+    type: TransactionType
+    expires_ms: int
+    timeout_s: int
+    visibility_upper_bound: int
+    read_pointer: int
+    """Of its snapshot."""
+    first_short: int
+    """Of its snapshot."""
+    client: str = ""
+    owner: str | None = None
+    sequence: int | None = None
+    changes: tuple[bytes, ...] | None = None
+    """What it announced in can-commit; None where it did not."""
+    checkpoints: list[int] = field(default_factory=list)
+
+    @property
+    def status(self) -> TransactionStatus:
+        """IN_PROGRESS or COMMITTING."""
+        if self.changes is None:
+            return TransactionStatus.IN_PROGRESS
+        return TransactionStatus.COMMITTING
+
+    @property
+    def pointers(self) -> tuple[int, ...]:
+        """All it may have written under, ascending."""
+        return (self.id, *self.checkpoints)
+
+
+class InProgress:
+    """All that are open."""
+
+    def __init__(self) -> None:
+        self.by_pointer: dict[int, Open] = {}
+        """By the ids and the pointers of checkpoints, ascending."""
+        self.by_owner: dict[str, Open] = {}
+        self.count = 0
+        """How many transactions, checkpoints not counted."""
+        # The first of a plain dict is slow to find when many before it were deleted.
+        self._shorts: OrderedDict[int, None] = OrderedDict()
+        self._longs: OrderedDict[int, None] = OrderedDict()
+        self._deadlines: list[tuple[int, int]] = []
+
+    @property
+    def first_short(self) -> int:
+        """The first pointer that is not a long transaction's id, NO_TX_IN_PROGRESS where none."""
+        return next(iter(self._shorts), NO_TX_IN_PROGRESS)
+
+    @property
+    def first(self) -> int:
+        """The first pointer, NO_TX_IN_PROGRESS where none."""
+        return min(self.first_short, next(iter(self._longs), NO_TX_IN_PROGRESS))
+
+    @property
+    def last(self) -> int:
+        """The last pointer, 0 where none."""
+        return next(reversed(self.by_pointer), 0)
+
+    def __iter__(self) -> Iterator[Open]:
+        """Give the transactions, oldest first."""
+        return (opened for pointer, opened in self.by_pointer.items() if opened.id == pointer)
+
+    def add(self, opened: Open) -> None:
+        """Add one that has just started, without checkpoints."""
+        self.by_pointer[opened.id] = opened
+        by_type = self._longs if opened.type is TransactionType.LONG else self._shorts
+        by_type[opened.id] = None
+        if opened.owner is not None:
+            self.by_owner[opened.owner] = opened
+        heappush(self._deadlines, (opened.expires_ms, opened.id))
+        self.count += 1
+
+    def add_checkpoint(self, opened: Open, pointer: int) -> None:
+        """Add a pointer to one. Also a long one's counts as short, as in Tephra."""
+        opened.checkpoints.append(pointer)
+        self.by_pointer[pointer] = opened
+        self._shorts[pointer] = None
+
+    def remove(self, transaction_id: int) -> Open:
+        """Take one out, with its checkpoints. Raises `KeyError` where there is none."""
+        opened = self.by_pointer[transaction_id]
+        if opened.id != transaction_id:
+            raise KeyError(transaction_id)
+        del self.by_pointer[transaction_id]
+        self.count -= 1
+        if opened.type is TransactionType.LONG:
+            del self._longs[transaction_id]
+        else:
+            del self._shorts[transaction_id]
+        for pointer in opened.checkpoints:
+            del self.by_pointer[pointer], self._shorts[pointer]
+        if opened.owner is not None:
+            del self.by_owner[opened.owner]
+        if len(self._deadlines) > 2 * self.count + _STALE_DEADLINES_MIN:
+            self._set_deadlines()
+        return opened
+
+    def next_expiry_ms(self) -> int | None:
+        """Return when the first one expires, None where none is in progress."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1] not in self.by_pointer:
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
+
+    def expired(self, now_ms: int, limit: int) -> list[int]:
+        """Return the ids of those whose time is over, at most `limit`, oldest first."""
+        found: list[int] = []
+        at = [0]
+        while at:
+            index = at.pop()
+            if index < len(self._deadlines) and self._deadlines[index][0] < now_ms:
+                transaction_id = self._deadlines[index][1]
+                if transaction_id in self.by_pointer:
+                    found.append(transaction_id)
+                at += (2 * index + 1, 2 * index + 2)
+        return sorted(found)[:limit]
+
+    def clamp_expiries(self, now_ms: int) -> None:
+        """Let none expire later than its timeout from now: the clock may have been set back."""
+        for opened in self:
+            opened.expires_ms = min(opened.expires_ms, now_ms + opened.timeout_s * 1000)
+        self._set_deadlines()
+
+    def _set_deadlines(self) -> None:
+        self._deadlines = [(opened.expires_ms, opened.id) for opened in self]
+        heapify(self._deadlines)

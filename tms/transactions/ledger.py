@@ -1,0 +1,161 @@
+"""All that is known of transactions, changed by edits alone.
+
+`apply` is the only way to change it, for the living state and for one that is recovered from its
+log, so that both are the same. It does not check what a command has checked: an edit that cannot
+follow on what is known raises `LookupError` or `ValueError`, which says that the log is damaged.
+
+The rules are those of Tephra's TransactionManager. One is not kept: a commit of a transaction that
+is found invalid does not make it valid. Tephra's log needs that because its edits may be out of
+order; ours are in the order in which they were made.
+"""
+
+from collections.abc import Callable
+
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.transaction import TransactionType
+from tms.core.transactions import TransactionStatus
+from tms.transactions.change_sets import ChangeSets, CommittedSet
+from tms.transactions.edits import Edit, EditKind
+from tms.transactions.excluded import Excluded, Past
+from tms.transactions.in_progress import InProgress, Open
+from tms.transactions.invalids import Invalid, Invalids
+from tms.transactions.outcomes import Outcomes
+from tms.transactions.owners import LastCommit, Owners
+
+
+class Ledger:
+    """What is known. Times are milliseconds since 1970; used from one thread at a time."""
+
+    def __init__(self, limits: Limits, now_ms: int) -> None:
+        """Begin with nothing known at `now_ms`: all written before is visible."""
+        self.limits = limits
+        self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
+        self.read_pointer = self.last_write_pointer
+        self.opened = InProgress()
+        self.invalids = Invalids()
+        self.excluded = Excluded(self.opened, self.invalids)
+        self.change_sets = ChangeSets()
+        self.outcomes = Outcomes(limits.transaction_outcomes_max)
+        self.owners = Owners(limits.transaction_owners_max)
+
+    def apply(self, edit: Edit) -> None:
+        """Change what is known as `edit` says."""
+        _APPLY[edit.kind](self, edit)
+
+    def _advance(self, pointer: int) -> None:
+        if pointer <= self.last_write_pointer:
+            raise ValueError(pointer)
+        self.last_write_pointer = pointer
+
+    def _started(self, edit: Edit) -> None:
+        if edit.type is None or edit.owner in self.opened.by_owner:
+            raise ValueError(edit.write_pointer)
+        self._advance(edit.write_pointer)
+        opened = Open(
+            edit.write_pointer,
+            edit.type,
+            edit.expires_ms,
+            edit.timeout_s,
+            edit.visibility_upper_bound,
+            self.read_pointer,
+            self.opened.first_short,
+            edit.client,
+            edit.owner,
+            edit.sequence,
+        )
+        self.opened.add(opened)
+
+    def _checkpoint(self, edit: Edit) -> None:
+        opened = self._named(edit.parent)
+        self._advance(edit.write_pointer)
+        self.opened.add_checkpoint(opened, edit.write_pointer)
+
+    def _committing(self, edit: Edit) -> None:
+        self._named(edit.write_pointer).changes = edit.changes
+
+    def _named(self, transaction_id: int) -> Open:
+        opened = self.opened.by_pointer[transaction_id]
+        if opened.id != transaction_id:
+            raise KeyError(transaction_id)
+        return opened
+
+    def _committed(self, edit: Edit) -> None:
+        transaction_id = pointer = edit.write_pointer
+        if edit.at_once:
+            self._advance(pointer)
+            changes, client = edit.changes, edit.client
+        else:
+            opened = self._end(transaction_id)
+            changes, client = opened.changes or (), opened.client
+            pointer = opened.checkpoints[-1] if opened.checkpoints else pointer
+            self.outcomes.add(transaction_id, TransactionStatus.COMMITTED, opened.type)
+        if edit.can_commit and changes:
+            committed = CommittedSet(edit.commit_pointer, transaction_id, client, changes)
+            self.change_sets.add(committed)
+        self.read_pointer = max(self.read_pointer, pointer)
+        self.change_sets.drop_before(self.opened.first_short)
+        if edit.owner is not None and edit.sequence is not None:
+            commit = LastCommit(edit.sequence, transaction_id, edit.time_ms)
+            self.owners.record(edit.owner, commit, self.opened.by_owner)
+
+    def _end(self, transaction_id: int) -> Open:
+        opened = self.opened.remove(transaction_id)
+        self.excluded.has_ended(opened, self.last_write_pointer)
+        return opened
+
+    def _aborted(self, edit: Edit) -> None:
+        transaction_id = edit.write_pointer
+        if transaction_id in self.opened.by_pointer:
+            self._end(transaction_id)
+        else:
+            self._off_the_list(self.invalids.by_pointer[transaction_id].pointers)
+        self.outcomes.add(transaction_id, TransactionStatus.ABORTED, TransactionType.SHORT)
+        self.read_pointer = max(self.read_pointer, transaction_id)
+
+    def _invalidated(self, edit: Edit) -> None:
+        opened = self._end(edit.write_pointer)
+        invalid = Invalid(
+            opened.id,
+            opened.type,
+            self.last_write_pointer,
+            opened.client,
+            opened.owner,
+            opened.sequence,
+            tuple(opened.checkpoints),
+        )
+        self.invalids.add(invalid, invalid.pointers)
+        # Tephra moves it where a client invalidates, and not where the time is over.
+        if opened.type is TransactionType.SHORT and not edit.timed_out:
+            self.read_pointer = max(self.read_pointer, opened.id)
+
+    def _truncated(self, edit: Edit) -> None:
+        if edit.truncate_before_ms:
+            pointers = self.invalid_before(edit.truncate_before_ms)
+        else:
+            pointers = edit.truncated
+        self._off_the_list(pointers)
+
+    def invalid_before(self, time_ms: int) -> tuple[int, ...]:
+        """Return the pointers on the invalid list from before a time."""
+        bound = time_ms * WRITE_POINTERS_PER_MS
+        return tuple(pointer for pointer in self.invalids.ascending if pointer < bound)
+
+    def _off_the_list(self, pointers: tuple[int, ...]) -> None:
+        now = self.last_write_pointer
+        for pointer, invalid in self.invalids.remove(pointers, now).items():
+            self.excluded.was_invalid(pointer, Past(invalid.since, now))
+
+    def _owners_forgotten(self, edit: Edit) -> None:
+        self.owners.forget(edit.truncate_before_ms, self.opened.by_owner)
+
+
+_APPLY: dict[EditKind, Callable[[Ledger, Edit], None]] = {
+    EditKind.STARTED: Ledger._started,  # noqa: SLF001
+    EditKind.COMMITTING: Ledger._committing,  # noqa: SLF001
+    EditKind.COMMITTED: Ledger._committed,  # noqa: SLF001
+    EditKind.INVALID: Ledger._invalidated,  # noqa: SLF001
+    EditKind.ABORTED: Ledger._aborted,  # noqa: SLF001
+    EditKind.TRUNCATED: Ledger._truncated,  # noqa: SLF001
+    EditKind.CHECKPOINT: Ledger._checkpoint,  # noqa: SLF001
+    EditKind.OWNERS_FORGOTTEN: Ledger._owners_forgotten,  # noqa: SLF001
+}

@@ -1,0 +1,69 @@
+"""The last sequence that each owner committed."""
+
+from collections import OrderedDict
+from collections.abc import Container
+from typing import NamedTuple
+
+from tms.core.errors import TransactionDuplicate
+
+_TRIES = 8
+"""How many owners are passed over that have a transaction open, to find one to forget."""
+
+
+class LastCommit(NamedTuple):
+    """What an owner committed last."""
+
+    sequence: int
+    transaction_id: int
+    time_ms: int
+
+
+class Owners:
+    """Owners that have committed a sequence, those who did so last at the end."""
+
+    def __init__(self, count_max: int) -> None:
+        self.last_commits: OrderedDict[str, LastCommit] = OrderedDict()
+        self._count_max = count_max
+
+    def check(self, owner: str | None, sequence: int | None) -> None:
+        """Raise `TransactionDuplicate` where the owner has committed the sequence, or a later."""
+        if owner is None or sequence is None:
+            return
+        last = self.last_commits.get(owner)
+        if last is not None and last.sequence >= sequence:
+            raise TransactionDuplicate(
+                owner=owner,
+                sequence=sequence,
+                committed_sequence=last.sequence,
+                transaction_id=last.transaction_id,
+            )
+
+    def record(self, owner: str, commit: LastCommit, busy: Container[str]) -> None:
+        """Note a commit. Beyond the bound, forget the oldest owner that is not busy.
+
+        Where the oldest are all busy, the bound is passed until they are not.
+        """
+        commits = self.last_commits
+        commits[owner] = commit
+        commits.move_to_end(owner)
+        for _ in range(_TRIES):
+            if len(commits) <= self._count_max:
+                return
+            oldest = next(iter(commits))
+            if oldest in busy:
+                commits.move_to_end(oldest)
+            else:
+                del commits[oldest]
+
+    def before(self, time_ms: int, busy: Container[str]) -> list[str]:
+        """Return the owners whose last commit was before a time, and that are not busy."""
+        return [
+            owner
+            for owner, last in self.last_commits.items()
+            if last.time_ms < time_ms and owner not in busy
+        ]
+
+    def forget(self, time_ms: int, busy: Container[str]) -> None:
+        """Forget those that `before` returns."""
+        for owner in self.before(time_ms, busy):
+            del self.last_commits[owner]

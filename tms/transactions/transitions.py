@@ -1,0 +1,74 @@
+"""The states of a transaction and what leads from one to the next: the one table of transitions.
+
+The state diagram in `docs/transactions.md` is made from this table (`diagram`), and
+`tms.transactions.state` asks it whether a transition is allowed, so neither can say otherwise.
+"""
+
+from enum import StrEnum
+
+from tms.core.errors import TransactionNotInProgress, TransactionUnknown
+from tms.core.transactions import TransactionStatus
+
+IN_PROGRESS = TransactionStatus.IN_PROGRESS
+COMMITTING = TransactionStatus.COMMITTING
+COMMITTED = TransactionStatus.COMMITTED
+ABORTED = TransactionStatus.ABORTED
+INVALID = TransactionStatus.INVALID
+
+
+class Event(StrEnum):
+    """What happens to a transaction."""
+
+    CAN_COMMIT = "can-commit"
+    CHECKPOINT = "checkpoint"
+    COMMIT = "commit"
+    ABORT = "abort"
+    INVALIDATE = "invalidate"
+    TIME_OUT = "timeout"
+    TRUNCATE = "truncate"
+
+
+TRANSITIONS: dict[tuple[TransactionStatus, Event], TransactionStatus | None] = {
+    (IN_PROGRESS, Event.CAN_COMMIT): COMMITTING,
+    (IN_PROGRESS, Event.CHECKPOINT): IN_PROGRESS,
+    (IN_PROGRESS, Event.COMMIT): COMMITTED,
+    (IN_PROGRESS, Event.ABORT): ABORTED,
+    (IN_PROGRESS, Event.INVALIDATE): INVALID,
+    (IN_PROGRESS, Event.TIME_OUT): INVALID,
+    (COMMITTING, Event.CAN_COMMIT): COMMITTING,
+    (COMMITTING, Event.CHECKPOINT): COMMITTING,
+    (COMMITTING, Event.COMMIT): COMMITTED,
+    (COMMITTING, Event.ABORT): ABORTED,
+    (COMMITTING, Event.INVALIDATE): INVALID,
+    (COMMITTING, Event.TIME_OUT): INVALID,
+    # All that it wrote was undone after all.
+    (INVALID, Event.ABORT): ABORTED,
+    # Asked twice.
+    (INVALID, Event.INVALIDATE): INVALID,
+    (ABORTED, Event.ABORT): ABORTED,
+    # Nothing that it wrote is left, so nobody needs to know of it.
+    (INVALID, Event.TRUNCATE): None,
+}
+"""From a status, by an event, to a status; None: it is not known any more."""
+
+
+def check(transaction_id: int, status: TransactionStatus | None, event: Event) -> None:
+    """Check that `event` may happen to a transaction in `status`, None where that is not known.
+
+    Raises `TransactionUnknown`, `TransactionNotInProgress`.
+    """
+    if status is None:
+        raise TransactionUnknown(transaction_id=transaction_id)
+    if (status, event) not in TRANSITIONS:
+        raise TransactionNotInProgress(transaction_id=transaction_id, status=str(status))
+
+
+def diagram() -> str:
+    """Return the table as a state diagram in Mermaid."""
+    arrows = [f"    [*] --> {IN_PROGRESS}: start"]
+    arrows += [
+        f"    {status} --> {after or '[*]'}: {event}"
+        for (status, event), after in TRANSITIONS.items()
+    ]
+    arrows += [f"    {status} --> [*]" for status in (COMMITTED, ABORTED)]
+    return "\n".join(["stateDiagram-v2", *arrows])
