@@ -1,16 +1,26 @@
 """Tephra's codec: golden bytes of Java, and what Thrift tolerates."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from thriftpy2.protocol import TCyBinaryProtocolFactory
+from thriftpy2.thrift import TPayload, TType
+from thriftpy2.utils import deserialize
 
 from tests.core.test_transaction import transaction_of
 from tms.core.errors import InvalidRequest
-from tms.core.transaction import Transaction, TransactionType, VisibilityLevel
+from tms.core.transaction import (
+    NO_TX_IN_PROGRESS,
+    Transaction,
+    TransactionType,
+    VisibilityLevel,
+)
+from tms.wire import transaction_codec
 from tms.wire.transaction_codec import decode_transaction, encode_transaction
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
@@ -31,6 +41,13 @@ TRANSACTIONS = st.builds(
 IDS = b"\x0a\x00\x01" + bytes(7) + b"\x02" + b"\x0a\x00\x02" + bytes(7) + b"\x01"
 WRITE_POINTER = b"\x0a\x00\x07" + bytes(7) + b"\x02"
 STOP = b"\x00"
+LONG_LISTS = Transaction(
+    read_pointer=10**9,
+    transaction_id=10**9 + 1,
+    write_pointer=10**9 + 1,
+    invalids=tuple(range(10_000)),
+    in_progress=tuple(range(10**8, 10**8 + 100)),
+)
 
 
 @pytest.mark.parametrize("golden", GOLDEN["transactions"], ids=lambda g: g["name"])
@@ -82,3 +99,112 @@ def test_a_huge_list_is_refused_before_it_is_made() -> None:
     huge = IDS + b"\x0f\x00\x03\x0a\x7f\xff\xff\xff"
     with pytest.raises(InvalidRequest):
         decode_transaction(huge)
+
+
+class _Struct(TPayload):
+    """The struct of transaction.thrift for the library, which the codec is held against."""
+
+    thrift_spec: ClassVar[dict[int, tuple[Any, ...]]] = {
+        1: (TType.I64, "transactionId", False),
+        2: (TType.I64, "readPointer", False),
+        3: (TType.LIST, "invalids", TType.I64, False),
+        4: (TType.LIST, "inProgress", TType.I64, False),
+        5: (TType.I64, "firstShort", False),
+        6: (TType.I32, "type", False),
+        7: (TType.I64, "writePointer", False),
+        8: (TType.LIST, "checkpointWritePointers", TType.I64, False),
+        9: (TType.I32, "visibilityLevel", False),
+    }
+    default_spec: ClassVar[list[tuple[str, Any]]] = [(s[1], None) for s in thrift_spec.values()]
+
+
+def read_by_library(raw: bytes) -> Transaction:
+    record: Any = deserialize(_Struct(), raw, TCyBinaryProtocolFactory())
+    first_short = record.firstShort
+    return Transaction(
+        read_pointer=record.readPointer,
+        transaction_id=record.transactionId,
+        write_pointer=record.writePointer,
+        invalids=tuple(sorted(record.invalids or ())),
+        in_progress=tuple(sorted(record.inProgress or ())),
+        first_short_in_progress=NO_TX_IN_PROGRESS if first_short is None else first_short,
+        type=TransactionType.SHORT if record.type == 1 else TransactionType.LONG,
+        checkpoint_write_pointers=tuple(record.checkpointWritePointers or ()),
+        visibility_level=VisibilityLevel(record.visibilityLevel or 1),
+    )
+
+
+@given(TRANSACTIONS)
+def test_the_library_reads_the_same(transaction: Transaction) -> None:
+    assert read_by_library(encode_transaction(transaction)) == transaction
+
+
+@given(TRANSACTIONS, st.data())
+def test_damaged_bytes_are_refused_or_mean_what_the_library_says(
+    transaction: Transaction, data: st.DataObject
+) -> None:
+    raw = bytearray(encode_transaction(transaction))
+    at = data.draw(st.integers(0, len(raw) - 1))
+    raw[at] = data.draw(st.integers(0, 255))
+    try:
+        found = decode_transaction(bytes(raw))
+    except InvalidRequest as error:
+        assert error.problem.code == "invalid_transaction"
+    else:
+        assert found == read_by_library(bytes(raw))
+
+
+def test_the_same_bytes_are_decoded_once() -> None:
+    raw = encode_transaction(LONG_LISTS)
+
+    assert decode_transaction(bytes(bytearray(raw))) is decode_transaction(raw)
+
+
+def test_bytes_that_begin_alike_are_told_apart() -> None:
+    other = replace(LONG_LISTS, invalids=(*LONG_LISTS.invalids[:-1], 10**9))
+    for transaction in (LONG_LISTS, other, LONG_LISTS):
+        assert decode_transaction(encode_transaction(transaction)) == transaction
+
+
+def test_what_is_kept_of_decoded_transactions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = transaction_codec._Decoded()
+    monkeypatch.setattr(transaction_codec, "_decoded", decoded)
+    size = len(encode_transaction(LONG_LISTS))
+    monkeypatch.setattr(transaction_codec, "_DECODED_BYTES_KEPT", 3 * size)
+    for number in range(10):
+        transaction = replace(LONG_LISTS, transaction_id=number)
+        assert decode_transaction(encode_transaction(transaction)) == transaction
+        assert decode_transaction(encode_transaction(transaction)) == transaction
+        assert decoded._bytes == sum(len(raw) for raw, _ in decoded._by_key.values()) <= 3 * size
+    assert len(decoded._by_key) == 3
+    too_large = replace(LONG_LISTS, invalids=tuple(range(40_000)))
+    decode_transaction(encode_transaction(too_large))
+    assert len(decoded._by_key) == 3
+
+
+def test_long_lists_are_encoded_as_they_are_each_time() -> None:
+    """The bytes of a list are kept by its identity: another list is another."""
+    for last in range(100):
+        invalids = (*range(200), 200 + last)
+        transaction = replace(LONG_LISTS, invalids=invalids)
+        for _ in range(2):
+            assert read_by_library(encode_transaction(transaction)) == transaction
+    changing = list(range(200))
+    transaction = replace(LONG_LISTS, invalids=changing)
+    encode_transaction(transaction)
+    changing.append(200)
+    assert decode_transaction(encode_transaction(transaction)).invalids == tuple(changing)
+
+
+@pytest.mark.parametrize("level", [4, -1])
+def test_an_unknown_level_is_refused(level: int) -> None:
+    field = b"\x08\x00\x09" + level.to_bytes(4, signed=True)
+    with pytest.raises(InvalidRequest):
+        decode_transaction(IDS + WRITE_POINTER + field + STOP)
+
+
+def test_a_list_of_negative_length_is_empty() -> None:
+    """As Thrift's own readers take it."""
+    negative = b"\x0f\x00\x03\x0a\xff\xff\xff\xff"
+
+    assert decode_transaction(IDS + negative + WRITE_POINTER + STOP).invalids == ()

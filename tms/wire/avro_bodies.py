@@ -5,16 +5,17 @@ No container, no fingerprint. The answer to a poll is an Avro array written in b
 Source: `../shared/facts/cdap.md` section 2 as summed up in `docs/formats.md`.
 """
 
-from io import BytesIO
-from typing import Any, cast
+from typing import Any
 
-import fastavro
-
-from tms.core.errors import InvalidRequest, TooLarge
+from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, MORE_FOLLOWS, MessageBlock, avro_length
 from tms.core.messaging import RollbackRange
-from tms.wire.avro_poll import decode_poll_request
+from tms.wire.avro import END, INT_BOUND, NULL, AvroReader, bytes_array, number, optional
+from tms.wire.avro_poll import decode_poll_request, encode_poll_request
+from tms.wire.avro_subscriptions import AvroSubscriptions
+from tms.wire.avro_transactions import AvroTransactions
 from tms.wire.bodies import PollRequest, PublishRequest
+from tms.wire.caps import messages_cap
 
 PUBLISH_REQUEST_SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -63,36 +64,73 @@ CONSUME_RESPONSE_SCHEMA: dict[str, Any] = {
     },
 }
 
-_PUBLISH_REQUEST = fastavro.parse_schema(PUBLISH_REQUEST_SCHEMA)
-_PUBLISH_RESPONSE = fastavro.parse_schema(PUBLISH_RESPONSE_SCHEMA)
-_CONSUME_REQUEST = fastavro.parse_schema(CONSUME_REQUEST_SCHEMA)
-
-_BRANCHES = b"\x00\x02"
-"""The encoded indexes of a union's two branches."""
-
-_END = b"\x00"
 _VARINT_BYTES_MAX = 10
 
 
-def _encode(schema: Any, value: dict[str, Any]) -> bytes:
-    out = BytesIO()
-    fastavro.schemaless_writer(out, schema, value)
-    return out.getvalue()
+class AvroFormat:
+    """`avro/binary`."""
 
+    content_type = "avro/binary"
+    transactions = AvroTransactions()
+    subscriptions = AvroSubscriptions()
 
-def _decode(schema: Any, body: bytes) -> dict[str, Any]:
-    """Decode a record whose first field is a union of two branches."""
-    # fastavro takes a negative index as Python does: from the end.
-    if body[:1] not in _BRANCHES:
-        raise InvalidRequest("invalid_body", format="avro", reason="no such branch of a union")
-    source = BytesIO(body)
-    try:
-        value = fastavro.schemaless_reader(source, schema, None)
-    except (EOFError, IndexError, ValueError, OverflowError, MemoryError) as error:
-        raise InvalidRequest("invalid_body", format="avro", reason=str(error)) from None
-    if source.tell() != len(body):
-        raise InvalidRequest("invalid_body", format="avro", reason="bytes left over")
-    return cast("dict[str, Any]", value)
+    def encode_publish(self, request: PublishRequest) -> bytes:
+        """Return the body of a publish or store, for the client."""
+        pointer = request.write_pointer
+        tagged = NULL if pointer is None else optional(number(pointer))
+        return tagged + bytes_array(request.payloads)
+
+    def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
+        """Return what a publish or store asks."""
+        reader = AvroReader(body)
+        pointer = reader.number() if reader.has_value() else None
+        payloads = reader.bytes_array(messages_cap(messages_max))
+        reader.end()
+        return PublishRequest(pointer, payloads)
+
+    def encode_range(self, published: RollbackRange) -> bytes:
+        """Return the body that a transactional publish answers."""
+        start = end = number(published.start_timestamp)
+        if published.end_timestamp != published.start_timestamp:
+            end = number(published.end_timestamp)
+        return b"".join(
+            (
+                optional(number(published.write_pointer)),
+                start,
+                number(published.start_sequence_id),
+                end,
+                number(published.end_sequence_id),
+            )
+        )
+
+    def decode_range(self, body: bytes) -> RollbackRange:
+        """Return what a rollback is to roll back."""
+        reader = AvroReader(body)
+        pointer = reader.number() if reader.has_value() else None
+        start, end = (
+            (reader.number(), reader.number(INT_BOUND)),
+            (reader.number(), reader.number(INT_BOUND)),
+        )
+        reader.end()
+        if pointer is None:
+            raise InvalidRequest("invalid_write_pointer", write_pointer=None)
+        return RollbackRange(pointer, *start, *end)
+
+    def encode_poll(self, request: PollRequest) -> bytes:
+        """Return the body of a poll, for the client."""
+        return encode_poll_request(request)
+
+    def decode_poll(self, body: bytes) -> PollRequest:
+        """Return what a poll asks."""
+        return decode_poll_request(body)
+
+    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:  # noqa: ARG002
+        """Return one block of the answer's array."""
+        return avro_length(block.count) + block.items
+
+    def encode_end(self, *, first: bool) -> bytes:  # noqa: ARG002
+        """Return the end of the answer's array."""
+        return END
 
 
 def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
@@ -107,99 +145,6 @@ def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
     if len(data) - at >= _VARINT_BYTES_MAX:
         raise InvalidRequest("invalid_body", format="avro", reason="a number of over 10 bytes")
     return None
-
-
-def _check_first_count(body: bytes, messages_max: int) -> None:
-    """Refuse a body that announces more messages than one may have before decoding them all."""
-    after_union = 1
-    if body[:1] == b"\x00":
-        pointer = _read_varint(body, 1)
-        if pointer is None:
-            return
-        after_union = pointer[1]
-    count = _read_varint(body, after_union)
-    if count is not None and abs(count[0]) > messages_max:
-        raise TooLarge("too_many_messages", count=abs(count[0]), request_messages_max=messages_max)
-
-
-class AvroFormat:
-    """`avro/binary`."""
-
-    content_type = "avro/binary"
-
-    def encode_publish(self, request: PublishRequest) -> bytes:
-        """Return the body of a publish or store, for the client."""
-        return _encode(
-            _PUBLISH_REQUEST,
-            {
-                "transactionWritePointer": request.write_pointer,
-                "messages": list(request.payloads),
-            },
-        )
-
-    def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
-        """Return what a publish or store asks."""
-        _check_first_count(body, messages_max)
-        value = _decode(_PUBLISH_REQUEST, body)
-        payloads = value["messages"]
-        if len(payloads) > messages_max:
-            raise TooLarge(
-                "too_many_messages", count=len(payloads), request_messages_max=messages_max
-            )
-        return PublishRequest(value["transactionWritePointer"], payloads)
-
-    def encode_range(self, published: RollbackRange) -> bytes:
-        """Return the body that a transactional publish answers."""
-        return _encode(
-            _PUBLISH_RESPONSE,
-            {
-                "transactionWritePointer": published.write_pointer,
-                "rollbackRange": {
-                    "startTimestamp": published.start_timestamp,
-                    "startSequenceId": published.start_sequence_id,
-                    "endTimestamp": published.end_timestamp,
-                    "endSequenceId": published.end_sequence_id,
-                },
-            },
-        )
-
-    def decode_range(self, body: bytes) -> RollbackRange:
-        """Return what a rollback is to roll back."""
-        value = _decode(_PUBLISH_RESPONSE, body)
-        if value["transactionWritePointer"] is None:
-            raise InvalidRequest("invalid_write_pointer", write_pointer=None)
-        bounds = value["rollbackRange"]
-        return RollbackRange(
-            value["transactionWritePointer"],
-            bounds["startTimestamp"],
-            bounds["startSequenceId"],
-            bounds["endTimestamp"],
-            bounds["endSequenceId"],
-        )
-
-    def encode_poll(self, request: PollRequest) -> bytes:
-        """Return the body of a poll, for the client."""
-        return _encode(
-            _CONSUME_REQUEST,
-            {
-                "startFrom": request.start_from,
-                "inclusive": request.inclusive,
-                "limit": request.limit,
-                "transaction": request.transaction,
-            },
-        )
-
-    def decode_poll(self, body: bytes) -> PollRequest:
-        """Return what a poll asks."""
-        return decode_poll_request(body)
-
-    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:  # noqa: ARG002
-        """Return one block of the answer's array."""
-        return avro_length(block.count) + block.items
-
-    def encode_end(self, *, first: bool) -> bytes:  # noqa: ARG002
-        """Return the end of the answer's array."""
-        return _END
 
 
 class AvroPollDecoder:

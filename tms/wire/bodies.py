@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.message import MessageBlock
 from tms.core.messaging import RollbackRange
+from tms.wire.transaction_bodies import SubscriptionBodies, TransactionBodies
 
 
 class PublishRequest(NamedTuple):
@@ -35,6 +36,16 @@ class BodyFormat(Protocol):
     """
 
     content_type: str
+
+    @property
+    def transactions(self) -> TransactionBodies:
+        """The bodies of transactions in this format."""
+        ...
+
+    @property
+    def subscriptions(self) -> SubscriptionBodies:
+        """The bodies of subscriptions in this format."""
+        ...
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks. Raises `TooLarge` (too_many_messages)."""

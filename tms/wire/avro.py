@@ -1,0 +1,190 @@
+"""Avro's primitives, read and written by hand: a library's reader took an eighth of a whole poll.
+
+    number := zig-zag, seven bits a byte, low first, at most ten bytes
+    bytes, string := length, bytes
+    array := (count, item*)*, 0; where the count is negative, the items' size in bytes follows it
+    union, enum := the number of the branch, of the symbol
+
+The schemas stand beside the codecs that use this; the tests hold those against the library's.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from tms.core.errors import InvalidRequest
+from tms.core.message import MORE_FOLLOWS
+from tms.wire.caps import Cap
+
+INT_BOUND = 1 << 31
+LONG_BOUND = 1 << 63
+_SHIFT_MAX = 63
+"""Of a number's tenth byte."""
+
+NULL = b"\x02"
+"""The second branch of a union, which is null in all of our schemas with two."""
+END = b"\x00"
+"""The end of an array."""
+
+
+def number(value: int) -> bytes:
+    """Return the encoding of a number of 64 bits."""
+    rest = (value << 1) ^ (value >> _SHIFT_MAX)
+    if rest < MORE_FOLLOWS:
+        return bytes((rest,))
+    out = bytearray()
+    while rest >= MORE_FOLLOWS:
+        out.append(rest & ~MORE_FOLLOWS & 0xFF | MORE_FOLLOWS)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def sized(value: bytes) -> bytes:
+    """Return the encoding of bytes, or of a string's UTF-8."""
+    return number(len(value)) + value
+
+
+def text(value: str) -> bytes:
+    """Return the encoding of a string."""
+    return sized(value.encode())
+
+
+def optional(value: bytes | None) -> bytes:
+    """Return a union of something and null; `value` is the encoding of the something."""
+    return NULL if value is None else b"\x00" + value
+
+
+def array(items: Sequence[bytes]) -> bytes:
+    """Return an array of encoded items, in one block."""
+    return b"".join((number(len(items)), *items, END)) if items else END
+
+
+def bytes_array(values: Sequence[bytes]) -> bytes:
+    """Return an array of bytes, in one block."""
+    return array([sized(value) for value in values])
+
+
+class AvroReader:
+    """Reads from the front of a body. Each method may raise `InvalidRequest` (invalid_body)."""
+
+    __slots__ = ("_at", "_body")
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def number(self, bound: int = LONG_BOUND) -> int:
+        """Return a number from -bound to bound - 1."""
+        zigzag = shift = 0
+        body, at = self._body, self._at
+        while at < len(body) and shift <= _SHIFT_MAX:
+            byte = body[at]
+            at += 1
+            zigzag |= (byte & ~MORE_FOLLOWS) << shift
+            if byte < MORE_FOLLOWS:
+                self._at = at
+                value = (zigzag >> 1) ^ -(zigzag & 1)
+                if -bound <= value < bound:
+                    return value
+                raise invalid("a number out of range")
+            shift += 7
+        raise invalid("the body is cut off" if at >= len(body) else "a number of over 10 bytes")
+
+    def branch(self, count: int) -> int:
+        """Return which of `count` branches of a union, or symbols of an enum, follows."""
+        branch = self.number(INT_BOUND)
+        if 0 <= branch < count:
+            return branch
+        raise invalid("a union or enum without such a branch")
+
+    def has_value(self) -> bool:
+        """Return whether something follows, not null, of a union of both."""
+        return self.branch(2) == 0
+
+    def sized(self) -> bytes:
+        """Return bytes behind their length."""
+        length = self.number()
+        end = self._at + length
+        if length < 0 or end > len(self._body):
+            raise invalid("the body is cut off")
+        found = self._body[self._at : end]
+        self._at = end
+        return found
+
+    def text(self) -> str:
+        """Return a string."""
+        try:
+            return self.sized().decode()
+        except UnicodeDecodeError as error:
+            raise invalid(str(error)) from None
+
+    def boolean(self) -> bool:
+        """Return a boolean."""
+        byte = self._body[self._at : self._at + 1]
+        if byte not in (b"\x00", b"\x01"):
+            raise invalid("no boolean")
+        self._at += 1
+        return byte == b"\x01"
+
+    def items(self, cap: Cap | None = None) -> Iterator[int]:
+        """Give the number, from 0 on, of each item of an array; the caller reads the item.
+
+        Items have a byte each at least, so an array ends with the body. Raises `TooLarge` before
+        the first item of a block that goes over `cap`.
+        """
+        total = 0
+        while count := self._block(cap, total):
+            yield from range(total, total + count)
+            total += count
+
+    def bytes_array(self, cap: Cap, before: int = 0) -> list[bytes]:
+        """Return an array of bytes. Raises `TooLarge` where they are, with `before`, over `cap`."""
+        found: list[bytes] = []
+        while count := self._block(cap, before + len(found)):
+            self._add_bytes(count, found)
+        return found
+
+    def _block(self, cap: Cap | None, before: int) -> int:
+        """Return how many items the next block of an array has; 0 at its end."""
+        count = self.number()
+        if count < 0:
+            count = -count
+            self.number()
+        if cap is not None:
+            cap.check(before + count)
+        return count
+
+    def _add_bytes(self, count: int, found: list[bytes]) -> None:
+        append, body, at = found.append, self._body, self._at
+        try:
+            for _ in range(count):
+                zigzag = body[at]
+                at += 1
+                if zigzag >= MORE_FOLLOWS:
+                    high = body[at]
+                    if high >= MORE_FOLLOWS:
+                        self._at = at - 1
+                        append(self.sized())
+                        at = self._at
+                        continue
+                    zigzag = high << 7 | zigzag & ~MORE_FOLLOWS
+                    at += 1
+                if zigzag & 1:
+                    raise invalid("a negative length")
+                end = at + (zigzag >> 1)
+                append(body[at:end])
+                at = end
+        except IndexError:
+            raise invalid("the body is cut off") from None
+        if at > len(body):
+            raise invalid("the body is cut off")
+        self._at = at
+
+    def end(self) -> None:
+        """Raise `InvalidRequest` unless all has been read."""
+        if self._at != len(self._body):
+            raise invalid("bytes left over")
+
+
+def invalid(reason: str) -> InvalidRequest:
+    """Return the error of a body that is not what its schema says."""
+    return InvalidRequest("invalid_body", format="avro", reason=reason)

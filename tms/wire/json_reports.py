@@ -1,0 +1,132 @@
+"""The answers to GET of transactions and subscriptions: JSON, both ways, for server and client."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from tms.core.errors import InvalidRequest
+from tms.core.subscriptions import Subscription
+from tms.core.topic import TopicId
+from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.wire.json_subscriptions import subscription_record
+from tms.wire.json_transactions import TYPES
+from tms.wire.json_values import decode, encode
+
+
+class _InfoBody(msgspec.Struct):
+    transaction_id: int
+    status: TransactionStatus
+    type: str
+    write_pointers: list[int]
+    started_ms: int
+    age_ms: int
+    expires_ms: int | None
+    client: str
+    owner: str | None
+    sequence: int | None
+    topics: list[str]
+    transaction: bytes | msgspec.UnsetType = msgspec.UNSET
+    """msgspec writes bytes as base64, and what is unset not at all."""
+
+
+class _SubscriptionBody(msgspec.Struct):
+    name: str
+    after: str | None
+    version: int
+
+
+_info_decoder = msgspec.json.Decoder(_InfoBody)
+_infos_decoder = msgspec.json.Decoder(list[_InfoBody])
+_size_decoder = msgspec.json.Decoder(dict[str, int])
+_subscription_decoder = msgspec.json.Decoder(_SubscriptionBody)
+_subscriptions_decoder = msgspec.json.Decoder(list[_SubscriptionBody])
+_TYPE_NAMES = {kind: name for name, kind in TYPES.items()}
+
+
+def _info_body(info: TransactionInfo, now_ms: int) -> _InfoBody:
+    return _InfoBody(
+        transaction_id=info.transaction_id,
+        status=info.status,
+        type=_TYPE_NAMES[info.type],
+        write_pointers=list(info.write_pointers),
+        started_ms=info.started_ms,
+        age_ms=max(0, now_ms - info.started_ms),
+        expires_ms=info.expires_ms,
+        client=info.client,
+        owner=info.owner,
+        sequence=info.sequence,
+        topics=list(info.topics),
+    )
+
+
+def _info_of(body: _InfoBody) -> TransactionInfo:
+    return TransactionInfo(
+        transaction_id=body.transaction_id,
+        status=body.status,
+        type=TYPES[body.type],
+        write_pointers=tuple(body.write_pointers),
+        started_ms=body.started_ms,
+        expires_ms=body.expires_ms,
+        client=body.client,
+        owner=body.owner,
+        sequence=body.sequence,
+        topics=tuple(body.topics),
+    )
+
+
+def encode_info(info: TransactionInfo, now_ms: int, transaction: bytes | None = None) -> bytes:
+    """Return what is told of a transaction, with the codec's bytes where they are given."""
+    body = _info_body(info, now_ms)
+    if transaction is not None:
+        body.transaction = transaction
+    return encode(body)
+
+
+def decode_info(body: bytes) -> tuple[TransactionInfo, bytes | None]:
+    """Return what was told of a transaction, and the codec's bytes, where they are there."""
+    value = decode(_info_decoder, body)
+    return _info_of(value), None if value.transaction is msgspec.UNSET else value.transaction
+
+
+def encode_infos(infos: Iterable[TransactionInfo], now_ms: int) -> bytes:
+    """Return the list of transactions."""
+    return encode([_info_body(info, now_ms) for info in infos])
+
+
+def decode_infos(body: bytes) -> list[TransactionInfo]:
+    """Return what was told of transactions."""
+    return [_info_of(value) for value in decode(_infos_decoder, body)]
+
+
+def encode_size(count: int) -> bytes:
+    """Return the size of the invalid list."""
+    return encode({"size": count})
+
+
+def decode_size(body: bytes) -> int:
+    """Return what was told of the size of the invalid list."""
+    told = decode(_size_decoder, body)
+    if "size" not in told:
+        raise InvalidRequest("invalid_body", format="json", expected="size")
+    return int(told["size"])
+
+
+def encode_subscriptions(subscriptions: Iterable[Subscription]) -> bytes:
+    """Return the list of a topic's subscriptions."""
+    return encode([subscription_record(subscription) for subscription in subscriptions])
+
+
+def decode_subscription(body: bytes, topic_id: TopicId) -> Subscription:
+    """Return what was told of a subscription of a topic."""
+    return _subscription_of(decode(_subscription_decoder, body), topic_id)
+
+
+def decode_subscriptions(body: bytes, topic_id: TopicId) -> list[Subscription]:
+    """Return what was told of a topic's subscriptions."""
+    return [_subscription_of(value, topic_id) for value in decode(_subscriptions_decoder, body)]
+
+
+def _subscription_of(body: Any, topic_id: TopicId) -> Subscription:
+    after = None if body.after is None else bytes.fromhex(body.after)
+    return Subscription(topic_id, body.name, after, body.version)

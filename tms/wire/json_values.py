@@ -1,0 +1,72 @@
+"""How values of REST's bodies stand in JSON, and what is refused.
+
+Bytes (messages, payloads, changes) are a string where they are UTF-8 text and `{"base64": "…"}`
+where not; with `application/json; encoding=base64` they are base64 strings both ways. A transaction
+is always base64, a message id 40 lower-case hexadecimal digits. Avro's tagged unions
+(`{"long": 5}`) are taken in requests whose schema is CDAP's.
+"""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+import msgspec
+
+from tms.core.errors import InvalidRequest
+
+INT64_MAX = 2**63 - 1
+Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
+JsonBytes = str | dict[str, str]
+
+encode = msgspec.json.Encoder().encode
+
+
+def decode(decoder: Any, body: bytes) -> Any:
+    """Return what a decoder of msgspec makes of a body. Raises `InvalidRequest` (invalid_body)."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
+
+
+def untagged(value: Any, *tags: str) -> Any:
+    """Return what is inside Avro's tagged form of a union, or `value` where it is not one."""
+    if not isinstance(value, dict):
+        return value
+    if len(value) != 1 or next(iter(value)) not in tags:
+        raise InvalidRequest("invalid_body", format="json", expected=" or ".join(tags))
+    return next(iter(value.values()))
+
+
+def int64(value: Any, name: str) -> int:
+    """Return the number of a field that may be tagged. Raises `InvalidRequest` (invalid_body)."""
+    if isinstance(value, str) or not -INT64_MAX <= value <= INT64_MAX:
+        raise InvalidRequest("invalid_body", format="json", field=name, expected="64-bit number")
+    return int(value)
+
+
+def from_base64(text: str) -> bytes:
+    """Return the bytes of a base64 string. Raises `InvalidRequest` (invalid_body)."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
+
+
+def bytes_of(value: JsonBytes, *, base64_only: bool) -> bytes:
+    """Return the bytes that a JSON value stands for. Raises `InvalidRequest` (invalid_body)."""
+    if isinstance(value, dict):
+        if list(value) == ["bytes"]:
+            return bytes_of(value["bytes"], base64_only=base64_only)
+        return from_base64(untagged(value, "base64"))
+    return from_base64(value) if base64_only else value.encode("utf-8", "surrogatepass")
+
+
+def json_of(raw: bytes, *, base64_only: bool) -> JsonBytes:
+    """Return the JSON value that stands for bytes."""
+    if not base64_only:
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(raw).decode()}
+    return base64.b64encode(raw).decode()
