@@ -28,11 +28,17 @@ import plyvel
 
 from tables.data_folder import DataFolder
 from tables.gate import Gate
-from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row
+from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION, Row
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.tables import Batch
 
-_PREFIXES = {MESSAGE: b"m", PAYLOAD: b"p", METADATA: b"t", SUBSCRIPTION: b"s"}
+_PREFIXES = {
+    MESSAGE: b"m",
+    PAYLOAD: b"p",
+    METADATA: b"t",
+    SUBSCRIPTION: b"s",
+    TRANSACTION: b"x",
+}
 """DO NOT CHANGE: on disk."""
 
 _BLOCK_BYTES = 16 * 1024

@@ -23,7 +23,8 @@ MESSAGE = "message"
 PAYLOAD = "payload"
 METADATA = "metadata"
 SUBSCRIPTION = "subscription"
-TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION)
+TRANSACTION = "transaction"
+TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION, TRANSACTION)
 
 Row = tuple[bytes, bytes]
 

@@ -6,6 +6,7 @@ from tables.metadata_table import StoreMetadataTable
 from tables.payload_table import StorePayloadTable
 from tables.store import Store
 from tables.subscription_table import StoreSubscriptionTable
+from tables.transaction_table import StoreTransactionTable
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 
@@ -19,6 +20,7 @@ class StoreTables:
         self.payloads = StorePayloadTable(store)
         self.metadata = StoreMetadataTable(store)
         self.subscriptions = StoreSubscriptionTable(store)
+        self.transactions = StoreTransactionTable(store)
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the start of all data rows of a topic's generation."""

@@ -163,6 +163,41 @@ class SubscriptionTable(Protocol):
         ...
 
 
+class TransactionTable(Protocol):
+    """The log of the state of transactions, and snapshots of that state.
+
+    The rows of the log are numbered from 0 on. A snapshot of number n has all that the rows below
+    n did. `snapshot` raises `StoreCorrupt` where stored bytes are damaged.
+    """
+
+    def append(self, batch: Batch, sequence: int, row: bytes) -> None:
+        """Add to `batch` the row `sequence` of the log."""
+        ...
+
+    def rows(self, from_sequence: int) -> Iterator[tuple[int, bytes]]:
+        """Give the rows from `from_sequence` on with their numbers, ascending, as far as read."""
+        ...
+
+    def put_snapshot(self, sequence: int, data: bytes) -> None:
+        """Put the snapshot `sequence`; durable when it returns. One that is there stays."""
+        ...
+
+    def snapshots(self) -> list[int]:
+        """Return the numbers of the snapshots that were put whole, ascending."""
+        ...
+
+    def snapshot(self, sequence: int) -> bytes:
+        """Return a snapshot that `snapshots` named."""
+        ...
+
+    def drop_before(self, sequence: int, limit: int) -> int:
+        """Delete at most `limit` rows of the log, and of snapshots, below `sequence`, durably.
+
+        Return how many there were: fewer than `limit` where none are left.
+        """
+        ...
+
+
 class Tables(Protocol):
     """The tables of one store, written together."""
 
@@ -184,6 +219,11 @@ class Tables(Protocol):
     @property
     def subscriptions(self) -> SubscriptionTable:
         """The Subscription table."""
+        ...
+
+    @property
+    def transactions(self) -> TransactionTable:
+        """The Transaction table."""
         ...
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
