@@ -75,7 +75,7 @@ class Edit(NamedTuple):
     sequence: int | None = None
     """STARTED, COMMITTED."""
     owner: str | None = None
-    """STARTED, COMMITTED."""
+    """STARTED, COMMITTED. Never empty."""
     client: str = ""
     """STARTED, COMMITTED at once."""
 
@@ -85,7 +85,7 @@ _ROW_VERSION = 1
 _NO_TYPE = -1
 _NO_CHECKPOINTS = -1
 _NO_SEQUENCE = -1
-_AT_ONCE, _TIMED_OUT, _OWNED = 1, 2, 4
+_AT_ONCE, _TIMED_OUT = 1, 2
 
 _ROW_START = struct.Struct(">BI")
 _COUNT = struct.Struct(">I")
@@ -149,7 +149,7 @@ def encode_edit(edit: Edit) -> bytes:
         at_once, timed_out, time_ms, timeout_s, sequence, owner, client,
     ) = edit
     # fmt: on
-    flags = at_once * _AT_ONCE + timed_out * _TIMED_OUT + (owner is not None) * _OWNED
+    flags = at_once * _AT_ONCE + timed_out * _TIMED_OUT
     stored_sequence = _NO_SEQUENCE if sequence is None else sequence
     names = (text_bytes(owner) if owner else b"", text_bytes(client) if client else b"")
     start = (_CODEC, write_pointer, kind, expires_ms, commit_pointer, can_commit, len(changes))
@@ -175,32 +175,35 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
 
     Raises `ValueError`, `LookupError` or `struct.error` where there is none.
     """
-    changes: list[bytes] = []
+    # As if it had neither changes nor truncated pointers; where it has, it is longer.
+    fields = _ALL.unpack_from(row, at)
+    codec, pointer, kind, expires_ms, commit_pointer, can_commit, change_count, *rest = fields
+    changes: tuple[bytes, ...] = ()
     truncated: tuple[int, ...] = ()
-    start = _TO_CHANGES.unpack_from(row, at)
-    codec, pointer, kind, expires_ms, commit_pointer, can_commit, count = start
     if codec != _CODEC:
         raise ValueError
-    at += _TO_CHANGES.size
-    for _ in range(count):
-        change, at = _bytes_at(row, at + _LENGTH.size, *_LENGTH.unpack_from(row, at))
-        changes.append(change)
-    upper_bound, type_, count = _TO_TRUNCATED.unpack_from(row, at)
-    at += _TO_TRUNCATED.size
-    if count:
-        truncated = struct.unpack_from(f">{count}q", row, at)
-        at += 8 * count
-    end = _END.unpack_from(row, at)
-    before_ms, parent, _, flags, time_ms, timeout_s, sequence, owner_length, client_length = end
-    owner, at = _bytes_at(row, at + _END.size, owner_length)
-    client, at = _bytes_at(row, at, client_length)
+    if change_count or rest[2]:
+        changes, truncated, rest, at = _lists_at(row, at + _TO_CHANGES.size, change_count)
+    else:
+        at += _ALL.size
+    upper_bound, type_, _, before_ms, parent, _, flags, time_ms, timeout_s, sequence, *lengths = (
+        rest
+    )
+    owner: str | None = None
+    client = ""
+    if lengths[0]:
+        encoded, at = _bytes_at(row, at, lengths[0])
+        owner = text_of(encoded)
+    if lengths[1]:
+        encoded, at = _bytes_at(row, at, lengths[1])
+        client = text_of(encoded)
     edit = Edit(
         _KINDS[kind],
         pointer,
         expires_ms,
         commit_pointer,
         can_commit != 0,
-        tuple(changes),
+        changes,
         upper_bound,
         _TYPES[type_],
         truncated,
@@ -211,10 +214,26 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
         time_ms,
         timeout_s,
         None if sequence == _NO_SEQUENCE else sequence,
-        text_of(owner) if flags & _OWNED else None,
-        text_of(client) if client else "",
+        owner,
+        client,
     )
     return edit, at
+
+
+def _lists_at(
+    row: bytes, at: int, change_count: int
+) -> tuple[tuple[bytes, ...], tuple[int, ...], list[int], int]:
+    """Return the changes that start at `at`, the truncated pointers, all fields behind, the end."""
+    changes = []
+    for _ in range(change_count):
+        change, at = _bytes_at(row, at + _LENGTH.size, *_LENGTH.unpack_from(row, at))
+        changes.append(change)
+    middle = _TO_TRUNCATED.unpack_from(row, at)
+    at += _TO_TRUNCATED.size
+    count = middle[-1]
+    truncated = struct.unpack_from(f">{count}q", row, at)
+    at += 8 * count
+    return tuple(changes), truncated, [*middle, *_END.unpack_from(row, at)], at + _END.size
 
 
 def _bytes_at(row: bytes, start: int, length: int) -> tuple[bytes, int]:

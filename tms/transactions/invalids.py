@@ -1,13 +1,13 @@
 """The invalid list: write pointers whose entries no reader is to see, and whose they were."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tms.core.transaction import TransactionType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Invalid:
     """An invalid transaction."""
 
@@ -49,6 +49,12 @@ class Invalids:
             self.by_pointer[pointer] = invalid
             insort(self._ascending, pointer)
         self._changed(invalid.since)
+
+    def load(self, by_pointer: Mapping[int, Invalid]) -> None:
+        """Take pointers, ascending, with whose they are, where none are on the list yet."""
+        self.by_pointer.update(by_pointer)
+        self._ascending = list(by_pointer)
+        self._changed(max((invalid.since for invalid in by_pointer.values()), default=0))
 
     def remove(self, pointers: Iterable[int], changed_at: int) -> dict[int, Invalid]:
         """Take off those of `pointers` that are on the list, and return them."""

@@ -60,7 +60,8 @@ class TransactionState(Ledger):
         Where it joins an open one, there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`,
         `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
         """
-        check_owner(request.owner, request.sequence)
+        if request.owner is not None or request.sequence is not None:
+            check_owner(request.owner, request.sequence)
         timeout_s = self._timeout_s(request)
         self.owners.check(request.owner, request.sequence)
         busy = None if request.owner is None else self.opened.by_owner.get(request.owner)

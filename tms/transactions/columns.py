@@ -1,0 +1,82 @@
+"""Tables of int64 and lists of text, column by column, so that no row costs a step of its own.
+
+    numbers := uint32 count, count x int64
+    texts   := numbers (lengths in bytes), UTF-8
+
+Big-endian. DO NOT CHANGE: on disk.
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+
+from tms.transactions.edits import text_bytes, text_of
+
+_COUNT = struct.Struct(">I")
+_BYTES = 8
+NOTHING = -1
+"""In place of the index of a text that there is not, or of a number that is never negative."""
+
+
+def encode_numbers(values: Iterable[int]) -> bytes:
+    """Return int64 numbers."""
+    numbers = array("q", values)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    return _COUNT.pack(len(numbers)) + numbers.tobytes()
+
+
+def encode_rows(rows: Iterable[Sequence[int]], width: int) -> bytes:
+    """Return rows of `width` numbers each, as columns."""
+    columns = list(zip(*rows, strict=True)) or [()] * width
+    return b"".join(map(encode_numbers, columns))
+
+
+class Texts:
+    """Texts, each once, by an index that stands for it elsewhere."""
+
+    def __init__(self) -> None:
+        self._indexes: dict[str, int] = {}
+
+    def index(self, text: str | None) -> int:
+        """Return the index of a text, NOTHING for None."""
+        if text is None:
+            return NOTHING
+        return self._indexes.setdefault(text, len(self._indexes))
+
+    def encoded(self) -> bytes:
+        """Return all of them, in the order of their indexes."""
+        texts = [text_bytes(text) for text in self._indexes]
+        return encode_numbers(map(len, texts)) + b"".join(texts)
+
+
+class ColumnReader:
+    """Reads what is here encoded. Raises `ValueError`, `struct.error` where it is not."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.at = at
+        self._data = data
+
+    def bytes(self, length: int) -> bytes:
+        """Return the next bytes."""
+        start, self.at = self.at, self.at + length
+        if not start <= self.at <= len(self._data):
+            raise ValueError
+        return self._data[start : self.at]
+
+    def numbers(self) -> list[int]:
+        """Return numbers."""
+        [count] = _COUNT.unpack(self.bytes(_COUNT.size))
+        numbers = array("q", self.bytes(count * _BYTES))
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        return numbers.tolist()
+
+    def rows(self, width: int) -> Iterator[tuple[int, ...]]:
+        """Give rows of `width` numbers."""
+        return zip(*[self.numbers() for _ in range(width)], strict=True)
+
+    def texts(self) -> list[str]:
+        """Return texts."""
+        return [text_of(self.bytes(length)) for length in self.numbers()]

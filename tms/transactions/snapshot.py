@@ -1,0 +1,287 @@
+"""The whole state of transactions as bytes, and back.
+
+    snapshot := Tephra's snapshot, version 4        its tools read this and need no more
+                extension version byte (1), texts, open, invalid, committed, ended, truncated,
+                outcomes, owners                    `docs/formats.md` has their columns
+                crc32 uint32 over all before it
+
+DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; damaged bytes raise
+`StoreCorrupt`.
+"""
+
+import struct
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import TypeVar
+from zlib import crc32
+
+from tms.core.errors import StoreCorrupt
+from tms.core.limits import Limits
+from tms.core.transaction import TransactionType
+from tms.transactions.change_sets import CommittedSet
+from tms.transactions.columns import (
+    NOTHING,
+    ColumnReader,
+    Texts,
+    encode_numbers,
+    encode_rows,
+)
+from tms.transactions.excluded import Past
+from tms.transactions.in_progress import Open
+from tms.transactions.invalids import Invalid
+from tms.transactions.outcomes import OUTCOMES
+from tms.transactions.owners import LastCommit
+from tms.transactions.state import TransactionState
+from tms.transactions.varints import (
+    VarintReader,
+    encode_change_sets,
+    encode_items,
+    encode_long,
+    encode_longs,
+)
+
+Item = TypeVar("Item")
+
+_TEPHRA_VERSION = 4
+_TEPHRA_CHECKPOINT = 2
+_TEPHRA_TYPES = {TransactionType.SHORT: 0, TransactionType.LONG: 1}
+_TYPES = {ordinal: type_ for type_, ordinal in _TEPHRA_TYPES.items()}
+_EXTENSION = 1
+_CRC = struct.Struct(">I")
+
+_OPEN_COLUMNS = 6
+_INVALID_COLUMNS = 7
+_COMMITTED_COLUMNS = 4
+_OWNER_COLUMNS = 4
+
+
+def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
+    """Return the state, which is given the time `now_ms`, milliseconds since 1970."""
+    state.excluded.sweep()
+    body = _tephra_part(state, now_ms) + _our_part(state)
+    return body + _CRC.pack(crc32(body))
+
+
+def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
+    """Return the state that `data` is of, to go on with `limits`. Raises `StoreCorrupt`."""
+    body, checksum = data[: -_CRC.size], data[-_CRC.size :]
+    if checksum != _CRC.pack(crc32(body)):
+        raise StoreCorrupt(table="transaction", reason="a snapshot is damaged")
+    try:
+        return _decoded(body, limits)
+    except (ValueError, LookupError, struct.error):
+        raise StoreCorrupt(table="transaction", reason="a snapshot is not understood") from None
+
+
+def _tephra_part(state: TransactionState, now_ms: int) -> bytes:
+    committing = {
+        opened.id: opened.changes for opened in state.opened if opened.changes is not None
+    }
+    committed: dict[int, list[bytes]] = {}
+    for change_set in state.change_sets.committed:
+        committed.setdefault(change_set.commit_pointer, []).extend(change_set.changes)
+    return b"".join(
+        (
+            *map(
+                encode_long,
+                (_TEPHRA_VERSION, now_ms, state.read_pointer, state.last_write_pointer),
+            ),
+            encode_longs(state.invalids.ascending),
+            encode_items([_in_progress(*item) for item in state.opened.by_pointer.items()]),
+            encode_change_sets(committing),
+            encode_change_sets(committed),
+        )
+    )
+
+
+def _in_progress(pointer: int, opened: Open) -> bytes:
+    is_checkpoint = pointer != opened.id
+    type_ = _TEPHRA_CHECKPOINT if is_checkpoint else _TEPHRA_TYPES[opened.type]
+    fields = (pointer, opened.expires_ms, opened.visibility_upper_bound, type_)
+    checkpoints = [] if is_checkpoint else opened.checkpoints
+    return b"".join((*map(encode_long, fields), encode_longs(checkpoints)))
+
+
+def _our_part(state: TransactionState) -> bytes:
+    texts = Texts()
+    parts = (
+        _open_part(state, texts),
+        _invalid_part(state, texts),
+        _committed_part(state, texts),
+        encode_rows(sorted(state.excluded.ended.items()), 2),
+        encode_rows(sorted((p, *past) for p, past in state.excluded.truncated.items()), 3),
+        encode_numbers(state.outcomes.order),
+        bytes(state.outcomes.codes.values()),
+        encode_rows(
+            [(texts.index(owner), *last) for owner, last in state.owners.last_commits.items()],
+            _OWNER_COLUMNS,
+        ),
+    )
+    return b"".join((bytes((_EXTENSION,)), texts.encoded(), *parts))
+
+
+def _open_part(state: TransactionState, texts: Texts) -> bytes:
+    rows = [
+        (
+            opened.timeout_s,
+            opened.read_pointer,
+            opened.first_short,
+            texts.index(opened.client),
+            texts.index(opened.owner),
+            NOTHING if opened.sequence is None else opened.sequence,
+        )
+        for opened in state.opened
+    ]
+    return encode_rows(rows, _OPEN_COLUMNS)
+
+
+def _invalid_part(state: TransactionState, texts: Texts) -> bytes:
+    by_pointer = state.invalids.by_pointer
+    of_pointers = [by_pointer[pointer] for pointer in state.invalids.ascending]
+    invalids = dict.fromkeys(of_pointers)
+    rows = [
+        (
+            invalid.id,
+            _TEPHRA_TYPES[invalid.type],
+            invalid.since,
+            texts.index(invalid.client),
+            texts.index(invalid.owner),
+            NOTHING if invalid.sequence is None else invalid.sequence,
+            len(invalid.checkpoints),
+        )
+        for invalid in invalids
+    ]
+    checkpoints = chain.from_iterable(invalid.checkpoints for invalid in invalids)
+    indexes = {invalid: index for index, invalid in enumerate(invalids)}
+    return b"".join(
+        (
+            encode_rows(rows, _INVALID_COLUMNS),
+            encode_numbers(checkpoints),
+            encode_numbers(map(indexes.__getitem__, of_pointers)),
+        )
+    )
+
+
+def _committed_part(state: TransactionState, texts: Texts) -> bytes:
+    rows = [
+        (pointer, transaction_id, texts.index(client), len(changes))
+        for pointer, transaction_id, client, changes in state.change_sets.committed
+    ]
+    return encode_rows(rows, _COMMITTED_COLUMNS)
+
+
+def _decoded(body: bytes, limits: Limits) -> TransactionState:
+    reader = VarintReader(body)
+    if reader.long() != _TEPHRA_VERSION:
+        raise ValueError
+    reader.long()  # when it was made
+    state = TransactionState(limits, 0)
+    state.read_pointer, state.last_write_pointer = reader.long(), reader.long()
+    invalid_pointers = reader.longs()
+    in_progress = [
+        (reader.long(), reader.long(), reader.long(), reader.long(), reader.longs())
+        for _ in reader.counts()
+    ]
+    committing, committed = reader.change_sets(), reader.change_sets()
+    columns = ColumnReader(body, reader.at)
+    if columns.bytes(1)[0] != _EXTENSION:
+        raise ValueError
+    texts = columns.texts()
+    _read_open(state, in_progress, columns, texts)
+    for transaction_id, changes in committing.items():
+        state.opened.by_pointer[transaction_id].changes = changes
+    _read_invalid(state, invalid_pointers, columns, texts)
+    _read_committed(state, committed, columns, texts)
+    state.excluded.ended = dict(columns.rows(2))  # type: ignore[arg-type]  # pairs
+    _read_truncated(state, columns)
+    ids = columns.numbers()
+    codes = columns.bytes(len(ids))
+    if codes and max(codes) >= len(OUTCOMES):
+        raise ValueError
+    state.outcomes.load(ids, codes)
+    for owner, *last in columns.rows(_OWNER_COLUMNS):
+        state.owners.last_commits[texts[owner]] = LastCommit(*last)
+    if columns.at != len(body):
+        raise ValueError
+    return state
+
+
+def _read_open(
+    state: TransactionState,
+    in_progress: list[tuple[int, int, int, int, list[int]]],
+    columns: ColumnReader,
+    texts: list[str],
+) -> None:
+    own = [fields for fields in in_progress if fields[3] != _TEPHRA_CHECKPOINT]
+    of_pointers: dict[int, Open] = {}
+    for fields, row in zip(own, columns.rows(_OPEN_COLUMNS), strict=True):
+        transaction_id, expires_ms, upper_bound, type_, checkpoints = fields
+        timeout_s, read_pointer, first_short, client, owner, sequence = row
+        opened = Open(
+            transaction_id,
+            _TYPES[type_],
+            expires_ms,
+            timeout_s,
+            upper_bound,
+            read_pointer,
+            first_short,
+            texts[client],
+            None if owner == NOTHING else texts[owner],
+            None if sequence == NOTHING else sequence,
+        )
+        of_pointers[transaction_id] = opened
+        of_pointers.update(dict.fromkeys(checkpoints, opened))
+    for pointer, *_ in in_progress:
+        opened = of_pointers[pointer]
+        if opened.id == pointer:
+            state.opened.add(opened)
+        else:
+            state.opened.add_checkpoint(opened, pointer)
+
+
+def _read_invalid(
+    state: TransactionState, pointers: list[int], columns: ColumnReader, texts: list[str]
+) -> None:
+    rows = list(columns.rows(_INVALID_COLUMNS))
+    checkpoints = iter(columns.numbers())
+    invalids = [
+        Invalid(
+            transaction_id,
+            _TYPES[type_],
+            since,
+            texts[client],
+            None if owner == NOTHING else texts[owner],
+            None if sequence == NOTHING else sequence,
+            _taken(checkpoints, count),
+        )
+        for transaction_id, type_, since, client, owner, sequence, count in rows
+    ]
+    indexes = columns.numbers()
+    state.invalids.load(
+        {pointer: invalids[index] for pointer, index in zip(pointers, indexes, strict=True)}
+    )
+
+
+def _taken(items: Iterator[Item], count: int) -> tuple[Item, ...]:
+    taken = tuple(islice(items, count))
+    if len(taken) != count:
+        raise ValueError
+    return taken
+
+
+def _read_truncated(state: TransactionState, columns: ColumnReader) -> None:
+    for pointer, since, until in columns.rows(3):
+        state.excluded.truncated[pointer] = Past(since, until)
+        state.invalids.changed_at = max(state.invalids.changed_at, until)
+
+
+def _read_committed(
+    state: TransactionState,
+    committed: dict[int, tuple[bytes, ...]],
+    columns: ColumnReader,
+    texts: list[str],
+) -> None:
+    left = {pointer: iter(changes) for pointer, changes in committed.items()}
+    for pointer, transaction_id, client, count in columns.rows(_COMMITTED_COLUMNS):
+        changes = _taken(left[pointer], count)
+        state.change_sets.add(CommittedSet(pointer, transaction_id, texts[client], changes))

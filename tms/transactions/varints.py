@@ -1,0 +1,110 @@
+"""Zig-zag variable-length integers, lists and maps as Tephra's snapshots have them (and Avro)."""
+
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+_LOW = 0x7F
+_MORE = 0x80
+_PAIR = (1 << 14) - 1
+_PAIRS = [(i & _LOW | _MORE) | (i >> 7 | _MORE) << 8 for i in range(_PAIR + 1)]
+"""Two bytes of a longer number, for each value of their 14 bits."""
+_NINE = struct.Struct("<HHHHB")
+_LAST_SHIFT = 56
+_BITS_MAX = 64
+
+
+def encode_long(value: int) -> bytes:
+    """Return an int64."""
+    rest = (value << 1) ^ (value >> 63)
+    if 0 < rest >> _LAST_SHIFT <= _LOW:
+        # As long as write pointers are, of which there are many.
+        return _NINE.pack(
+            _PAIRS[rest & _PAIR],
+            _PAIRS[rest >> 14 & _PAIR],
+            _PAIRS[rest >> 28 & _PAIR],
+            _PAIRS[rest >> 42 & _PAIR],
+            rest >> _LAST_SHIFT,
+        )
+    encoded = bytearray()
+    while rest > _LOW:
+        encoded.append(rest & _LOW | _MORE)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+_ZERO = encode_long(0)
+
+
+def encode_items(items: Collection[bytes]) -> bytes:
+    """Return a list or map of items that are encoded: their number, the items, zero."""
+    if not items:
+        return _ZERO
+    return b"".join((encode_long(len(items)), *items, _ZERO))
+
+
+def encode_longs(values: Iterable[int]) -> bytes:
+    """Return a list of int64."""
+    return encode_items([encode_long(value) for value in values])
+
+
+def encode_change_sets(sets: Mapping[int, Sequence[bytes]]) -> bytes:
+    """Return a map of int64 to lists of bytes."""
+    return encode_items(
+        [
+            encode_long(key)
+            + encode_items([encode_long(len(change)) + change for change in changes])
+            for key, changes in sets.items()
+        ]
+    )
+
+
+class VarintReader:
+    """Reads what the functions here encode. Raises `ValueError`, `IndexError` where it is not."""
+
+    def __init__(self, data: bytes) -> None:
+        self.at = 0
+        """How far it was read."""
+        self._data = data
+
+    def long(self) -> int:
+        """Return the next int64."""
+        data, at = self._data, self.at
+        rest = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            rest |= (byte & _LOW) << shift
+            if byte <= _LOW:
+                break
+            shift += 7
+            if shift > _BITS_MAX:
+                raise ValueError
+        self.at = at
+        return (rest >> 1) ^ -(rest & 1)
+
+    def counts(self) -> Iterable[None]:
+        """Give None for each item of the list or map that starts here, which is to be read."""
+        while count := self.long():
+            if count < 0:
+                raise ValueError
+            for _ in range(count):
+                yield None
+
+    def longs(self) -> list[int]:
+        """Return a list of int64."""
+        return [self.long() for _ in self.counts()]
+
+    def change_sets(self) -> dict[int, tuple[bytes, ...]]:
+        """Return a map of int64 to lists of bytes."""
+        return {self.long(): self._changes() for _ in self.counts()}
+
+    def _changes(self) -> tuple[bytes, ...]:
+        return tuple([self._bytes() for _ in self.counts()])
+
+    def _bytes(self) -> bytes:
+        length = self.long()
+        start, self.at = self.at, self.at + length
+        if not start <= self.at <= len(self._data):
+            raise ValueError
+        return self._data[start : self.at]
