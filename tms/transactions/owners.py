@@ -39,7 +39,7 @@ class Owners:
             )
 
     def record(self, owner: str, commit: LastCommit, busy: Container[str]) -> None:
-        """Note a commit. Beyond the bound, forget the oldest owner that is not busy.
+        """Note a commit. Beyond the bound, forget the oldest other owner that is not busy.
 
         Where the oldest are all busy, the bound is passed until they are not.
         """
@@ -50,7 +50,7 @@ class Owners:
             if len(commits) <= self._count_max:
                 return
             oldest = next(iter(commits))
-            if oldest in busy:
+            if oldest == owner or oldest in busy:
                 commits.move_to_end(oldest)
             else:
                 del commits[oldest]

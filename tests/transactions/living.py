@@ -1,0 +1,100 @@
+"""A state that is used as the service uses it: what a command returns is applied, and kept."""
+
+from collections.abc import Collection
+
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.transaction import Transaction, TransactionType
+from tms.core.transactions import IfOpen, StartRequest
+from tms.transactions.edits import Edit
+from tms.transactions.snapshot import encode_snapshot
+from tms.transactions.state import Edits, TransactionState
+
+NOW_MS = 1_800_000_000_000
+FIRST = NOW_MS * WRITE_POINTERS_PER_MS
+"""The pointer that a new state begins with."""
+LONG = TransactionType.LONG
+
+
+class Living:
+    """A state, its time, and all edits that it has made."""
+
+    def __init__(self, limits: Limits | None = None, state: TransactionState | None = None) -> None:
+        self.now_ms = NOW_MS
+        self.state = state or TransactionState(limits or Limits(), NOW_MS)
+        self.edits: list[Edit] = []
+
+    def do(self, edits: Edits) -> None:
+        for edit in edits:
+            self.state.apply(edit)
+        self.edits += edits
+
+    def start(
+        self,
+        type_: TransactionType = TransactionType.SHORT,
+        *,
+        timeout_s: int | None = None,
+        owner: str | None = None,
+        sequence: int | None = None,
+        if_open: IfOpen = IfOpen.REFUSE,
+        client: str = "",
+    ) -> Transaction:
+        request = StartRequest(
+            type=type_,
+            timeout_s=timeout_s,
+            client=client,
+            owner=owner,
+            sequence=sequence,
+            if_open=if_open,
+        )
+        started = self.state.start(request, self.now_ms)
+        self.do(started.edits)
+        return self.state.transaction(started.transaction_id)
+
+    def at_once(
+        self,
+        owner: str | None = None,
+        sequence: int | None = None,
+        changes: Collection[bytes] = (),
+        client: str = "",
+    ) -> int:
+        started = self.state.start_and_commit(
+            self.now_ms, owner=owner, sequence=sequence, changes=changes, client=client
+        )
+        self.do(started.edits)
+        return started.transaction_id
+
+    def can_commit(self, transaction: Transaction, *changes: bytes) -> None:
+        self.do(self.state.can_commit(transaction.transaction_id, changes))
+
+    def commit(self, transaction: Transaction) -> None:
+        self.do(self.state.commit(transaction.transaction_id, self.now_ms))
+
+    def abort(self, transaction: Transaction) -> None:
+        self.do(self.state.abort(transaction.transaction_id))
+
+    def invalidate(self, transaction: Transaction) -> None:
+        self.do(self.state.invalidate(transaction.transaction_id))
+
+    def checkpoint(self, transaction: Transaction) -> Transaction:
+        self.do(self.state.checkpoint(transaction.transaction_id, self.now_ms))
+        return self.state.transaction(transaction.transaction_id)
+
+    def expire(self) -> None:
+        self.do(self.state.expire(self.now_ms))
+
+    def truncate(self, *pointers: int) -> int:
+        count, edits = self.state.truncate_invalid_ids(pointers)
+        self.do(edits)
+        return count
+
+    def truncate_before(self, time_ms: int) -> int:
+        count, edits = self.state.truncate_invalid_before(time_ms)
+        self.do(edits)
+        return count
+
+    @property
+    def invalid(self) -> list[int]:
+        return list(self.state.invalids.ascending)
+
+    def snapshot(self) -> bytes:
+        return encode_snapshot(self.state, 0)

@@ -1,0 +1,207 @@
+"""A state comes back from its snapshot as it was, and Tephra finds its own format in it."""
+
+import struct
+from io import BytesIO
+from zlib import crc32
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.transactions.living import FIRST, LONG, NOW_MS, Living
+from tms.core.errors import StoreCorrupt
+from tms.core.limits import Limits
+from tms.core.transaction import Transaction
+from tms.transactions.snapshot import decode_snapshot, encode_snapshot
+from tms.transactions.varints import (
+    VarintReader,
+    encode_change_sets,
+    encode_long,
+    encode_longs,
+)
+
+LIMITS = Limits()
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def eventful() -> Living:
+    """Return a state that has something of everything."""
+    living = Living()
+    open_ones = [
+        living.start(client="a", owner="o", sequence=4),
+        living.checkpoint(living.start(LONG, client="b")),
+        living.start(timeout_s=5, owner="p"),
+    ]
+    for number in range(3):
+        transaction = living.checkpoint(living.start(client="c"))
+        living.can_commit(transaction, b"key %d" % number, b"") if number == 0 else None
+        living.commit(transaction)
+    living.can_commit(open_ones[0], b"announced", b"twice")
+    invalid = [living.start(LONG), living.checkpoint(living.start(owner="q", sequence=0))]
+    for transaction in invalid:
+        living.invalidate(transaction)
+    living.abort(living.start())
+    reader = living.start()
+    living.truncate(invalid[1].write_pointer)
+    living.at_once("at once", 7, [b"x", b"y"], "d")
+    living.now_ms += 1
+    living.commit(reader)
+    living.start()
+    return living
+
+
+def java_snapshot(data: bytes) -> dict[str, object]:
+    """Read as SnapshotCodecV4 does: what its BinaryDecoder would find."""
+    source = BytesIO(data)
+
+    def number() -> int:
+        value = shift = 0
+        while True:
+            byte = source.read(1)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+
+    def items(read: object) -> list[object]:
+        found = []
+        while count := number():
+            found += [read() for _ in range(count)]  # type: ignore[operator]
+        return found
+
+    def change_set() -> tuple[int, list[object]]:
+        return number(), items(lambda: source.read(number()))
+
+    return {
+        "version": number(),
+        "timestamp": number(),
+        "read_pointer": number(),
+        "write_pointer": number(),
+        "invalid": items(number),
+        "in_progress": items(
+            lambda: (number(), number(), number(), number(), tuple(items(number)))
+        ),
+        "committing": items(change_set),
+        "committed": items(change_set),
+    }
+
+
+def test_tephra_reads_it() -> None:
+    living = Living()
+    long = living.checkpoint(living.start(LONG))
+    short = living.start()
+    invalid = living.start()
+    living.invalidate(invalid)
+    committed = living.start()
+    living.can_commit(committed, b"done")
+    living.commit(committed)
+    living.can_commit(short, b"soon")
+    day = NOW_MS + 86_400_000
+
+    assert java_snapshot(encode_snapshot(living.state, 99)) == {
+        "version": 4,
+        "timestamp": 99,
+        "read_pointer": committed.transaction_id,
+        "write_pointer": committed.transaction_id,
+        "invalid": [invalid.transaction_id],
+        "in_progress": [
+            (long.transaction_id, day, FIRST, 1, (long.write_pointer,)),
+            (long.write_pointer, day, FIRST, 2, ()),
+            (short.transaction_id, NOW_MS + 30_000, FIRST, 0, ()),
+        ],
+        "committing": [(short.transaction_id, [b"soon"])],
+        "committed": [(committed.transaction_id + 1, [b"done"])],
+    }
+
+
+def test_an_empty_state_comes_back() -> None:
+    empty = Living()
+
+    assert java_snapshot(empty.snapshot())["read_pointer"] == FIRST
+    assert encode_snapshot(decode_snapshot(empty.snapshot(), LIMITS), 0) == empty.snapshot()
+
+
+def test_an_eventful_state_comes_back_and_goes_on_alike() -> None:
+    living = eventful()
+    copy = Living(state=decode_snapshot(living.snapshot(), LIMITS))
+    copy.now_ms = living.now_ms
+    assert copy.snapshot() == living.snapshot()
+
+    def transactions(one: Living) -> list[Transaction]:
+        return [one.state.transaction(opened.id) for opened in one.state.opened]
+
+    assert transactions(copy) == transactions(living)
+    assert copy.state.infos_in_progress() == living.state.infos_in_progress()
+    assert copy.state.infos_invalid() == living.state.infos_invalid()
+    for one in (copy, living):
+        one.now_ms += 31_000
+        one.expire()
+        one.commit(one.start(owner="o", sequence=5))
+    assert copy.snapshot() == living.snapshot()
+    assert copy.edits == living.edits[-len(copy.edits) :]
+
+
+def test_fewer_outcomes_are_kept_where_the_limit_is_lower_now() -> None:
+    living = eventful()
+    state = decode_snapshot(living.snapshot(), Limits(transaction_outcomes_max=2))
+
+    assert list(state.outcomes.order) == list(living.state.outcomes.order)[-2:]
+    assert set(state.outcomes.codes) == set(state.outcomes.order)
+
+
+def test_each_flipped_byte_is_damage() -> None:
+    data = eventful().snapshot()
+    for at in range(len(data)):
+        for flip in (0x01, 0x80):
+            damaged = bytearray(data)
+            damaged[at] ^= flip
+            with pytest.raises(StoreCorrupt):
+                decode_snapshot(bytes(damaged), LIMITS)
+
+
+def test_each_missing_end_is_damage() -> None:
+    data = eventful().snapshot()
+    for length in range(len(data)):
+        with pytest.raises(StoreCorrupt):
+            decode_snapshot(data[:length], LIMITS)
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_nonsense_with_a_right_checksum_raises_nothing_else(data: st.DataObject) -> None:
+    body = bytearray(eventful().snapshot()[:-4])
+    for _ in range(data.draw(st.integers(1, 3))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(body[: data.draw(st.integers(0, len(body)))])
+    for nonsense in (bytes(body), cut, bytes(body) + b"\x00"):
+        try:
+            decode_snapshot(nonsense + struct.pack(">I", crc32(nonsense)), LIMITS)
+        except StoreCorrupt:
+            continue
+
+
+@settings(deadline=None)
+@given(st.lists(INT64), st.dictionaries(INT64, st.lists(st.binary(max_size=200))))
+def test_varints_come_back(numbers: list[int], sets: dict[int, list[bytes]]) -> None:
+    reader = VarintReader(encode_longs(numbers) + encode_change_sets(sets) + encode_long(-5))
+
+    assert reader.longs() == numbers
+    assert reader.change_sets() == {key: tuple(changes) for key, changes in sets.items()}
+    assert reader.long() == -5
+
+
+@pytest.mark.parametrize(
+    ("number", "encoded"),
+    [
+        (0, "00"),
+        (-1, "01"),
+        (1, "02"),
+        (-64, "7f"),
+        (64, "8001"),
+        (2**63 - 1, "feffffffffffffffff01"),
+        (-(2**63), "ffffffffffffffffff01"),
+        (1_800_000_000_000_000_000, "8080a0bbd29df1fa31"),
+    ],
+)
+def test_varints_are_avros(number: int, encoded: str) -> None:
+    assert encode_long(number).hex() == encoded
