@@ -15,12 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tms import aio as aio
-    from tms.client import Client, Topic, connect
+    from tms.client import (
+        Client,
+        Subscription,
+        Topic,
+        TransactionAware,
+        TransactionContext,
+        Transactions,
+        connect,
+    )
     from tms.core.errors import (
         Conflict,
         InternalError,
         InvalidRequest,
+        InvalidTruncateTime,
         OutcomeUnknown,
+        OwnerBusy,
         QueueFull,
         RequestError,
         RollbackRefused,
@@ -31,27 +41,41 @@ if TYPE_CHECKING:
         StoreFormatUnknown,
         StoreLocked,
         StoreUnavailable,
+        SubscriptionExists,
+        SubscriptionMoved,
+        SubscriptionNotFound,
         TmsError,
         TooLarge,
+        TooManyTransactions,
         TopicExists,
         TopicNotFound,
+        TransactionConflict,
+        TransactionDuplicate,
         TransactionExpired,
+        TransactionNotInProgress,
+        TransactionsElsewhere,
+        TransactionUnknown,
         Unavailable,
     )
     from tms.core.message import Message, MessageId
-    from tms.core.messaging import RollbackRange
+    from tms.core.messaging import AllPublished, RollbackRange
     from tms.core.transaction import Transaction
+    from tms.core.transactions import IfOpen, TransactionInfo, TransactionStatus
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllPublished",
     "Client",
     "Conflict",
+    "IfOpen",
     "InternalError",
     "InvalidRequest",
+    "InvalidTruncateTime",
     "Message",
     "MessageId",
     "OutcomeUnknown",
+    "OwnerBusy",
     "QueueFull",
     "RequestError",
     "RollbackRange",
@@ -63,13 +87,28 @@ __all__ = [
     "StoreFormatUnknown",
     "StoreLocked",
     "StoreUnavailable",
+    "Subscription",
+    "SubscriptionExists",
+    "SubscriptionMoved",
+    "SubscriptionNotFound",
     "TmsError",
     "TooLarge",
+    "TooManyTransactions",
     "Topic",
     "TopicExists",
     "TopicNotFound",
     "Transaction",
+    "TransactionAware",
+    "TransactionConflict",
+    "TransactionContext",
+    "TransactionDuplicate",
     "TransactionExpired",
+    "TransactionInfo",
+    "TransactionNotInProgress",
+    "TransactionStatus",
+    "TransactionUnknown",
+    "Transactions",
+    "TransactionsElsewhere",
     "Unavailable",
     "__version__",
     "aio",
@@ -79,12 +118,20 @@ __all__ = [
 _HOMES = {
     "aio": "tms.aio",
     "Client": "tms.client",
+    "Subscription": "tms.client",
     "Topic": "tms.client",
+    "TransactionAware": "tms.client",
+    "TransactionContext": "tms.client",
+    "Transactions": "tms.client",
     "connect": "tms.client",
     "Message": "tms.core.message",
     "MessageId": "tms.core.message",
+    "AllPublished": "tms.core.messaging",
     "RollbackRange": "tms.core.messaging",
     "Transaction": "tms.core.transaction",
+    "IfOpen": "tms.core.transactions",
+    "TransactionInfo": "tms.core.transactions",
+    "TransactionStatus": "tms.core.transactions",
 }
 """The module of each name that is not an error."""
 

@@ -5,7 +5,13 @@ async with await tms.aio.connect("http://127.0.0.1:11015") as client:
         print(message.payload)
 """
 
-from tms.client import AsyncClient, AsyncTopic
+from tms.client import AsyncClient, AsyncSubscription, AsyncTopic, AsyncTransactionContext
 from tms.client import connect_async as connect
 
-__all__ = ["AsyncClient", "AsyncTopic", "connect"]
+__all__ = [
+    "AsyncClient",
+    "AsyncSubscription",
+    "AsyncTopic",
+    "AsyncTransactionContext",
+    "connect",
+]

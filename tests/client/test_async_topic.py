@@ -1,6 +1,5 @@
 """The asynchronous client: the same calls with `await`, many at once, cancelled at will."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -29,15 +28,16 @@ async def test_every_verb(url: str, namespace: str) -> None:
         await topic.replace_properties(ttl=61, owner="shop")
         assert await client.topics() == ["orders"]
         assert await topic.properties() == {"generation": "1", "owner": "shop", "ttl": "61"}
-        pointer = int(time.time() * 1000) * 1_000_000
         assert await topic.publish([b"one", b"two"]) is None
-        await topic.store(b"three", pointer)
-        published = await topic.publish([], pointer)
-        assert published is not None
+        async with client.transaction() as tx:
+            await topic.store(b"three", tx.write_pointer)
+            published = await topic.publish([], tx.write_pointer)
+            assert published is not None
 
-        assert [m.payload async for m in topic.poll()] == [b"one", b"two", b"three"]
+            assert [m.payload async for m in topic.poll()] == [b"one", b"two", b"three"]
 
-        await topic.rollback(published)
+            await topic.rollback(published)
+            await tx.abort()
         await topic.delete()
         with pytest.raises(tms.TopicNotFound):
             await topic.publish(b"x")

@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -13,6 +14,7 @@ import tms.client
 from tests.client.server_process import ROOT, environment
 from tms.core.errors import class_of
 from tms.core.problems import CATALOGUE
+from tms.core.transactions import Transactions as AsyncTransactions
 
 SERVER_PACKAGES = (
     "starlette",
@@ -64,12 +66,30 @@ def test_every_name_is_documented_with_its_methods(module: ModuleType) -> None:
                     assert inspect.getdoc(member), f"{name}.{method}"
 
 
-def test_a_topic_is_the_same_with_await_and_without() -> None:
-    for plain, with_await in ((tms.Topic, tms.aio.AsyncTopic), (tms.Client, tms.aio.AsyncClient)):
-        for name, method in vars(plain).items():
-            if inspect.isfunction(method) and not name.startswith("_"):
-                other = inspect.signature(getattr(with_await, name))
-                assert other.parameters == inspect.signature(method).parameters, name
+@pytest.mark.parametrize(
+    ("plain", "with_await"),
+    [
+        (tms.Client, tms.aio.AsyncClient),
+        (tms.Topic, tms.aio.AsyncTopic),
+        (tms.Subscription, tms.aio.AsyncSubscription),
+        (tms.TransactionContext, tms.aio.AsyncTransactionContext),
+        (tms.Transactions, AsyncTransactions),
+    ],
+)
+def test_a_class_is_the_same_with_await_and_without(plain: type, with_await: type) -> None:
+    def parameters(method: Callable[..., object]) -> list[tuple[object, ...]]:
+        given = inspect.signature(method).parameters.values()
+        # What a function that is run in a transaction returns differs by nature.
+        return [
+            (each.name, each.kind, each.default, each.name == "function" or each.annotation)
+            for each in given
+        ]
+
+    for name, method in vars(plain).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            assert parameters(getattr(with_await, name)) == parameters(method), name
+        elif isinstance(method, property):
+            assert isinstance(getattr(with_await, name), property), name
 
 
 def _loaded_by(code: str) -> set[str]:

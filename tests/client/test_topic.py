@@ -1,7 +1,9 @@
 """What a topic does, the same over every transport."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,18 +15,26 @@ def payloads(messages: Iterable[tms.Message]) -> list[bytes]:
     return [message.payload for message in messages]
 
 
-def write_pointer(offset: int = 0) -> int:
-    return int(time.time() * 1000) * 1_000_000 + offset
+def write_pointer() -> int:
+    return int(time.time() * 1000) * 1_000_000
 
 
 def seeing(read_pointer: int, **rest: object) -> tms.Transaction:
-    pointer = write_pointer(999_999)
+    pointer = write_pointer() + 999_999
     return tms.Transaction(
         read_pointer=read_pointer,
         transaction_id=pointer,
         write_pointer=pointer,
         **rest,  # type: ignore[arg-type]
     )
+
+
+@pytest.fixture
+def pointer(client: tms.Client) -> Iterator[int]:
+    """The write pointer of a transaction under way, for those who do not use it as a context."""
+    with client.transaction() as tx:
+        yield tx.write_pointer
+        tx.abort()
 
 
 def test_a_topic_is_created_described_changed_and_deleted(client: tms.Client) -> None:
@@ -178,22 +188,46 @@ def test_an_impossible_wait_is_refused(topic: tms.Topic) -> None:
     assert invalid.value.problem.code == "invalid_wait"
 
 
-def test_a_transaction_sees_what_it_can_and_everyone_else_sees_all(topic: tms.Topic) -> None:
-    first, second = write_pointer(1), write_pointer(2)
+def test_a_transaction_sees_what_it_can_and_everyone_else_sees_all(
+    client: tms.Client, topic: tms.Topic, pointer: int
+) -> None:
     topic.publish(b"plain")
-    topic.publish(b"committed", first)
-    topic.publish(b"in progress", second)
+    with client.transaction() as first:
+        topic.publish(b"committed", first.transaction)
+    topic.publish(b"in progress", pointer)
     topic.publish(b"behind it")
 
-    seen = topic.poll(tx=seeing(second, in_progress=[second]))
+    seen = topic.poll(tx=seeing(first.write_pointer, in_progress=[pointer]))
     assert payloads(seen) == [b"plain", b"committed"]
-    seen = topic.poll(tx=seeing(second, invalids=[second]))
+    assert payloads(topic.poll(committed=True)) == [b"plain", b"committed"]
+    seen = topic.poll(tx=seeing(first.write_pointer, invalids=[pointer]))
     assert payloads(seen) == [b"plain", b"committed", b"behind it"]
+    # Began after its snapshot: it may not be passed, though it is committed by now.
+    assert payloads(topic.poll(tx=pointer)) == [b"plain"]
     assert payloads(topic.poll()) == [b"plain", b"committed", b"in progress", b"behind it"]
 
 
-def test_what_was_rolled_back_is_hidden_from_transactions(topic: tms.Topic) -> None:
-    pointer = write_pointer()
+def test_a_poll_is_for_a_transaction_or_for_what_is_committed(topic: tms.Topic) -> None:
+    with pytest.raises(ValueError, match="either tx or committed"):
+        topic.poll(tx=5, committed=True)
+
+
+def test_following_what_is_committed_waits_for_a_commit(
+    client: tms.Client, topic: tms.Topic
+) -> None:
+    messages = topic.follow(committed=True)
+    with client.transaction() as tx:
+        topic.publish(b"one", tx)
+        with ThreadPoolExecutor(1) as threads:
+            following = threads.submit(next, messages)
+            topic.publish(b"behind it")
+            time.sleep(0.1)
+            assert not following.done()
+            tx.abort()
+            assert following.result(10).payload == b"behind it"
+
+
+def test_what_was_rolled_back_is_hidden_from_transactions(topic: tms.Topic, pointer: int) -> None:
     published = topic.publish([b"one", b"two"], pointer)
     assert published is not None
     assert published.write_pointer == pointer
@@ -205,31 +239,24 @@ def test_what_was_rolled_back_is_hidden_from_transactions(topic: tms.Topic) -> N
     assert payloads(topic.poll()) == [b"one", b"two"]
 
 
-def test_another_writers_range_is_not_rolled_back(topic: tms.Topic) -> None:
-    published = topic.publish(b"x", write_pointer(1))
+def test_another_writers_range_is_not_rolled_back(topic: tms.Topic, pointer: int) -> None:
+    published = topic.publish(b"x", pointer)
     assert published is not None
-    foreign = tms.RollbackRange(
-        write_pointer(2),
-        published.start_timestamp,
-        published.start_sequence_id,
-        published.end_timestamp,
-        published.end_sequence_id,
-    )
+    foreign = replace(published, write_pointer=pointer - 1)
 
-    with pytest.raises(tms.RollbackRefused):
+    with pytest.raises((tms.RollbackRefused, tms.TransactionUnknown)):
         topic.rollback(foreign)
+    assert payloads(topic.poll(tx=seeing(pointer))) == [b"x"]
 
 
-def test_what_is_stored_appears_when_it_is_published(topic: tms.Topic) -> None:
-    tx = seeing(0)
-
-    assert topic.publish([b"one", b"two"], tx, buffer=True) is None
-    topic.store(b"three", tx.write_pointer)
+def test_what_is_stored_appears_when_it_is_published(topic: tms.Topic, pointer: int) -> None:
+    assert topic.publish([b"one", b"two"], pointer, buffer=True) is None
+    topic.store(b"three", pointer)
     assert payloads(topic.poll()) == []
-    published = topic.publish([], tx)
+    published = topic.publish([], pointer)
 
     assert published is not None
-    messages = list(topic.poll(tx=tx))
+    messages = list(topic.poll(tx=pointer))
     assert payloads(messages) == [b"one", b"two", b"three"]
     # An id within what was stored is a place to start from as any other.
     assert payloads(topic.poll(after=messages[0].id)) == [b"two", b"three"]

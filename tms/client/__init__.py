@@ -7,9 +7,29 @@ server's packages are loaded only by `connect("leveldb:…")` and `connect("memo
 
 from tms.client.async_client import AsyncClient
 from tms.client.async_client import connect as connect_async
+from tms.client.async_subscription import AsyncSubscription
 from tms.client.async_topic import AsyncTopic
+from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.client import Client, connect
+from tms.client.participants import TransactionAware
 from tms.client.start import Start
+from tms.client.subscription import Subscription
 from tms.client.topic import Topic
+from tms.client.transaction import TransactionContext
+from tms.client.transactions import Transactions
 
-__all__ = ["AsyncClient", "AsyncTopic", "Client", "Start", "Topic", "connect", "connect_async"]
+__all__ = [
+    "AsyncClient",
+    "AsyncSubscription",
+    "AsyncTopic",
+    "AsyncTransactionContext",
+    "Client",
+    "Start",
+    "Subscription",
+    "Topic",
+    "TransactionAware",
+    "TransactionContext",
+    "Transactions",
+    "connect",
+    "connect_async",
+]

@@ -1,24 +1,36 @@
 """A client for asyncio, on a server's REST interface or on a service in this process."""
 
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Literal, Self, TypeVar
 
-from tms.client.async_topic import AsyncTopic
-from tms.client.remote import RemoteMessaging
-from tms.core.messaging import Messaging
+from tenacity import AsyncRetrying
+
+from tms.client.async_topic import AsyncTopic, payloads_of
+from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
+from tms.client.remote_services import RemoteServices
+from tms.client.retry import reruns
+from tms.core.messaging import AllPublished
+from tms.core.services import Services
 from tms.core.topic import TopicId, check_namespace
+from tms.core.transaction import TransactionType
+from tms.core.transactions import IfOpen, StartRequest, Transactions
 
 STORES = ("leveldb:", "memory:")
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 30.0
+SETTLE_S_MIN = 2.0
+"""How long a commit is settled where nothing else is repeated: to give up means not to know."""
 
+IfOpenName = IfOpen | Literal["refuse", "fence", "join"]
 
-class OpenMessaging(Messaging, Protocol):
-    """What a client stands on: a `Messaging` that it closes in the end."""
+Result = TypeVar("Result")
 
-    async def close(self) -> None:
-        """Give up what is held."""
-        ...
+_CLIENT = f"{socket.gethostname()}:{os.getpid()}"
+"""How those who look after the server see whose a transaction is."""
 
 
 class AsyncClient:
@@ -27,10 +39,14 @@ class AsyncClient:
     Any number of tasks may use it at once, in the event loop it was made in.
     """
 
-    def __init__(self, messaging: OpenMessaging, namespace: str) -> None:
-        """Stand on `messaging`, and close it in the end."""
-        self._messaging = messaging
+    def __init__(self, services: Services, namespace: str, *, settle_for_s: float) -> None:
+        """Stand on `services`, and close them in the end.
+
+        A commit without an answer is settled for `settle_for_s` seconds.
+        """
+        self._services = services
         self._namespace = check_namespace(namespace)
+        self._settle_for_s = max(settle_for_s, SETTLE_S_MIN)
         self._closed = False
 
     @property
@@ -38,23 +54,108 @@ class AsyncClient:
         """The namespace of the client's topics."""
         return self._namespace
 
+    @property
+    def transactions(self) -> Transactions:
+        """All transactions of the server or store, for those who look after it."""
+        return self._services.transactions
+
     def topic(self, name: str) -> AsyncTopic:
         """Return the topic `name`, which exists or not; nothing is sent.
 
         Raises `InvalidRequest` (invalid_topic_name).
         """
         topic_id = TopicId(self._namespace, name)
-        return AsyncTopic(topic_id, self._messaging, lambda: self._closed)
+        return AsyncTopic(topic_id, self._services, lambda: self._closed)
 
     async def topics(self) -> list[str]:
         """Return the names of the namespace's topics, as `tms.Client.topics`."""
-        return await self._messaging.topics(self._namespace)
+        return await self._services.messaging.topics(self._namespace)
+
+    async def publish_all(
+        self,
+        publications: Mapping[str, bytes | Iterable[bytes]],
+        *,
+        owner: str | None = None,
+        sequence: int | None = None,
+    ) -> AllPublished:
+        """Publish to several topics at once, as `tms.Client.publish_all`."""
+        by_topic = {
+            TopicId(self._namespace, name): payloads_of(messages)
+            for name, messages in publications.items()
+        }
+        return await self._services.messaging.publish_all(by_topic, owner=owner, sequence=sequence)
+
+    def transaction(
+        self,
+        *,
+        timeout_s: int | None = None,
+        long: bool = False,
+        owner: str | None = None,
+        sequence: int | None = None,
+        if_open: IfOpenName = IfOpen.REFUSE,
+        participants: Iterable[TransactionAware] = (),
+    ) -> AsyncTransactionContext:
+        """Return a transaction for `async with`, as `tms.Client.transaction`."""
+        return self.transaction_with(
+            invoke_in_loop,
+            timeout_s=timeout_s,
+            long=long,
+            owner=owner,
+            sequence=sequence,
+            if_open=if_open,
+            participants=participants,
+        )
+
+    def transaction_with(
+        self,
+        invoke: Invoke,
+        *,
+        timeout_s: int | None,
+        long: bool,
+        owner: str | None,
+        sequence: int | None,
+        if_open: IfOpenName,
+        participants: Iterable[TransactionAware],
+    ) -> AsyncTransactionContext:
+        """Return the same, whose participants are called through `invoke`."""
+        request = StartRequest(
+            type=TransactionType.LONG if long else TransactionType.SHORT,
+            timeout_s=timeout_s,
+            client=_CLIENT,
+            owner=owner,
+            sequence=sequence,
+            if_open=IfOpen(if_open),
+        )
+        return AsyncTransactionContext(
+            self._services,
+            request,
+            participants,
+            settle_for_s=self._settle_for_s,
+            invoke=invoke,
+        )
+
+    async def run_in_transaction(
+        self,
+        function: Callable[[AsyncTransactionContext], Awaitable[Result]],
+        *,
+        retries: int = 3,
+        timeout_s: int | None = None,
+        participants: Iterable[TransactionAware] = (),
+    ) -> Result:
+        """Run a coroutine function in a transaction, as `tms.Client.run_in_transaction`."""
+        taking_part = tuple(participants)
+
+        async def run() -> Result:
+            async with self.transaction(timeout_s=timeout_s, participants=taking_part) as tx:
+                return await function(tx)
+
+        return await AsyncRetrying(**reruns(retries))(run)
 
     async def close(self) -> None:
         """Close the connections, or the embedded store. Closing twice is the same as once."""
         if not self._closed:
             self._closed = True
-            await self._messaging.close()
+            await self._services.close()
 
     async def __aenter__(self) -> Self:
         """Return the client itself."""
@@ -80,26 +181,28 @@ async def connect(
 ) -> AsyncClient:
     """Return a client for asyncio; the arguments and errors are those of `tms.connect`."""
     check_namespace(namespace)
+    services: Services
     if url.startswith(("http://", "https://")):
-        remote = RemoteMessaging(
+        services = RemoteServices(
             url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
         )
-        return AsyncClient(remote, namespace)
-    if not url.startswith(STORES):
+    elif url.startswith(STORES):
+        services = await _open_embedded(url)
+    else:
         raise ValueError(
             f"cannot connect to {url!r}: give http://HOST:PORT of a server, "
             "or leveldb:DIR or memory: for a store in this process"
         )
-    return AsyncClient(await _open_embedded(url), namespace)
+    return AsyncClient(services, namespace, settle_for_s=retry_for_s)
 
 
-async def _open_embedded(store_url: str) -> OpenMessaging:
+async def _open_embedded(store_url: str) -> Services:
     try:
-        from tms.node import open_service  # noqa: PLC0415  server packages, only when asked for
+        from tms.node import open_services  # noqa: PLC0415  server packages, only when asked for
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"a store in this process needs the server's packages ({error.name} is missing): "
             "pip install 'tms-messaging[server]'",
             name=error.name,
         ) from error
-    return await open_service(store_url)
+    return await open_services(store_url)

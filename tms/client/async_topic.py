@@ -1,4 +1,4 @@
-"""A topic, for asyncio: the whole logic of publishing and polling, on any `Messaging`.
+"""A topic, for asyncio: the whole logic of publishing and polling, on any `Services`.
 
 `tms.client.topic` is the same without `await`.
 """
@@ -8,18 +8,18 @@ from contextlib import aclosing
 
 import anyio
 
+from tms.client.async_subscription import AsyncSubscription
+from tms.client.polling import Blocks, Reading, Tx, blocks_of, singly
 from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import Start, position
-from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, id_after
-from tms.core.messaging import Messaging, RollbackRange
+from tms.core.messaging import RollbackRange
+from tms.core.services import Services
+from tms.core.subscriptions import Subscription as Position
 from tms.core.topic import TTL, TopicId
 from tms.core.transaction import Transaction
-
-Blocks = AsyncGenerator[list[Message], None]
-"""Runs of messages, none of them empty."""
 
 FOLLOW_WAIT_S = 20.0
 """How long one of `follow`'s polls waits for messages; then it asks again."""
@@ -35,11 +35,12 @@ class AsyncTopic:
     """
 
     def __init__(
-        self, topic_id: TopicId, messaging: Messaging, is_closed: Callable[[], bool]
+        self, topic_id: TopicId, services: Services, is_closed: Callable[[], bool]
     ) -> None:
         """Name a topic; nothing is sent."""
         self._id = topic_id
-        self._messaging = messaging
+        self._services = services
+        self._messaging = services.messaging
         self._is_closed = is_closed
 
     def __repr__(self) -> str:
@@ -77,7 +78,7 @@ class AsyncTopic:
     async def publish(
         self,
         messages: bytes | Iterable[bytes],
-        tx: Transaction | int | None = None,
+        tx: Tx | None = None,
         *,
         buffer: bool = False,
     ) -> RollbackRange | None:
@@ -87,12 +88,19 @@ class AsyncTopic:
                 raise ValueError("buffer=True is for the messages of a transaction: give tx")
             await self.store(messages, tx)
             return None
-        pointer = None if tx is None else _write_pointer(tx)
-        return await self._messaging.publish(self._id, _payloads(messages), pointer)
+        payloads = payloads_of(messages)
+        if tx is None or isinstance(tx, int | Transaction):
+            pointer = None if tx is None else _write_pointer(tx)
+            return await self._messaging.publish(self._id, payloads, pointer)
+        return await tx.gathered.messages.publish(self._messaging, self._id, payloads)
 
-    async def store(self, messages: bytes | Iterable[bytes], tx: Transaction | int) -> None:
+    async def store(self, messages: bytes | Iterable[bytes], tx: Tx) -> None:
         """Store messages to be published later, as `tms.Topic.store`."""
-        await self._messaging.store(self._id, _payloads(messages), _write_pointer(tx))
+        payloads = payloads_of(messages)
+        if isinstance(tx, int | Transaction):
+            await self._messaging.store(self._id, payloads, _write_pointer(tx))
+        else:
+            await tx.gathered.messages.store(self._messaging, self._id, payloads)
 
     async def rollback(self, published: RollbackRange) -> None:
         """Roll back what one publish wrote, as `tms.Topic.rollback`."""
@@ -104,19 +112,29 @@ class AsyncTopic:
         after: Start | None = None,
         start: Start | None = None,
         limit: int | None = None,
-        tx: Transaction | None = None,
+        tx: Tx | None = None,
+        committed: bool = False,
         wait_s: float = 0.0,
     ) -> AsyncGenerator[Message, None]:
         """Give the messages there are, as `tms.Topic.poll`."""
-        return _singly(
-            self.poll_blocks(after=after, start=start, limit=limit, tx=tx, wait_s=wait_s)
+        blocks = self.poll_blocks(
+            after=after, start=start, limit=limit, tx=tx, committed=committed, wait_s=wait_s
         )
+        return singly(blocks)
 
     def follow(
-        self, *, after: Start | None = None, start: Start | None = None
+        self, *, after: Start | None = None, start: Start | None = None, committed: bool = False
     ) -> AsyncGenerator[Message, None]:
         """Give messages for ever, as `tms.Topic.follow`."""
-        return _singly(self.follow_blocks(after=after, start=start))
+        return singly(self.follow_blocks(after=after, start=start, committed=committed))
+
+    def subscription(self, name: str) -> AsyncSubscription:
+        """Return the subscription `name`, as `tms.Topic.subscription`."""
+        return AsyncSubscription(self._services, self._id, name)
+
+    async def subscriptions(self) -> list[Position]:
+        """Return the positions of all subscriptions, as `tms.Topic.subscriptions`."""
+        return list(await self._services.subscriptions.subscriptions(self._id))
 
     def poll_blocks(
         self,
@@ -124,33 +142,23 @@ class AsyncTopic:
         after: Start | None,
         start: Start | None,
         limit: int | None,
-        tx: Transaction | None,
+        tx: Tx | None,
+        committed: bool,
         wait_s: float,
     ) -> Blocks:
         """Give what `poll` gives, in runs as they arrive."""
-        if limit is not None and limit < 1:
-            raise InvalidRequest("invalid_limit", limit=limit)
-        asked = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
-        return self._blocks(position(after=after, start=start), asked, tx, wait_s)
+        read = Reading(limit, tx, committed=committed, wait_s=wait_s)
+        return blocks_of(self._messaging, self._id, position(after=after, start=start), read)
 
-    def follow_blocks(self, *, after: Start | None, start: Start | None) -> Blocks:
+    def follow_blocks(self, *, after: Start | None, start: Start | None, committed: bool) -> Blocks:
         """Give what `follow` gives, in runs as they arrive."""
-        return self._follow(position(after=after, start=start))
+        return self._follow(position(after=after, start=start), committed=committed)
 
-    async def _blocks(
-        self, first: bytes, limit: int | None, tx: Transaction | None, wait_s: float
-    ) -> Blocks:
-        blocks = self._messaging.poll(self._id, first, limit=limit, transaction=tx, wait_s=wait_s)
-        try:
-            async for block in blocks:
-                yield list(block)
-        finally:
-            if isinstance(blocks, AsyncGenerator):
-                await blocks.aclose()
-
-    async def _follow(self, next_position: bytes) -> Blocks:
+    async def _follow(self, next_position: bytes, *, committed: bool) -> Blocks:
         async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
-            async with aclosing(self._blocks(position, limit, None, FOLLOW_WAIT_S)) as blocks:
+            read = Reading(limit, committed=committed, wait_s=FOLLOW_WAIT_S)
+            answer = blocks_of(self._messaging, self._id, position, read)
+            async with aclosing(answer) as blocks:
                 async for block in blocks:
                     yield Part(block, len(block), block[-1].id)
 
@@ -171,13 +179,6 @@ class AsyncTopic:
         raise RuntimeError("the client is closed")
 
 
-async def _singly(blocks: Blocks) -> AsyncGenerator[Message, None]:
-    async with aclosing(blocks):
-        async for block in blocks:
-            for message in block:
-                yield message
-
-
 def _with_ttl(ttl: int | None, properties: dict[str, str | float]) -> dict[str, object]:
     return {**properties} if ttl is None else {**properties, TTL: ttl}
 
@@ -186,7 +187,7 @@ def _write_pointer(tx: Transaction | int) -> int:
     return tx if isinstance(tx, int) else tx.write_pointer
 
 
-def _payloads(messages: bytes | Iterable[bytes]) -> list[bytes]:
+def payloads_of(messages: bytes | Iterable[bytes]) -> list[bytes]:
     """Return the messages as a list. Raises `TypeError` where one is not bytes."""
     payloads = [messages] if isinstance(messages, bytes) else list(messages)
     for payload in payloads:

@@ -34,10 +34,15 @@ class Bridge:
         self._thread = ExitStack()
         self._portal = self._thread.enter_context(start_blocking_portal(name="tms-client"))
 
-    def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
+    def call(
+        self,
+        function: Callable[[], Awaitable[Result]],
+        meanwhile: Callable[[Callable[[], object]], None] | None = None,
+    ) -> Result:
         """Return what `function` gives in the loop, raise what it raises.
 
-        Raises `RuntimeError` after `close`, and `OutcomeUnknown` where `close` came meanwhile.
+        `meanwhile` is run in this thread until then; it is given what cancels `function`. Raises
+        `RuntimeError` after `close`, and `OutcomeUnknown` where `close` came meanwhile.
         """
         ended = Event()
 
@@ -53,6 +58,8 @@ class Bridge:
             future = self._portal.start_task_soon(run)
             self._running.add(future)
         try:
+            if meanwhile is not None:
+                meanwhile(future.cancel)
             return future.result()
         except CancelledError:
             raise OutcomeUnknown(reason="the client was closed meanwhile") from None

@@ -1,12 +1,24 @@
 """A client as threads use it: the asynchronous one, driven in an event loop of its own."""
 
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
-from tms.client.async_client import RETRY_FOR_S, TIMEOUT_S, AsyncClient
+from tenacity import Retrying
+
+from tms.client.async_client import RETRY_FOR_S, TIMEOUT_S, AsyncClient, IfOpenName
 from tms.client.async_client import connect as connect_async
 from tms.client.bridge import Bridge
+from tms.client.calling_thread import CallingThread
+from tms.client.participants import TransactionAware
+from tms.client.retry import reruns
 from tms.client.topic import Topic
+from tms.client.transaction import TransactionContext
+from tms.client.transactions import Transactions
+from tms.core.messaging import AllPublished
+from tms.core.transactions import IfOpen
+
+Result = TypeVar("Result")
 
 
 class Client:
@@ -38,6 +50,89 @@ class Client:
         Repeated while the server is unavailable. Raises `Unavailable`, `InternalError`.
         """
         return self._bridge.call(self._client.topics)
+
+    @property
+    def transactions(self) -> Transactions:
+        """All transactions of the server or store, for those who look after it."""
+        return Transactions(self._client.transactions, self._bridge)
+
+    def publish_all(
+        self,
+        publications: Mapping[str, bytes | Iterable[bytes]],
+        *,
+        owner: str | None = None,
+        sequence: int | None = None,
+    ) -> AllPublished:
+        """Publish messages to several topics, given by name: all or none, also for readers.
+
+        It is a transaction that is begun and committed at once, in one request. With an owner and a
+        sequence (`transaction`) it is repeated while the server is away, and done once all the
+        same: `is_duplicate` of the answer says whether it was done before. Without, where the
+        connection broke after it was sent, `OutcomeUnknown` is raised. Raises as `Topic.publish`,
+        `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        """
+        return self._bridge.call(
+            lambda: self._client.publish_all(publications, owner=owner, sequence=sequence)
+        )
+
+    def transaction(
+        self,
+        *,
+        timeout_s: int | None = None,
+        long: bool = False,
+        owner: str | None = None,
+        sequence: int | None = None,
+        if_open: IfOpenName = IfOpen.REFUSE,
+        participants: Iterable[TransactionAware] = (),
+    ) -> TransactionContext:
+        """Return a transaction to be used once, by `with`: it commits, or rolls back all.
+
+            with client.transaction() as tx:
+                topic.publish(b"…", tx)
+
+        After `timeout_s` seconds, the server's default where None, it becomes invalid; a `long` one
+        after a day. `participants` are committed and rolled back with it.
+
+        `owner` names the producer or job, `sequence` numbers its work, ascending: a sequence is
+        committed once, so that work may be repeated when in doubt. `if_open` says what becomes of
+        an older transaction of the owner that is still open: "refuse" leaves it, "fence" makes it
+        invalid, as a restarted producer wants, and "join" goes on with it, what was published in it
+        included, where it has the same sequence.
+        """
+        home = CallingThread(self._bridge)
+        context = self._client.transaction_with(
+            home.invoke,
+            timeout_s=timeout_s,
+            long=long,
+            owner=owner,
+            sequence=sequence,
+            if_open=if_open,
+            participants=participants,
+        )
+        return TransactionContext(context, home)
+
+    def run_in_transaction(
+        self,
+        function: Callable[[TransactionContext], Result],
+        *,
+        retries: int = 3,
+        timeout_s: int | None = None,
+        participants: Iterable[TransactionAware] = (),
+    ) -> Result:
+        """Return what `function` gives, called with a transaction, which is then committed.
+
+        Where it conflicts with another (`TransactionConflict`, `SubscriptionMoved`) the function is
+        called again in a new one, `retries` times at most, after a short pause. So it should do
+        nothing that a rollback does not undo. Raises what `function` raises, and what a commit
+        does.
+        """
+        taking_part = tuple(participants)
+
+        def run() -> Result:
+            with self.transaction(timeout_s=timeout_s, participants=taking_part) as tx:
+                return function(tx)
+
+        return Retrying(**reruns(retries))(run)
 
     def close(self) -> None:
         """Close the connections, or the embedded store. Closing twice is the same as once.

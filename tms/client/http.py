@@ -10,6 +10,7 @@ import gzip
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
+from urllib.parse import urlencode
 
 import anyio.to_thread
 import httpx
@@ -129,13 +130,18 @@ class Http:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, body: bytes, content_type: str, wait_s: float
+        self,
+        path: str,
+        body: bytes,
+        content_type: str,
+        query: Mapping[str, str | int],
+        wait_s: float,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Post, and give the parts of the answer's body as they arrive. Raises any `TmsError`.
 
-        The server is asked to wait up to `wait_s` seconds for something to answer.
+        The answer may take `wait_s` seconds longer than others.
         """
-        asked = path if wait_s == 0 else f"{path}?wait={wait_s:.3f}"
+        asked = f"{path}?{urlencode(query)}" if query else path
         async with self._open("POST", asked, body, content_type, wait_s) as answer:
             yield answer.aiter_bytes()
 

@@ -5,6 +5,8 @@ may pass. A call that adds something is repeated only where it certainly was not
 connection was made, or the server refused it before doing anything. `store_unavailable` is not
 among those: whether the failed write is found there later is not known.
 
+A transaction that conflicts is run again from its beginning (`reruns`).
+
 A server's Retry-After is kept to; otherwise the pauses double from 0.1 s to 5 s.
 """
 
@@ -15,18 +17,29 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
     stop_before_delay,
     stop_never,
     wait_exponential,
     wait_random,
+    wait_random_exponential,
 )
 
-from tms.core.errors import OutcomeUnknown, TmsError, Unavailable
+from tms.core.errors import (
+    OutcomeUnknown,
+    SubscriptionMoved,
+    TmsError,
+    TransactionConflict,
+    Unavailable,
+)
 
 RETRY_AFTER_S = "retry_after_s"
 """The name in an error's detail of the seconds that the server asked to wait."""
 
-_REFUSED_BEFORE_DOING = frozenset({"server_unreachable", "queue_full", "stopping"})
+_REFUSED_BEFORE_DOING = frozenset(
+    {"server_unreachable", "queue_full", "stopping", "too_many_transactions"}
+)
 _backoff = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1)
 
 Result = TypeVar("Result")
@@ -68,3 +81,16 @@ async def repeat(
         reraise=True,
     )
     return await attempts(call)
+
+
+def reruns(retries: int) -> dict[str, Any]:
+    """Return how tenacity runs a transaction again, `retries` times, after a conflict.
+
+    Random pauses, for two that conflict would meet again otherwise.
+    """
+    return {
+        "retry": retry_if_exception_type((TransactionConflict, SubscriptionMoved)),
+        "stop": stop_after_attempt(retries + 1),
+        "wait": wait_random_exponential(multiplier=0.02, max=1.0),
+        "reraise": True,
+    }

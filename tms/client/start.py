@@ -1,12 +1,15 @@
-"""Where a poll starts, as a caller may write it."""
+"""Where a poll starts, and which message is meant, as a caller may write it."""
 
 from datetime import UTC, datetime, timedelta
 
-from tms.core.message import MessageId, parse_id, position_of
+from tms.core.message import Message, MessageId, check_id, parse_id, position_of
 
 Start = bytes | str | MessageId | int | datetime
 """A message id as 20 bytes, as 40 hexadecimal digits or in its parts; or a publish time in
 milliseconds since 1970 or as a datetime with a time zone."""
+
+WhichMessage = Message | bytes | str | MessageId
+"""A message, or its id as 20 bytes, as 40 hexadecimal digits or in its parts."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -22,6 +25,21 @@ def position(*, after: Start | None, start: Start | None) -> bytes:
     if start is not None:
         raise ValueError("give either after or start")
     return position_of(_id_or_ms(after), inclusive=False)
+
+
+def id_of(which: WhichMessage) -> bytes:
+    """Return the id of a message. Raises `InvalidRequest` (invalid_message_id), `TypeError`."""
+    match which:
+        case Message():
+            return which.id
+        case MessageId():
+            return which.encode()
+        case str():
+            return parse_id(which)
+        case bytes():
+            return check_id(which)
+        case _:
+            raise TypeError(f"{which!r} is no message and no message id")
 
 
 def _id_or_ms(given: Start) -> bytes | int:

@@ -4,10 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
+from tms.client.polling import Tx
 from tms.client.start import Start
+from tms.client.subscription import Subscription
 from tms.core.message import Message
 from tms.core.messaging import RollbackRange
-from tms.core.transaction import Transaction
+from tms.core.subscriptions import Subscription as Position
 
 
 class Topic:
@@ -71,28 +73,32 @@ class Topic:
     def publish(
         self,
         messages: bytes | Iterable[bytes],
-        tx: Transaction | int | None = None,
+        tx: Tx | None = None,
         *,
         buffer: bool = False,
     ) -> RollbackRange | None:
         """Publish one message or several in order, all or none; they are durable on return.
 
-        `tx`, a transaction or its write pointer, makes them part of that transaction; what
-        `rollback` takes is then returned, otherwise None. `buffer=True` stores them at once instead
-        (`store`); `publish([], tx)` in the end publishes all that was stored under `tx`.
+        `tx` makes them part of a transaction, which rolls them back should it fail. They are sent
+        at once all the same; with `buffer=True` to where nobody sees them, and published with one
+        entry a topic when the transaction commits, which is cheaper for many. Where the transaction
+        is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back: what
+        `rollback` takes is returned; and publishes in the end what was buffered: `publish([], tx)`.
 
         Repeated only where the server certainly did not carry it out; where the connection broke
-        after it was sent, `OutcomeUnknown` is raised, and publishing again may give the messages
-        twice. Raises also `TopicNotFound`, `TransactionExpired`, `TooLarge`, `InvalidRequest`
-        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`, and
-        `TypeError` for a message that is not bytes.
+        after it was sent, `OutcomeUnknown` is raised, publishing again may give the messages
+        twice, and a transaction does not commit any more. Raises also `TopicNotFound`, `TooLarge`,
+        `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
+        (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
+        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is not
+        bytes.
         """
         return self._bridge.call(lambda: self._topic.publish(messages, tx, buffer=buffer))
 
-    def store(self, messages: bytes | Iterable[bytes], tx: Transaction | int) -> None:
-        """Store messages, at least one, that `publish([], tx)` will publish; durable on return.
+    def store(self, messages: bytes | Iterable[bytes], tx: Tx) -> None:
+        """Store messages, at least one, to be published later; durable on return.
 
-        `tx` is a transaction or its write pointer. Repeated, and raises, as `publish`.
+        The same as `publish(messages, tx, buffer=True)`.
         """
         self._bridge.call(lambda: self._topic.store(messages, tx))
 
@@ -110,7 +116,8 @@ class Topic:
         after: Start | None = None,
         start: Start | None = None,
         limit: int | None = None,
-        tx: Transaction | None = None,
+        tx: Tx | None = None,
+        committed: bool = False,
         wait_s: float = 0.0,
     ) -> Iterator[Message]:
         """Give the messages there are, oldest first, then end.
@@ -118,26 +125,47 @@ class Topic:
         They begin behind `after` or at `start`, each a message id (20 bytes, 40 hexadecimal digits
         or a `MessageId`) or a publish time (milliseconds since 1970 or a datetime with a time
         zone); with neither, at the oldest. `limit` is how many at most; None is all, as far as one
-        poll of the server goes (its `poll_messages_max`, a million by default). With `tx`, only
-        what that transaction can see. Where there are none, wait up to `wait_s` seconds for some.
+        poll of the server goes (its `poll_messages_max`, a million by default). Where there are
+        none, wait up to `wait_s` seconds for some.
+
+        Without a transaction all messages are given, those in progress and rolled back included.
+        With `tx` only what that transaction can see, its own included, and with `committed` what is
+        committed now: both skip what was rolled back or is invalid, and end before the first that
+        is in progress, so that no message is given before an earlier one.
 
         Messages arrive while you take them; nothing is asked for before the first. A broken
         connection is taken up again after the last message given. Raises `TopicNotFound`,
-        `InvalidRequest` (invalid_message_id, invalid_start_time, invalid_limit, invalid_wait), and
-        `ValueError` for both `after` and `start`, or a datetime without a time zone.
+        `InvalidRequest` (invalid_message_id, invalid_start_time, invalid_limit, invalid_wait), with
+        `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError` for both `after` and
+        `start`, both `tx` and `committed`, or a datetime without a time zone.
         """
         blocks = self._topic.poll_blocks(
-            after=after, start=start, limit=limit, tx=tx, wait_s=wait_s
+            after=after, start=start, limit=limit, tx=tx, committed=committed, wait_s=wait_s
         )
         return self._bridge.iterate(blocks)
 
     def follow(
-        self, *, after: Start | None = None, start: Start | None = None
+        self, *, after: Start | None = None, start: Start | None = None, committed: bool = False
     ) -> Iterator[Message]:
         """Give the messages there are and those to come, for ever, each once and in order.
 
-        `after` and `start` are those of `poll`. While the server is away this waits for it, and
-        then goes on behind the last message given. Raises `TopicNotFound` when the topic is
-        deleted, and what `poll` raises.
+        `after`, `start` and `committed` are those of `poll`. While the server is away this waits
+        for it, and then goes on behind the last message given. Raises `TopicNotFound` when the
+        topic is deleted, and what `poll` raises.
         """
-        return self._bridge.iterate(self._topic.follow_blocks(after=after, start=start))
+        blocks = self._topic.follow_blocks(after=after, start=start, committed=committed)
+        return self._bridge.iterate(blocks)
+
+    def subscription(self, name: str) -> Subscription:
+        """Return the subscription `name`, which exists or not; nothing is sent.
+
+        Raises `InvalidRequest` (invalid_subscription_name).
+        """
+        return Subscription(self._topic.subscription(name), self._bridge)
+
+    def subscriptions(self) -> list[Position]:
+        """Return where all the topic's subscriptions stand, in the order of their names.
+
+        Raises `TopicNotFound`.
+        """
+        return self._bridge.call(self._topic.subscriptions)

@@ -1,0 +1,106 @@
+"""A consumer's named position in a topic, for asyncio.
+
+`tms.client.subscription` is the same without `await`.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from tms.client.gathered import OpenTransaction
+from tms.client.polling import Blocks, Reading, Tx, blocks_of, singly
+from tms.client.start import WhichMessage, id_of
+from tms.core.message import Message, position_of
+from tms.core.services import Services
+from tms.core.subscriptions import Advance, check_subscription_name
+from tms.core.subscriptions import Subscription as Position
+from tms.core.topic import TopicId
+from tms.core.transaction import Transaction
+
+
+class AsyncSubscription:
+    """A subscription, which exists or not, as one consumer uses it. Made by `AsyncTopic`.
+
+    It remembers which version of the position it has last seen; `advance` moves from that one only.
+    """
+
+    def __init__(self, services: Services, topic_id: TopicId, name: str) -> None:
+        """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
+        self._services = services
+        self._topic_id = topic_id
+        self._name = check_subscription_name(name)
+        self._seen: Position | None = None
+
+    def __repr__(self) -> str:
+        """Return the class, `namespace:topic` and the name."""
+        return f"{type(self).__name__}({self._topic_id}, {self._name})"
+
+    @property
+    def name(self) -> str:
+        """The subscription's name within its topic."""
+        return self._name
+
+    async def create(self, after: WhichMessage | None = None) -> Position:
+        """Create it, as `tms.Subscription.create`."""
+        first = None if after is None else id_of(after)
+        self._seen = await self._services.subscriptions.create_subscription(
+            self._topic_id, self._name, first
+        )
+        return self._seen
+
+    async def position(self) -> Position:
+        """Return where it stands, as `tms.Subscription.position`."""
+        self._seen = await self._services.subscriptions.subscription(self._topic_id, self._name)
+        return self._seen
+
+    def poll(
+        self,
+        limit: int | None = None,
+        *,
+        tx: Tx | None = None,
+        committed: bool = False,
+        wait_s: float = 0.0,
+    ) -> AsyncGenerator[Message, None]:
+        """Give the messages behind the position, as `tms.Subscription.poll`."""
+        return singly(self.poll_blocks(limit, tx=tx, committed=committed, wait_s=wait_s))
+
+    def poll_blocks(
+        self, limit: int | None, *, tx: Tx | None, committed: bool, wait_s: float
+    ) -> Blocks:
+        """Give what `poll` gives, in runs as they arrive."""
+        return self._blocks(Reading(limit, tx, committed=committed, wait_s=wait_s))
+
+    async def _blocks(self, read: Reading) -> Blocks:
+        move = self._move_in(read.tx)
+        after = (await self.position()).after if move is None else move.after
+        start = position_of(after, inclusive=False)
+        answer = blocks_of(self._services.messaging, self._topic_id, start, read)
+        async with aclosing(answer) as blocks:
+            async for block in blocks:
+                yield block
+
+    async def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
+        """Move it, as `tms.Subscription.advance`."""
+        after = id_of(to)
+        move = self._move_in(tx)
+        if move is not None:
+            version = move.expected_version
+        else:
+            version = (self._seen or await self.position()).version
+        advance = Advance(self._topic_id, self._name, after, version)
+        if tx is None:
+            self._seen = None  # unknown, should the answer be lost
+            self._seen = await self._services.subscriptions.advance(advance)
+        else:
+            tx.gathered.advances[self._topic_id, self._name] = advance
+            self._seen = None  # it depends on how the transaction ends
+
+    async def delete(self) -> None:
+        """Delete it, as `tms.Subscription.delete`."""
+        self._seen = None
+        await self._services.subscriptions.delete_subscription(self._topic_id, self._name)
+
+    def _move_in(self, tx: Tx | None) -> Advance | None:
+        """Return the move that is to be made with the transaction's commit."""
+        if tx is None or isinstance(tx, int | Transaction):
+            return None
+        return tx.gathered.advances.get((self._topic_id, self._name))

@@ -1,0 +1,294 @@
+"""A transaction of an application, for asyncio: Tephra's `TransactionContext`.
+
+The rules. Participants are started with it, messages last. To commit: the participants' changes are
+announced (`can_commit`, where there are any), each persists, messages last; then the commit, which
+also moves subscriptions; then each is told (`post_commit`). Whatever fails before the commit is
+carried out, the body of the `with` included, rolls all participants back, and the transaction is
+aborted where all of them succeeded in that, invalidated where one did not: readers skip what it
+left. The error that began it is the one that is raised; what else failed is added to it as notes,
+logged with its traceback, and kept in `suppressed`. What a participant raises once the transaction
+is committed is only logged and kept: the work is done.
+
+A commit whose answer is lost is settled with the server (`tms.client.settling`). Where that cannot
+be done, `OutcomeUnknown` names the transaction, and nobody is rolled back: it may be committed.
+
+A cancellation (or Ctrl-C) never leaves half a commit: one that was sent is settled first.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import Enum
+from types import TracebackType
+from typing import Any, Self
+
+from anyio import CancelScope, get_cancelled_exc_class
+
+from tms.client.gathered import Gathered
+from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
+from tms.client.settling import Commit
+from tms.core.errors import OutcomeUnknown, TransactionNotInProgress
+from tms.core.services import Services
+from tms.core.transaction import Transaction
+from tms.core.transactions import StartRequest, TransactionStatus
+
+_log = logging.getLogger(__name__)
+
+
+class _Stage(Enum):
+    NEW = "has not begun: use it in a with statement"
+    OPEN = "is under way"
+    COMMITTED = "has been committed"
+    ROLLED_BACK = "has been rolled back"
+    IN_DOUBT = "may have been committed"
+
+
+class AsyncTransactionContext:
+    """One transaction, begun and ended by `async with`. Made by `AsyncClient.transaction`."""
+
+    def __init__(
+        self,
+        services: Services,
+        request: StartRequest,
+        participants: Iterable[TransactionAware] = (),
+        *,
+        settle_for_s: float,
+        invoke: Invoke = invoke_in_loop,
+    ) -> None:
+        """Start nothing yet. A commit without an answer is settled for `settle_for_s` seconds."""
+        self._transactions = services.transactions
+        self._request = request
+        self._settle_for_s = settle_for_s
+        self._invoke = invoke
+        self._gathered = Gathered()
+        self._participants: list[TransactionAware] = [*participants, self._gathered.messages]
+        self._started: list[TransactionAware] = []
+        self._transaction: Transaction | None = None
+        self._stage = _Stage.NEW
+        self._suppressed: list[BaseException] = []
+
+    def __repr__(self) -> str:
+        """Return the class, the id and the stage."""
+        named = "" if self._transaction is None else f"{self.transaction_id} "
+        return f"<{type(self).__name__} {named}{self._stage.name}>"
+
+    @property
+    def transaction(self) -> Transaction:
+        """The snapshot that it reads, and its write pointers. Raises `RuntimeError` before."""
+        if self._transaction is None:
+            raise RuntimeError(f"the transaction {_Stage.NEW.value}")
+        return self._transaction
+
+    @property
+    def transaction_id(self) -> int:
+        """The id, which names it for its life. Raises `RuntimeError` before it is started."""
+        return self.transaction.transaction_id
+
+    @property
+    def write_pointer(self) -> int:
+        """What it writes under now: its id, or the pointer of the last checkpoint."""
+        return self.transaction.write_pointer
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it has certainly been committed."""
+        return self._stage is _Stage.COMMITTED
+
+    @property
+    def suppressed(self) -> Sequence[BaseException]:
+        """What failed besides the error raised: in rolling back, or after the commit."""
+        return tuple(self._suppressed)
+
+    @property
+    def gathered(self) -> Gathered:
+        """What topics and subscriptions did in it. Raises `RuntimeError` unless it is open."""
+        self._check_open()
+        return self._gathered
+
+    async def add(self, participant: TransactionAware) -> None:
+        """Take in another participant; where the transaction is open, it is started at once.
+
+        Raises what its `start` does; then it is rolled back with the others.
+        """
+        if any(participant is other for other in self._participants):
+            return
+        if self._stage is not _Stage.NEW:
+            self._check_open()
+        self._participants.insert(-1, participant)  # messages stay the last
+        if self._transaction is not None:
+            await self._start(participant)
+
+    async def checkpoint(self) -> Transaction:
+        """Go on under a new write pointer: what was written before can be told from what comes.
+
+        What is buffered is persisted first. A failure rolls the transaction back. Raises
+        `TransactionNotInProgress`, `TooLarge` (too_many_checkpoints).
+        """
+        self._check_open()
+        try:
+            for participant in self._participants:
+                await self._invoke(participant.persist)
+            self._transaction = await self._transactions.checkpoint(self.transaction_id)
+            for participant in self._participants:
+                await self._invoke(participant.update, self._transaction)
+        except BaseException as error:
+            await self._roll_back(error)
+            raise
+        return self._transaction
+
+    async def abort(self) -> None:
+        """Roll all back now; the end of the `with` does nothing then.
+
+        Raises the first that failed, with the others as notes; the transaction is invalid then, or
+        will be when it times out.
+        """
+        self._check_open()
+        await self._roll_back(None)
+        if self._suppressed:
+            first, *others = self._suppressed
+            _note(first, others)
+            raise first
+
+    async def __aenter__(self) -> Self:
+        """Start the transaction, then the participants.
+
+        Raises as `Transactions.start`, and what a participant raises.
+        """
+        if self._stage is not _Stage.NEW:
+            raise RuntimeError("a transaction is used once: make another")
+        self._transaction = await self._transactions.start(self._request)
+        self._gathered.transaction_id = self.transaction_id
+        self._stage = _Stage.OPEN
+        try:
+            for participant in tuple(self._participants):
+                await self._start(participant)
+        except BaseException as error:
+            await self._roll_back(error)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit, or roll back where the body raised. Raises why it was not committed."""
+        if self._stage is not _Stage.OPEN:
+            return
+        if error is not None:
+            await self._roll_back(error)
+            return
+        try:
+            await self._prepare()
+            interruption = await self._commit()
+        except BaseException as failure:
+            if self._stage is _Stage.OPEN:
+                await self._roll_back(failure)
+            raise
+        await self._post_commit()
+        if interruption is not None:
+            raise interruption
+
+    async def _start(self, participant: TransactionAware) -> None:
+        self._started.append(participant)
+        await self._invoke(participant.start, self.transaction)
+
+    async def _prepare(self) -> None:
+        self._gathered.messages.check_complete()
+        changes: set[bytes] = set()
+        for participant in self._participants:
+            found = await self._invoke(participant.changes)
+            if not isinstance(found, Collection):
+                found = await self._invoke(list, found)  # where the rest of its work is done
+            changes.update(found)
+        if changes:
+            await self._transactions.can_commit(self.transaction_id, changes)
+        for participant in self._participants:
+            await self._invoke(participant.persist)
+
+    async def _commit(self) -> BaseException | None:
+        """Commit; return the cancellation that arrived meanwhile, which is still to be raised."""
+        advances = tuple(self._gathered.advances.values())
+        commit = Commit(self._transactions, self.transaction_id, advances)
+        interruption: BaseException | None = None
+        try:
+            try:
+                await commit.settle(self._settle_for_s)
+            except get_cancelled_exc_class() as error:
+                interruption = error
+                with CancelScope(shield=True):
+                    await commit.settle(self._settle_for_s)
+        except TransactionNotInProgress as error:
+            if error.detail.get("status") != TransactionStatus.COMMITTED:
+                raise
+            # By another that joined it: what was written is committed, but nothing was moved.
+            if advances:
+                interruption = error
+        except OutcomeUnknown:
+            self._stage = _Stage.IN_DOUBT
+            raise
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                self._stage = _Stage.IN_DOUBT  # cancelled again, before it was settled
+            raise
+        self._stage = _Stage.COMMITTED
+        return interruption
+
+    async def _post_commit(self) -> None:
+        with CancelScope(shield=True):
+            for participant in self._participants:
+                await self._try(
+                    participant.post_commit, f"{participant.name} failed after the commit"
+                )
+        self._raise_interruption()
+
+    async def _roll_back(self, cause: BaseException | None) -> None:
+        """Roll back all participants, end the transaction; note on `cause` what fails in it."""
+        self._stage = _Stage.ROLLED_BACK
+        with CancelScope(shield=True):
+            for participant in self._started:
+                what = f"{participant.name} could not be rolled back"
+                await self._try(participant.rollback, what)
+            await self._end(all_undone=not self._suppressed)
+        if cause is not None:
+            _note(cause, self._suppressed)
+        self._raise_interruption()
+
+    async def _try(self, method: Callable[[], Any], what: str) -> None:
+        try:
+            await self._invoke(method)
+        except BaseException as error:
+            self._suppress(what, error)
+
+    def _raise_interruption(self) -> None:
+        """Raise the cancellation that came while nothing could be left half done."""
+        for error in self._suppressed:
+            if not isinstance(error, Exception):
+                raise error
+
+    async def _end(self, *, all_undone: bool) -> None:
+        """Abort, or invalidate. Where the server is away, the transaction times out instead."""
+        end: Any = self._transactions.abort if all_undone else self._transactions.invalidate
+        try:
+            await end(self.transaction_id)
+        except TransactionNotInProgress as error:
+            if error.detail.get("status") == TransactionStatus.COMMITTED:
+                self._suppress("the transaction was committed by another", error)
+        except BaseException as error:
+            self._suppress("the transaction could not be ended", error)
+
+    def _suppress(self, what: str, error: BaseException) -> None:
+        error.add_note(f"transaction {self.transaction_id}: {what}")
+        _log.error("transaction %d: %s", self.transaction_id, what, exc_info=error)
+        self._suppressed.append(error)
+
+    def _check_open(self) -> None:
+        if self._stage is not _Stage.OPEN:
+            raise RuntimeError(f"the transaction {self._stage.value}")
+
+
+def _note(error: BaseException, others: Iterable[BaseException]) -> None:
+    """Add the others to what is told of `error`."""
+    for other in others:
+        for note in getattr(other, "__notes__", ())[-1:]:
+            error.add_note(f"{note}: {other!r}")

@@ -1,0 +1,77 @@
+"""Lets what runs in the bridge's loop call back into the thread that waits for it.
+
+A participant of a transaction, a database connection above all, often belongs to the thread that
+uses it. So the methods of a plain participant are called in that thread, which has nothing to do
+while it waits for the loop.
+
+Ctrl-C in that thread cancels what runs in the loop, and is raised when that has ended: what it
+calls back for until then, a rollback, is still done.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from inspect import isawaitable, iscoroutinefunction
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from tms.client.bridge import Bridge
+
+Result = TypeVar("Result")
+
+
+class CallingThread:
+    """The thread that calls, one call at a time."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        """Call through `bridge`."""
+        self._bridge = bridge
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+    async def invoke(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a method in that thread; a coroutine function in the loop (`Invoke`)."""
+        if iscoroutinefunction(method):
+            return await method(*arguments)
+        done: Future[Any] = Future()
+
+        def job() -> None:
+            try:
+                done.set_result(method(*arguments))
+            except Exception as error:
+                done.set_exception(error)
+            except BaseException:  # Ctrl-C: for this thread, and the loop must not wait for ever
+                done.set_exception(RuntimeError("interrupted"))
+                raise
+
+        self._jobs.put(job)
+        result = await asyncio.wrap_future(done)
+        return await result if isawaitable(result) else result
+
+    def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
+        """Return what `function` gives in the loop, serving it meanwhile. Raises as `Bridge.call`.
+
+        Called by one thread at a time.
+        """
+
+        async def run() -> Result:
+            try:
+                return await function()
+            finally:
+                self._jobs.put(None)
+
+        return self._bridge.call(run, self._serve)
+
+    def _serve(self, cancel: Callable[[], object]) -> None:
+        """Do what the loop asks for until it has ended."""
+        interruption: BaseException | None = None
+        while True:
+            try:
+                job = self._jobs.get()
+                if job is None:
+                    break
+                job()
+            except BaseException as error:
+                interruption = error
+                cancel()
+        if interruption is not None:
+            raise interruption

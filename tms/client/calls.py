@@ -1,0 +1,66 @@
+"""Requests to a server, repeated as what they ask for allows (`tms.client.retry`)."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+
+from tms.client.http import Http
+from tms.client.retry import may_pass, repeat, was_not_done
+from tms.core.errors import InternalError, InvalidRequest
+
+JSON = "application/json"
+
+Result = TypeVar("Result")
+
+
+class Calls:
+    """The calls of one server's REST interface."""
+
+    def __init__(self, http: Http, retry_for_s: float) -> None:
+        """Repeat for `retry_for_s` seconds."""
+        self.http = http
+        self.retry_for_s = retry_for_s
+
+    async def safely(
+        self, method: str, path: str, body: bytes = b"", content_type: str | None = None
+    ) -> bytes:
+        """Send a request that may be carried out twice; return the answer's body."""
+        return await self.repeat(may_pass, self.http.send, method, path, body, content_type)
+
+    async def once(
+        self, method: str, path: str, body: bytes = b"", content_type: str | None = None
+    ) -> bytes:
+        """Send a request that must not be carried out twice; return the answer's body."""
+        return await self.repeat(was_not_done, self.http.send, method, path, body, content_type)
+
+    async def repeat(
+        self,
+        when: Callable[[BaseException], bool],
+        function: Callable[..., Awaitable[Result]],
+        *arguments: Any,
+    ) -> Result:
+        """Return what `function` gives, calling it again as long as `when` holds."""
+
+        async def call() -> Result:
+            return await function(*arguments)
+
+        return await repeat(call, when=when, for_s=self.retry_for_s)
+
+
+@contextmanager
+def of_the_server() -> Iterator[None]:
+    """Blame the server, not the caller, for an answer that cannot be understood."""
+    try:
+        yield
+    except InvalidRequest as error:
+        raise InternalError(**error.detail) from None
+
+
+def decode_json(answer: bytes, kind: type[Result]) -> Result:
+    """Return what a JSON answer says. Raises `InternalError`."""
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except msgspec.MsgspecError as error:
+        raise InternalError(reason=str(error)) from None

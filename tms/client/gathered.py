@@ -1,0 +1,33 @@
+"""A transaction under way as topics and subscriptions see it, and what they gather in it."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tms.client.publications import Publications
+from tms.core.subscriptions import Advance
+from tms.core.topic import TopicId
+from tms.core.transaction import Transaction
+
+
+@dataclass(slots=True)
+class Gathered:
+    """What is to become of a transaction's commit or rollback."""
+
+    transaction_id: int = 0
+    messages: Publications = field(default_factory=Publications)
+    advances: dict[tuple[TopicId, str], Advance] = field(default_factory=dict)
+    """The last move of each subscription, sent with the commit."""
+
+
+class OpenTransaction(Protocol):
+    """A transaction of `Client.transaction` or `AsyncClient.transaction`, within its `with`."""
+
+    @property
+    def transaction(self) -> Transaction:
+        """The snapshot that it reads, and its write pointers."""
+        ...
+
+    @property
+    def gathered(self) -> Gathered:
+        """What was done in it. Raises `RuntimeError` where it is not under way."""
+        ...

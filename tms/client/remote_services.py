@@ -1,0 +1,23 @@
+"""All that a server offers, over one set of connections (`tms.core.services.Services`)."""
+
+from tms.client.calls import Calls
+from tms.client.http import Http
+from tms.client.remote import RemoteMessaging
+from tms.client.remote_subscriptions import RemoteSubscriptions
+from tms.client.remote_transactions import RemoteTransactions
+
+
+class RemoteServices:
+    """The services of the server at a URL."""
+
+    def __init__(self, url: str, *, timeout_s: float, retry_for_s: float, compress: bool) -> None:
+        """Make no connection yet. Raises `ValueError` where `url` is not a URL."""
+        self._http = Http(url, timeout_s=timeout_s, compress=compress)
+        calls = Calls(self._http, retry_for_s)
+        self.messaging = RemoteMessaging(calls)
+        self.transactions = RemoteTransactions(calls)
+        self.subscriptions = RemoteSubscriptions(calls)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()

@@ -1,0 +1,63 @@
+"""Subscriptions over REST. Only what reads is repeated after a failure that leaves doubt.
+
+A move whose answer was lost is not: whether a position that stands where it should was put there by
+this consumer or another cannot be told, and that is what the version is for.
+"""
+
+from collections.abc import Sequence
+
+from tms.client.calls import Calls, of_the_server
+from tms.client.remote import topic_path
+from tms.core.subscriptions import Advance, Subscription, check_subscription_name
+from tms.core.topic import TopicId
+from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_subscriptions import AvroSubscriptions
+from tms.wire.json_reports import decode_subscription, decode_subscriptions
+from tms.wire.transaction_bodies import Move
+
+_bodies = AvroSubscriptions()
+
+
+class RemoteSubscriptions:
+    """What a server offers, as `tms.core.subscriptions.Subscriptions`."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def create_subscription(
+        self, topic_id: TopicId, name: str, after: bytes | None = None
+    ) -> Subscription:
+        """Create a position. Raises `SubscriptionExists`."""
+        body = _bodies.encode_position(after)
+        answer = await self._calls.once("PUT", _path(topic_id, name), body, AVRO.content_type)
+        with of_the_server():
+            return _bodies.decode_subscription(answer, topic_id)
+
+    async def subscription(self, topic_id: TopicId, name: str) -> Subscription:
+        """Return a position. Raises `SubscriptionNotFound`."""
+        answer = await self._calls.safely("GET", _path(topic_id, name))
+        with of_the_server():
+            return decode_subscription(answer, topic_id)
+
+    async def subscriptions(self, topic_id: TopicId) -> Sequence[Subscription]:
+        """Return a topic's positions in the order of their names."""
+        answer = await self._calls.safely("GET", f"{topic_path(topic_id)}/subscriptions")
+        with of_the_server():
+            return decode_subscriptions(answer, topic_id)
+
+    async def advance(self, advance: Advance) -> Subscription:
+        """Move a position. Raises `SubscriptionNotFound`, `SubscriptionMoved`."""
+        path = f"{_path(advance.topic_id, advance.name)}/advance"
+        body = _bodies.encode_move(Move(advance.after, advance.expected_version))
+        answer = await self._calls.once("POST", path, body, AVRO.content_type)
+        with of_the_server():
+            return _bodies.decode_subscription(answer, advance.topic_id)
+
+    async def delete_subscription(self, topic_id: TopicId, name: str) -> None:
+        """Delete a position. Raises `SubscriptionNotFound`."""
+        await self._calls.once("DELETE", _path(topic_id, name))
+
+
+def _path(topic_id: TopicId, name: str) -> str:
+    return f"{topic_path(topic_id)}/subscriptions/{check_subscription_name(name)}"

@@ -1,0 +1,167 @@
+"""The transaction manager over REST.
+
+Which calls are repeated after a failure. `can_commit`, `abort`, `invalidate` and the truncations do
+the same when done twice; where the lost attempt had ended the transaction already, that is success.
+A repeated `checkpoint` leaves a write pointer that nothing is written under, and a repeated `start`
+a transaction that nobody knows of, which times out: harmless. But with an owner, `start` is
+repeated only where it may take the place of the lost one (`IfOpen.FENCE`, `IfOpen.JOIN`): otherwise
+it would find the owner busy with that. `commit` is left to `tms.client.settling`.
+"""
+
+from collections.abc import Collection, Sequence
+
+from tms.client.calls import Calls, of_the_server
+from tms.client.retry import may_pass, was_not_done
+from tms.core.errors import TransactionNotInProgress
+from tms.core.subscriptions import Advance
+from tms.core.transaction import Transaction
+from tms.core.transactions import (
+    IfOpen,
+    StartRequest,
+    TransactionInfo,
+    TransactionStatus,
+    check_owner,
+)
+from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_transactions import AvroTransactions
+from tms.wire.json_reports import decode_info, decode_infos, decode_size
+from tms.wire.transaction_bodies import Truncation, check_transaction_id
+from tms.wire.transaction_codec import decode_transaction
+
+_PATH = "v1/transactions"
+_bodies = AvroTransactions()
+_ENDED = (TransactionStatus.ABORTED, TransactionStatus.INVALID)
+
+
+class RemoteTransactions:
+    """What a server offers, as `tms.core.transactions.Transactions`."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def start(self, request: StartRequest) -> Transaction:
+        """Start a transaction. Raises as `Transactions.start`."""
+        check_owner(request.owner, request.sequence)
+        is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
+        send = self._calls.safely if is_repeatable else self._calls.once
+        body = _bodies.encode_start(request)
+        return _transaction_of(await send("POST", _PATH, body, AVRO.content_type))
+
+    async def transaction(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of a transaction in progress."""
+        answer = await self._calls.safely("GET", _path(transaction_id))
+        with of_the_server():
+            info, raw = decode_info(answer)
+        if raw is None:
+            raise TransactionNotInProgress(transaction_id=transaction_id, status=info.status.value)
+        with of_the_server():
+            return decode_transaction(raw)
+
+    async def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands. Raises `TransactionUnknown`."""
+        answer = await self._calls.safely("GET", f"{_path(transaction_id)}?codec=false")
+        with of_the_server():
+            return decode_info(answer)[0]
+
+    async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+        """Announce what it changed. Raises `TransactionConflict`, `TooLarge`."""
+        body = _bodies.encode_changes(sorted(changes))
+        path = f"{_path(transaction_id)}/can-commit"
+        await self._calls.safely("POST", path, body, AVRO.content_type)
+
+    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+        """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
+        body = _bodies.encode_advances(advances) if advances else b""
+        path = f"{_path(transaction_id)}/commit"
+        await self._calls.http.send("POST", path, body, AVRO.content_type)
+
+    async def abort(self, transaction_id: int) -> TransactionStatus:
+        """End it; all that it wrote has been undone. Return what it is now."""
+        ended = await self._end(transaction_id, "abort")
+        if isinstance(ended, TransactionStatus):
+            return ended
+        with of_the_server():
+            return _bodies.decode_status(ended)
+
+    async def invalidate(self, transaction_id: int) -> None:
+        """End it where what it wrote could not be undone."""
+        await self._end(transaction_id, "invalidate")
+
+    async def _end(self, transaction_id: int, verb: str) -> bytes | TransactionStatus:
+        """Return the answer, or how an attempt that was not answered had ended it."""
+        attempts = _Attempts(self._calls, f"{_path(transaction_id)}/{verb}")
+        try:
+            return await self._calls.repeat(may_pass, attempts.send)
+        except TransactionNotInProgress as error:
+            status = error.detail.get("status")
+            if attempts.were_lost and status in _ENDED:
+                return TransactionStatus(str(status))
+            raise
+
+    async def checkpoint(self, transaction_id: int) -> Transaction:
+        """Return it with a new write pointer. Raises `TooLarge` (too_many_checkpoints)."""
+        path = f"{_path(transaction_id)}/checkpoint"
+        return _transaction_of(await self._calls.safely("POST", path, b"", AVRO.content_type))
+
+    async def in_progress(self) -> list[TransactionInfo]:
+        """Return the transactions in progress, oldest first."""
+        return await self._list("status=in_progress")
+
+    async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
+        """Return the invalid transactions, at most `limit`, oldest first."""
+        return await self._list("status=invalid" + ("" if limit is None else f"&limit={limit}"))
+
+    async def _list(self, query: str) -> list[TransactionInfo]:
+        answer = await self._calls.safely("GET", f"{_PATH}?{query}")
+        with of_the_server():
+            return decode_infos(answer)
+
+    async def invalid_count(self) -> int:
+        """Return how many write pointers are in the invalid list."""
+        answer = await self._calls.safely("GET", f"{_PATH}/invalid/size")
+        with of_the_server():
+            return decode_size(answer)
+
+    async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
+        """Take write pointers off the invalid list; return how many were on it."""
+        return await self._truncate(Truncation(ids=sorted(ids)))
+
+    async def truncate_invalid_before(self, time_ms: int) -> int:
+        """Take those off that started before a time. Raises `InvalidTruncateTime`."""
+        return await self._truncate(Truncation(before_ms=time_ms))
+
+    async def _truncate(self, asked: Truncation) -> int:
+        path, body = f"{_PATH}/invalid/truncate", _bodies.encode_truncation(asked)
+        answer = await self._calls.safely("POST", path, body, AVRO.content_type)
+        with of_the_server():
+            return _bodies.decode_truncated(answer)
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state."""
+        return await self._calls.safely("GET", f"{_PATH}/state")
+
+
+class _Attempts:
+    """One request, and whether an attempt at it was not answered."""
+
+    def __init__(self, calls: Calls, path: str) -> None:
+        self._http = calls.http
+        self._path = path
+        self.were_lost = False
+
+    async def send(self) -> bytes:
+        try:
+            return await self._http.send("POST", self._path, b"", AVRO.content_type)
+        except Exception as error:
+            self.were_lost |= may_pass(error) and not was_not_done(error)
+            raise
+
+
+def _path(transaction_id: int) -> str:
+    return f"{_PATH}/{check_transaction_id(transaction_id)}"
+
+
+def _transaction_of(answer: bytes) -> Transaction:
+    with of_the_server():
+        return decode_transaction(_bodies.decode_started(answer).transaction or b"")

@@ -1,0 +1,74 @@
+"""A consumer's named position in a topic. The logic is `tms.client.async_subscription`'s."""
+
+from collections.abc import Iterator
+
+from tms.client.async_subscription import AsyncSubscription
+from tms.client.bridge import Bridge
+from tms.client.gathered import OpenTransaction
+from tms.client.polling import Tx
+from tms.client.start import WhichMessage
+from tms.core.message import Message
+from tms.core.subscriptions import Subscription as Position
+
+
+class Subscription:
+    """A subscription, which exists or not, as one consumer uses it. Made by `Topic.subscription`.
+
+    It remembers which version of the position it has last seen; `advance` moves from that one only.
+    Besides the errors named, each method may raise `TopicNotFound`, `SubscriptionNotFound`,
+    `Unavailable`, `InternalError`, and those that change something `OutcomeUnknown`.
+    """
+
+    def __init__(self, subscription: AsyncSubscription, bridge: Bridge) -> None:
+        """Stand on `subscription`, called through `bridge`."""
+        self._subscription = subscription
+        self._bridge = bridge
+
+    def __repr__(self) -> str:
+        """Return the class, `namespace:topic` and the name."""
+        return repr(self._subscription).replace("Async", "", 1)
+
+    @property
+    def name(self) -> str:
+        """The subscription's name within its topic."""
+        return self._subscription.name
+
+    def create(self, after: WhichMessage | None = None) -> Position:
+        """Create it behind a message, by default before the oldest; return the position.
+
+        Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
+        (too_many_subscriptions).
+        """
+        return self._bridge.call(lambda: self._subscription.create(after))
+
+    def position(self) -> Position:
+        """Return where it stands: `after`, an id or None, and `version`."""
+        return self._bridge.call(self._subscription.position)
+
+    def poll(
+        self,
+        limit: int | None = None,
+        *,
+        tx: Tx | None = None,
+        committed: bool = False,
+        wait_s: float = 0.0,
+    ) -> Iterator[Message]:
+        """Give the messages behind the position, which is asked for first; it is not moved.
+
+        In a transaction that has moved it, from there on. The rest is as `Topic.poll`.
+        """
+        blocks = self._subscription.poll_blocks(limit, tx=tx, committed=committed, wait_s=wait_s)
+        return self._bridge.iterate(blocks)
+
+    def advance(self, to: WhichMessage, tx: OpenTransaction | None = None) -> None:
+        """Move it behind a message, from the version last seen; where none was, as it stands.
+
+        Without `tx` at once. With it, when it commits: the last move counts, and nothing moves
+        where it does not commit. Raises `SubscriptionMoved` where another consumer has moved it
+        meanwhile, which a commit raises instead. After `OutcomeUnknown`, `position` tells.
+        """
+        self._bridge.call(lambda: self._subscription.advance(to, tx))
+
+    def delete(self) -> None:
+        """Delete it."""
+        self._bridge.call(self._subscription.delete)

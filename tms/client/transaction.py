@@ -1,0 +1,100 @@
+"""A transaction as threads use it. The rules are those of `tms.client.async_transaction`."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.calling_thread import CallingThread
+from tms.client.gathered import Gathered
+from tms.client.participants import TransactionAware
+from tms.core.transaction import Transaction
+
+
+class TransactionContext:
+    """One transaction, begun and ended by `with`. Made by `Client.transaction`.
+
+    What is published with it by `Topic.publish(…, tx)`, what its participants do, and the moves of
+    subscriptions are seen by transactional readers together, or never. Any thread may publish
+    within it; only one at a time may begin it, end it, or call its other methods.
+    """
+
+    def __init__(self, context: AsyncTransactionContext, home: CallingThread) -> None:
+        """Stand on `context`, whose participants are called in the thread that calls here."""
+        self._context = context
+        self._home = home
+
+    def __repr__(self) -> str:
+        """Return the class, the id and the stage."""
+        return repr(self._context).replace("Async", "", 1)
+
+    @property
+    def transaction(self) -> Transaction:
+        """The snapshot that it reads, and its write pointers. Raises `RuntimeError` before."""
+        return self._context.transaction
+
+    @property
+    def transaction_id(self) -> int:
+        """The id, which names it for its life. Raises `RuntimeError` before it is started."""
+        return self._context.transaction_id
+
+    @property
+    def write_pointer(self) -> int:
+        """What it writes under now: its id, or the pointer of the last checkpoint."""
+        return self._context.write_pointer
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether it has certainly been committed."""
+        return self._context.is_committed
+
+    @property
+    def suppressed(self) -> Sequence[BaseException]:
+        """What failed besides the error raised: in rolling back, or after the commit."""
+        return self._context.suppressed
+
+    @property
+    def gathered(self) -> Gathered:
+        """What topics and subscriptions did in it. Raises `RuntimeError` unless it is open."""
+        return self._context.gathered
+
+    def add(self, participant: TransactionAware) -> None:
+        """Take in another participant; where the transaction is open, it is started at once.
+
+        Raises what its `start` does; then it is rolled back with the others.
+        """
+        self._home.call(lambda: self._context.add(participant))
+
+    def checkpoint(self) -> Transaction:
+        """Go on under a new write pointer: what was written before can be told from what comes.
+
+        What is buffered is persisted first. A failure rolls the transaction back. Raises
+        `TransactionNotInProgress`, `TooLarge` (too_many_checkpoints).
+        """
+        return self._home.call(self._context.checkpoint)
+
+    def abort(self) -> None:
+        """Roll all back now; the end of the `with` does nothing then.
+
+        Raises the first that failed, with the others as notes; the transaction is invalid then, or
+        will be when it times out.
+        """
+        self._home.call(self._context.abort)
+
+    def __enter__(self) -> Self:
+        """Start the transaction, then the participants.
+
+        Raises `TransactionDuplicate` where the owner's sequence is committed already, `OwnerBusy`,
+        `InvalidRequest` (invalid_timeout, invalid_owner), and what a participant raises.
+        """
+        self._home.call(self._context.__aenter__)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit, or roll back where the body raised. Raises why it was not committed."""
+        self._home.call(lambda: self._context.__aexit__(kind, error, traceback))

@@ -1,0 +1,71 @@
+"""All transactions of a server, for those who look after it, as threads use them."""
+
+from collections.abc import Collection
+
+from tms.client.bridge import Bridge
+from tms.core.transaction import Transaction
+from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.transactions import Transactions as AsyncTransactions
+
+
+class Transactions:
+    """The transactions of a server or store, whoever began them. Made by `Client.transactions`.
+
+    Each method may raise `Unavailable`, `InternalError` and `TransactionsElsewhere`; what takes an
+    id, `TransactionUnknown` and `TransactionNotInProgress`. To begin one: `Client.transaction`.
+    """
+
+    def __init__(self, transactions: AsyncTransactions, bridge: Bridge) -> None:
+        """Stand on `transactions`, called through `bridge`."""
+        self._transactions = transactions
+        self._bridge = bridge
+
+    def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands, also one that ended of late."""
+        return self._bridge.call(lambda: self._transactions.info(transaction_id))
+
+    def transaction(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of a transaction in progress."""
+        return self._bridge.call(lambda: self._transactions.transaction(transaction_id))
+
+    def in_progress(self) -> list[TransactionInfo]:
+        """Return the transactions in progress, oldest first."""
+        return self._bridge.call(self._transactions.in_progress)
+
+    def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
+        """Return the invalid transactions, at most `limit`, oldest first."""
+        return self._bridge.call(lambda: self._transactions.invalid(limit))
+
+    def invalid_count(self) -> int:
+        """Return how many write pointers are in the invalid list."""
+        return self._bridge.call(self._transactions.invalid_count)
+
+    def abort(self, transaction_id: int) -> TransactionStatus:
+        """End one whose writes have all been undone; return what it is now.
+
+        That is INVALID where not all it published was rolled back, or it is long.
+        """
+        return self._bridge.call(lambda: self._transactions.abort(transaction_id))
+
+    def invalidate(self, transaction_id: int) -> None:
+        """End one whose writes could not be undone: readers skip them."""
+        self._bridge.call(lambda: self._transactions.invalidate(transaction_id))
+
+    def truncate_invalid_ids(self, ids: Collection[int]) -> int:
+        """Take write pointers off the invalid list; return how many were on it.
+
+        Only once nothing written under them is left: it would become visible.
+        """
+        return self._bridge.call(lambda: self._transactions.truncate_invalid_ids(ids))
+
+    def truncate_invalid_before(self, time_ms: int) -> int:
+        """Take those off that started before a time, in ms since 1970; return how many.
+
+        Only once nothing written under them is left. Raises `InvalidTruncateTime` where one that
+        started before is in progress.
+        """
+        return self._bridge.call(lambda: self._transactions.truncate_invalid_before(time_ms))
+
+    def snapshot(self) -> bytes:
+        """Return the whole state, which Tephra reads as its own."""
+        return self._bridge.call(self._transactions.snapshot)
