@@ -3,21 +3,32 @@
 Two ways lead to an endpoint. The router knows all of them and answers 404 and 405. But finding an
 endpoint through it costs as much as a third of an empty request: uvicorn answers 28.0 k requests a
 second from a bare callable, 22.5 k through a bare `Router`, 19.1 k through `Starlette` with its
-middleware. So the four hot endpoints are found by their whole path in a bounded dict before the
-router is asked. Whatever is not found there, for whatever reason, goes to the router, which knows
-the hot endpoints too. The endpoints are raw ASGI callables either way (`api.endpoint`).
+middleware. So the hot endpoints are found by their whole path before the router is asked; those of
+topics in a bounded dict, but not those of transactions, whose paths are new each time. Whatever is
+not found there, for whatever reason, goes to the router, which knows the hot endpoints too. The
+endpoints are raw ASGI callables either way (`api.endpoint`).
 """
 
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
+from types import SimpleNamespace
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api import health, messages, poll, topics
+from api import (
+    health,
+    messages,
+    poll,
+    subscriptions,
+    topics,
+    transaction_reports,
+    transactions,
+)
 from api.arriving import ArrivingBytes
 from api.content import takes_gzip
 from api.deadlines import Deadlines
@@ -26,14 +37,19 @@ from api.exchange import Context, Exchange, TopicInfo
 from api.metrics import RestMetrics
 from api.openapi import document_of
 from api.operation import Operation
+from api.topics import NAMESPACE, TOPIC
+from api.transactions import TRANSACTION, TRANSACTIONS
+from tms.core.clock import Clock, SystemClock
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX, Limits
-from tms.core.messaging import MessagingService
 
 OPERATIONS: tuple[Operation, ...] = (
     *topics.OPERATIONS,
     *messages.OPERATIONS,
     *poll.OPERATIONS,
+    *transaction_reports.OPERATIONS,
+    *transactions.OPERATIONS,
+    *subscriptions.OPERATIONS,
     *health.OPERATIONS,
 )
 
@@ -47,18 +63,22 @@ _GZIP_BYTES_MIN = 1024
 
 
 def create_app(
-    messaging: MessagingService,
+    services: Any,
     limits: Limits,
     *,
     registry: CollectorRegistry,
     topic_info: TopicInfo = "seed",
+    clock: Clock | None = None,
 ) -> ASGIApp:
-    """Return the application that serves `messaging`; its metrics are added to `registry`."""
+    """Return the application that serves `services`; its metrics are added to `registry`."""
+    if not hasattr(services, "messaging"):  # until tms.node hands over all services
+        services = SimpleNamespace(messaging=services)
     metrics = RestMetrics()
     registry.register(metrics)
     context = Context(
-        messaging=messaging,
+        services=services,
         limits=limits,
+        clock=clock or SystemClock(),
         registry=registry,
         topic_info=topic_info,
         body_deadlines=Deadlines(limits.request_body_s_max),
@@ -74,7 +94,7 @@ def create_app(
             endpoint = _Compressed(endpoint)
         by_path.setdefault(operation.path, {})[operation.method] = endpoint
         if operation.is_hot:
-            hot[operation.path.rpartition("/")[2]] = endpoint
+            hot[operation.path] = endpoint
     routes = [
         Route(
             path,
@@ -103,20 +123,30 @@ class _App:
     def __init__(self, hot: Mapping[str, ASGIApp], router: ASGIApp) -> None:
         self._router = router
 
-        @lru_cache(_HOT_PATHS_KEPT)
         def find(path: str) -> tuple[ASGIApp, dict[str, str]] | None:
+            endpoint, names = None, {}
             match path.split("/"):
                 case ["", "v1", "namespaces", namespace, "topics", topic, verb]:
-                    if namespace and topic and verb in hot:
-                        return hot[verb], {"namespace": namespace, "topic": topic}
-            return None
+                    endpoint = hot.get(f"{TOPIC}/{verb}")
+                    names = {"namespace": namespace, "topic": topic}
+                case ["", "v1", "namespaces", namespace, verb]:
+                    endpoint = hot.get(f"{NAMESPACE}/{verb}")
+                    names = {"namespace": namespace}
+                case ["", "v1", "transactions", transaction_id, verb]:
+                    endpoint = hot.get(f"{TRANSACTION}/{verb}")
+                    names = {"transaction_id": transaction_id}
+                case ["", "v1", "transactions"]:
+                    endpoint = hot.get(TRANSACTIONS)
+            return (endpoint, names) if endpoint and all(names.values()) else None
 
         self._find = find
+        self._find_kept = lru_cache(_HOT_PATHS_KEPT)(find)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
         if scope.get("method") == "POST" and len(path) <= _HOT_PATH_CHARS_MAX:
-            found = self._find(path)
+            is_new = path.startswith(TRANSACTIONS)
+            found = self._find(path) if is_new else self._find_kept(path)
             if found is not None:
                 endpoint, scope["path_params"] = found
                 await endpoint(scope, receive, send)

@@ -18,12 +18,15 @@ from starlette.types import Receive, Scope, Send
 from api.arriving import ArrivingBytes
 from api.content import format_of, is_json
 from api.deadlines import Deadlines
+from api.query import transaction_id_of
+from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest
 from tms.core.limits import Limits
-from tms.core.messaging import MessagingService
+from tms.core.services import ServerServices
 from tms.core.topic import TopicId
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import BodyFormat
+from tms.wire.json_bodies import JSON
 
 OK = 200
 CLIENT_GONE = 499
@@ -48,8 +51,9 @@ class ClientGone(Exception):
 class Context:
     """What the handlers of one application work with."""
 
-    messaging: MessagingService
+    services: ServerServices
     limits: Limits
+    clock: Clock
     registry: CollectorRegistry
     topic_info: TopicInfo
     body_deadlines: Deadlines
@@ -106,12 +110,32 @@ class Exchange:
         names = self.scope["path_params"]
         return _topic_id(names["namespace"], names["topic"])
 
+    def topic_of(self, name: str) -> TopicId:
+        """Return the topic of a name in the path's namespace. Raises `InvalidRequest`."""
+        return _topic_id(self.namespace, name)
+
+    @property
+    def subscription(self) -> str:
+        """The name of the subscription in the path, not checked."""
+        return str(self.scope["path_params"]["subscription"])
+
+    @property
+    def transaction_id(self) -> int:
+        """The transaction that the path names. Raises `InvalidRequest`."""
+        return transaction_id_of(self.scope["path_params"]["transaction_id"])
+
     def body_format(self) -> BodyFormat:
         """Return the format of the body, which is the answer's too. Raises `InvalidRequest`."""
         content_type = self.headers.get(b"content-type")
         if content_type is None:
             raise InvalidRequest("unsupported_content_type", content_type=None)
         return format_of(content_type)
+
+    def format_of_optional(self, body: bytes) -> BodyFormat:
+        """Return the format of a body that may be empty, and then need not say: it is JSON."""
+        if not body and b"content-type" not in self.headers:
+            return JSON
+        return self.body_format()
 
     def range_format(self) -> BodyFormat:
         """Return the format of a rollback's body: Avro unless it says JSON, as CDAP takes it."""

@@ -51,7 +51,7 @@ async def health(exchange: Exchange) -> None:
 
 async def ready(exchange: Exchange) -> None:
     """Answer whether publishing would be taken now."""
-    exchange.context.messaging.check_ready()
+    exchange.context.services.messaging.check_ready()
     await exchange.answer(OK, b'{"status": "ready"}', JSON_TYPE)
 
 

@@ -8,8 +8,10 @@ from api.exchange import OK, Exchange
 from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.request_body import read_body
 from api.schemas import PUBLISH_CONTENT, RANGE_CONTENT, STORE_CONTENT
-from api.topics import TOPIC
+from api.topics import NAMESPACE, TOPIC
+from api.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
 from tms.core.errors import InvalidRequest
+from tms.wire.caps import messages_cap
 
 
 async def publish(exchange: Exchange) -> None:
@@ -19,11 +21,29 @@ async def publish(exchange: Exchange) -> None:
     topic_id = exchange.topic_id
     body_format = exchange.body_format()
     request = body_format.decode_publish(body, context.limits.request_messages_max)
-    published = await context.messaging.publish(topic_id, request.payloads, request.write_pointer)
+    published = await context.services.messaging.publish(
+        topic_id, request.payloads, request.write_pointer
+    )
     if published is None:
         await exchange.answer(OK)
         return
     answer = body_format.encode_range(published)
+    await exchange.answer(OK, answer, body_format.content_type.encode())
+
+
+async def publish_all(exchange: Exchange) -> None:
+    """Publish to several topics at once; answer with the transaction that this was."""
+    context = exchange.context
+    body = await read_body(exchange)
+    body_format = exchange.body_format()
+    cap = messages_cap(context.limits.request_messages_max)
+    request = body_format.transactions.decode_publish_all(body, cap)
+    published = await context.services.messaging.publish_all(
+        {exchange.topic_of(name): messages for name, messages in request.topics.items()},
+        owner=request.owner,
+        sequence=request.sequence,
+    )
+    answer = body_format.transactions.encode_published_all(published)
     await exchange.answer(OK, answer, body_format.content_type.encode())
 
 
@@ -36,7 +56,7 @@ async def store(exchange: Exchange) -> None:
     request = body_format.decode_publish(body, context.limits.request_messages_max)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
-    await context.messaging.store(topic_id, request.payloads, request.write_pointer)
+    await context.services.messaging.store(topic_id, request.payloads, request.write_pointer)
     await exchange.answer(OK)
 
 
@@ -45,7 +65,7 @@ async def rollback(exchange: Exchange) -> None:
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     published = exchange.range_format().decode_range(body)
-    await exchange.context.messaging.rollback(topic_id, published)
+    await exchange.context.services.messaging.rollback(topic_id, published)
     await exchange.answer(OK)
 
 
@@ -54,6 +74,8 @@ _WRITE_ERRORS = (
     "invalid_body",
     "invalid_write_pointer",
     "transaction_expired",
+    "transaction_unknown",
+    "transaction_not_in_progress",
     *TOPIC_ERRORS,
     *BODY_ERRORS,
 )
@@ -79,6 +101,34 @@ OPERATIONS = (
         ),
         answer=RANGE_CONTENT,
         errors=("empty_publish", *_WRITE_ERRORS, *_SIZE_ERRORS),
+        is_hot=True,
+    ),
+    Operation(
+        name="publishAll",
+        method="POST",
+        path=f"{NAMESPACE}/publish",
+        handler=publish_all,
+        tag="Messages",
+        summary="Publish messages to several topics at once",
+        description=(
+            "In a transaction of its own, started and committed at once: all or nothing, also for "
+            "readers. With an `owner` and a `sequence` it may be repeated: the second time it "
+            "changes nothing, and says so."
+        ),
+        request=PUBLISH_ALL_CONTENT,
+        success="The messages were published, now or the first time.",
+        answer=PUBLISHED_ALL_CONTENT,
+        errors=(
+            "empty_publish",
+            "topic_not_found",
+            "invalid_body",
+            "invalid_owner",
+            "owner_busy",
+            "transactions_elsewhere",
+            *_SIZE_ERRORS,
+            *TOPIC_ERRORS,
+            *BODY_ERRORS,
+        ),
         is_hot=True,
     ),
     Operation(

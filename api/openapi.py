@@ -11,13 +11,16 @@ from typing import Any
 
 from api.errors import RETRY_AFTER_S, error_body
 from api.operation import Json, Operation
+from api.schema_parts import POINTER, WRITE_POINTER
 from api.schemas import SCHEMAS
+from api.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
 from tms.core.errors import error_of
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.problems import CATALOGUE, Problem
 
 _UNAVAILABLE = 503
+_TAGS = ("Topics", "Messages", "Transactions", "Subscriptions", "Server")
 _PATH_PARAMETERS: Json = {
     "namespace": {
         "name": "namespace",
@@ -33,6 +36,21 @@ _PATH_PARAMETERS: Json = {
         "required": True,
         "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"},
         "example": "orders",
+    },
+    "subscription": {
+        "name": "subscription",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}$"},
+        "example": "billing",
+    },
+    "transaction_id": {
+        "name": "transaction_id",
+        "in": "path",
+        "required": True,
+        "description": "The write pointer that the transaction started with.",
+        "schema": POINTER,
+        "example": WRITE_POINTER,
     },
 }
 _ENCODING_PARAMETER: Json = {
@@ -61,9 +79,12 @@ def document_of(operations: Iterable[Operation]) -> Json:
             ),
         },
         "servers": [{"url": "/"}],
-        "tags": [{"name": "Topics"}, {"name": "Messages"}, {"name": "Server"}],
+        "tags": [{"name": tag} for tag in _TAGS],
         "paths": paths,
-        "components": {"schemas": SCHEMAS, "parameters": _PATH_PARAMETERS},
+        "components": {
+            "schemas": {**SCHEMAS, **TRANSACTION_SCHEMAS},
+            "parameters": _PATH_PARAMETERS,
+        },
     }
 
 
@@ -86,13 +107,14 @@ def _operation(operation: Operation) -> Json:
     success: Json = {"description": operation.success}
     if operation.answer is not None:
         success["content"] = dict(operation.answer)
+    headers = dict(operation.answer_headers)
     if operation.is_compressed:
-        success["headers"] = {
-            "Content-Encoding": {
-                "description": "Where the request accepts gzip.",
-                "schema": {"const": "gzip"},
-            }
+        headers["Content-Encoding"] = {
+            "description": "Where the request accepts gzip.",
+            "schema": {"const": "gzip"},
         }
+    if headers:
+        success["headers"] = headers
     described["parameters"] = parameters
     described["responses"] = {"200": success, **_error_responses(operation.errors)}
     return described

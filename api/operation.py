@@ -1,11 +1,11 @@
 """What an operation of REST is: where it is, what it does, takes and answers.
 
-The resources (`topics`, `messages`, `poll`, `health`) each have a table of operations. Routes and
+The resources (`topics`, `messages`, `poll`, …) each have a table of operations. Routes and
 the OpenAPI document are both made from these tables, so neither can drift from the other.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from api.exchange import Handler
@@ -48,6 +48,8 @@ class Operation:
     """What a 200 means."""
     answer: Mapping[str, Json] | None = None
     """Media type objects of a 200's body; None where it is empty."""
+    answer_headers: Mapping[str, Json] = field(default_factory=dict)
+    """Header objects of OpenAPI that a 200 may have, by name."""
     errors: tuple[str, ...] = ()
     """Codes of the catalogue."""
     is_hot: bool = False

@@ -8,15 +8,16 @@ only break the connection, which leaves the body without its end (`tms.wire` see
 import asyncio
 import logging
 import math
-import re
 import time
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
 
 from api.exchange import BROKEN_OFF, OK, ClientGone, Exchange
 from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.query import choice_of, polled_transaction_of, values_of, wait_of
 from api.request_body import read_body
-from api.schemas import MESSAGES_CONTENT, POLL_CONTENT, WAIT_PARAMETER
+from api.schema_parts import POINTER
+from api.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.topics import TOPIC
 from tms.core.errors import InvalidRequest
 from tms.core.message import position_of
@@ -28,7 +29,7 @@ from tms.wire.transaction_codec import decode_transaction
 
 _log = logging.getLogger("tms.api")
 _LOG_INTERVAL_S = 60.0
-_NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
+_STOPPED_AT = b"tms-stopped-at-transaction"
 
 
 class _BrokenStreams:
@@ -51,20 +52,22 @@ class _BrokenStreams:
 _broken_streams = _BrokenStreams()
 
 
-def wait_of(query: bytes, wait_s_max: float) -> float:
-    """Return the seconds that a query asks to wait. Raises `InvalidRequest` (invalid_wait)."""
-    if not query:
-        return 0.0
-    given = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("wait")
-    if given is None:
-        return 0.0
-    try:
-        wait_s = float(given[0]) if len(given) == 1 and _NUMBER.fullmatch(given[0]) else math.nan
-    except ValueError:
-        wait_s = math.nan
-    if math.isnan(wait_s):
-        raise InvalidRequest("invalid_wait", wait=", ".join(given))
-    return min(wait_s, wait_s_max)
+def _view_of(
+    transaction: Transaction | None, values: Mapping[str, str]
+) -> tuple[Transaction | int | None, bool]:
+    """Return the transaction to read by, and whether only what is committed is to be given.
+
+    Raises `InvalidRequest` where the body and the query ask for more than one of these.
+    """
+    if not values:
+        return transaction, False
+    transaction_id = polled_transaction_of(values)
+    committed = choice_of(values, "isolation", ("all", "committed"), "all") == "committed"
+    if (transaction is not None) + (transaction_id is not None) + committed > 1:
+        raise InvalidRequest(
+            "invalid_query", expected="one of transaction, transaction_id, isolation=committed"
+        )
+    return transaction or transaction_id, committed
 
 
 class _Poll:
@@ -76,22 +79,23 @@ class _Poll:
         topic_id: TopicId,
         position: bytes,
         limit: int,
-        transaction: Transaction | None,
+        view: tuple[Transaction | int | None, bool],
     ) -> None:
         self._exchange = exchange
         self._topic_id = topic_id
         self._position = position
-        self._transaction = transaction
+        self._transaction, self._committed = view
         self.left = limit
         self.is_done = False
 
     async def page(self, wait_s: float = 0.0) -> Page:
         """Return the next page and go on behind it."""
-        page = await self._exchange.context.messaging.page(
+        page = await self._exchange.context.services.messaging.page(
             self._topic_id,
             self._position,
             limit=self.left,
             transaction=self._transaction,
+            committed=self._committed,
             wait_s=wait_s,
         )
         self.left -= page.count
@@ -143,6 +147,10 @@ def _encode(page: Page, body_format: BodyFormat, *, first: bool) -> list[bytes]:
     return parts
 
 
+def _headers_of(page: Page) -> tuple[tuple[bytes, bytes], ...]:
+    return () if page.stopped_at is None else ((_STOPPED_AT, b"%d" % page.stopped_at),)
+
+
 async def poll(exchange: Exchange) -> None:
     """Answer with messages."""
     context = exchange.context
@@ -151,17 +159,18 @@ async def poll(exchange: Exchange) -> None:
     body_format = exchange.body_format()
     request = body_format.decode_poll(body)
     position = position_of(request.start_from, inclusive=request.inclusive)
-    limit = context.messaging.limit_of(request.limit)
+    limit = context.services.messaging.limit_of(request.limit)
     transaction = None if request.transaction is None else decode_transaction(request.transaction)
-    wait_s = wait_of(exchange.scope["query_string"], context.limits.poll_wait_s_max)
+    values = values_of(exchange.scope["query_string"])
+    wait_s = wait_of(values, context.limits.poll_wait_s_max)
 
-    asked = _Poll(exchange, topic_id, position, limit, transaction)
+    asked = _Poll(exchange, topic_id, position, limit, _view_of(transaction, values))
     page = await asked.first_page(wait_s)
     first = _encode(page, body_format, first=True)
     content_type = body_format.content_type.encode()
     if asked.is_done:
         first.append(body_format.encode_end(first=not first))
-        await exchange.answer(OK, b"".join(first), content_type)
+        await exchange.answer(OK, b"".join(first), content_type, _headers_of(page))
         return
     await exchange.start_stream(content_type)
     try:
@@ -202,13 +211,23 @@ OPERATIONS = (
             "Gives messages in order, from `startFrom` on: a message id, a publish time in "
             "milliseconds, or the oldest message. Without a transaction, all messages, rolled back "
             "ones included; with one, those that it can see, up to the first that may still "
-            "commit. There is no position on the server: to go on, poll from the last id with "
+            "commit; with `isolation=committed`, what a transaction would see that started now. "
+            "There is no position on the server: to go on, poll from the last id with "
             "`inclusive` false. An answer that breaks off without its end is incomplete."
         ),
-        query=(WAIT_PARAMETER,),
+        query=POLL_QUERY,
         request=POLL_CONTENT,
         success="The messages, in the format of the request; gzip where that is accepted.",
         answer=MESSAGES_CONTENT,
+        answer_headers={
+            "TMS-Stopped-At-Transaction": {
+                "description": (
+                    "The write pointer at which a transactional poll stopped, because it may still "
+                    "commit. Only of answers that are sent at once."
+                ),
+                "schema": POINTER,
+            }
+        },
         errors=(
             "topic_not_found",
             "invalid_body",
@@ -217,6 +236,11 @@ OPERATIONS = (
             "invalid_limit",
             "invalid_wait",
             "invalid_transaction",
+            "invalid_transaction_id",
+            "invalid_query",
+            "transaction_unknown",
+            "transaction_not_in_progress",
+            "transactions_elsewhere",
             "unsupported_content_type",
             *TOPIC_ERRORS,
             *BODY_ERRORS,

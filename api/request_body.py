@@ -13,14 +13,18 @@ from api.exchange import ClientGone, Exchange
 from api.gunzip import Gunzip
 from tms.core.errors import InvalidRequest, TooLarge
 
+SMALL_BODY_BYTES_MAX = 1024 * 1024
+"""The cap of bodies that carry neither messages nor changes."""
 
-async def read_body(exchange: Exchange) -> bytes:
-    """Return the body, decompressed.
+
+async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
+    """Return the body, decompressed, of `bytes_max` bytes at most where that is less than any may.
 
     Raises `TooLarge` (request_too_large), `InvalidRequest` (body_too_slow, invalid_compression,
     unsupported_content_encoding), `QueueFull`, `ClientGone`.
     """
-    bytes_max = exchange.context.limits.request_bytes_max
+    request_bytes_max = exchange.context.limits.request_bytes_max
+    bytes_max = request_bytes_max if bytes_max is None else min(bytes_max, request_bytes_max)
     announced = int(exchange.headers.get(b"content-length", b"0"))
     if announced > bytes_max:
         raise TooLarge("request_too_large", request_bytes_max=bytes_max, content_length=announced)

@@ -15,7 +15,8 @@ from api.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTENT
 from tms.core.errors import InvalidRequest
 from tms.core.topic import check_namespace
 
-TOPICS = "/v1/namespaces/{namespace}/topics"
+NAMESPACE = "/v1/namespaces/{namespace}"
+TOPICS = f"{NAMESPACE}/topics"
 TOPIC = f"{TOPICS}/{{topic}}"
 
 _encode = msgspec.json.Encoder().encode
@@ -36,20 +37,20 @@ def _properties_of(body: bytes) -> dict[str, Any]:
 async def create(exchange: Exchange) -> None:
     """Create a topic."""
     body = await read_body(exchange)
-    await exchange.context.messaging.create_topic(exchange.topic_id, _properties_of(body))
+    await exchange.context.services.messaging.create_topic(exchange.topic_id, _properties_of(body))
     await exchange.answer(OK)
 
 
 async def update(exchange: Exchange) -> None:
     """Replace a topic's properties."""
     body = await read_body(exchange)
-    await exchange.context.messaging.update_topic(exchange.topic_id, _properties_of(body))
+    await exchange.context.services.messaging.update_topic(exchange.topic_id, _properties_of(body))
     await exchange.answer(OK)
 
 
 async def show(exchange: Exchange) -> None:
     """Answer with a topic's properties, in the seed's form or in CDAP's."""
-    topic = await exchange.context.messaging.topic(exchange.topic_id)
+    topic = await exchange.context.services.messaging.topic(exchange.topic_id)
     told: object = topic.all_properties()
     if exchange.context.topic_info == "seed":
         told = {"name": topic.id.name, "properties": told}
@@ -58,13 +59,13 @@ async def show(exchange: Exchange) -> None:
 
 async def list_names(exchange: Exchange) -> None:
     """Answer with the names of a namespace's topics."""
-    names = await exchange.context.messaging.topics(check_namespace(exchange.namespace))
+    names = await exchange.context.services.messaging.topics(check_namespace(exchange.namespace))
     await exchange.answer(OK, _encode(names), JSON_TYPE)
 
 
 async def delete(exchange: Exchange) -> None:
     """Delete a topic."""
-    await exchange.context.messaging.delete_topic(exchange.topic_id)
+    await exchange.context.services.messaging.delete_topic(exchange.topic_id)
     await exchange.answer(OK)
 
 

@@ -1,6 +1,7 @@
-"""What the tests of REST share: a service over the memory store, an application on it, a client.
+"""What the tests of REST share: services on the memory store, an application on them, a client.
 
-`Rest` calls the application in the process; `live` serves one on 127.0.0.1 besides.
+`Rest` calls the application in the process; `live` serves one on 127.0.0.1 besides. By default
+write pointers are another manager's, so that any is taken; with `own` they are the server's.
 """
 
 import asyncio
@@ -23,8 +24,8 @@ from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.problems import CATALOGUE
 from tms.core.topic import TopicId
-from tms.messaging.service import Service
-from tms.node import open_service
+from tms.node import OpenServices, open_services
+from tms.settings import Settings
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PollRequest, PublishRequest
 
@@ -54,13 +55,14 @@ class Rest:
 
     def __init__(
         self,
-        service: Service,
+        services: OpenServices,
         clock: ManualClock,
         app: ASGIApp,
         http: httpx.AsyncClient,
         registry: CollectorRegistry,
     ) -> None:
-        self.service = service
+        self.services = services
+        self.service = services.messaging
         self.clock = clock
         self.app = app
         self.http = http
@@ -128,22 +130,29 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
 
 @asynccontextmanager
 async def opened(
-    limits: Limits | None = None, topic_info: TopicInfo = "seed"
+    limits: Limits | None = None, topic_info: TopicInfo = "seed", *, own: bool = False
 ) -> AsyncIterator[Rest]:
-    """Open a service and an application on it, called in the process."""
+    """Open services and an application on them, called in the process."""
     limits = limits or Limits()
     clock = ManualClock(NOW_MS)
     registry = CollectorRegistry()
-    service = await open_service("memory:", limits, clock, registry=registry)
-    app = create_app(service, limits, registry=registry, topic_info=topic_info)
+    services = await open_services(
+        "memory:", limits, clock, settings=settings_of(own=own), registry=registry
+    )
+    app = create_app(services, limits, registry=registry, topic_info=topic_info, clock=clock)
     transport = httpx.ASGITransport(app)
     try:
         async with httpx.AsyncClient(
             transport=transport, base_url="http://test", headers={"accept-encoding": "identity"}
         ) as http:
-            yield Rest(service, clock, app, http, registry)
+            yield Rest(services, clock, app, http, registry)
     finally:
-        await service.close()
+        await services.close()
+
+
+def settings_of(*, own: bool) -> Settings:
+    """Return the settings of a server whose write pointers are its own, or another manager's."""
+    return Settings.model_construct(transactions="own" if own else "foreign")
 
 
 class Live(Rest):
@@ -196,13 +205,17 @@ class Wire:
 
 
 @asynccontextmanager
-async def live(limits: Limits | None = None, *, grace_s: float = 5.0) -> AsyncIterator[Live]:
-    """Open a service and serve it."""
+async def live(
+    limits: Limits | None = None, *, grace_s: float = 5.0, own: bool = False
+) -> AsyncIterator[Live]:
+    """Open services and serve them."""
     limits = limits or Limits()
     clock = ManualClock(NOW_MS)
     registry = CollectorRegistry()
-    service = await open_service("memory:", limits, clock, registry=registry)
-    app = create_app(service, limits, registry=registry)
+    services = await open_services(
+        "memory:", limits, clock, settings=settings_of(own=own), registry=registry
+    )
+    app = create_app(services, limits, registry=registry, clock=clock)
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     serving = asyncio.create_task(
@@ -211,7 +224,7 @@ async def live(limits: Limits | None = None, *, grace_s: float = 5.0) -> AsyncIt
             host="127.0.0.1",
             port=0,
             on_started=started.set_result,
-            on_stopping=service.stop_waiting,
+            on_stopping=services.messaging.stop_waiting,
             stop=stop,
             grace_s=grace_s,
         )
@@ -221,7 +234,7 @@ async def live(limits: Limits | None = None, *, grace_s: float = 5.0) -> AsyncIt
         async with httpx.AsyncClient(
             base_url=url, headers={"accept-encoding": "identity"}, trust_env=False
         ) as http:
-            rest = Live(service, clock, app, http, registry)
+            rest = Live(services, clock, app, http, registry)
             rest.port = httpx.URL(url).port or 0
             rest.stop = stop
             rest.stopped = serving
@@ -229,7 +242,7 @@ async def live(limits: Limits | None = None, *, grace_s: float = 5.0) -> AsyncIt
     finally:
         stop.set()
         await serving
-        await service.close()
+        await services.close()
 
 
 def zipped(body: bytes) -> bytes:

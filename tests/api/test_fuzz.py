@@ -30,7 +30,12 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = 30
 
-BEYOND_SCHEMAS = ("empty_publish", "invalid_rollback_range", "invalid_transaction")
+BEYOND_SCHEMAS = (
+    "empty_publish",
+    "invalid_query",
+    "invalid_rollback_range",
+    "invalid_transaction",
+)
 """Refusals of what a JSON schema cannot tell from what is taken."""
 
 _payloads = st.lists(st.binary(max_size=20), max_size=3)

@@ -8,7 +8,7 @@ import pytest
 import schemathesis
 
 from api.app import OPERATIONS
-from tests.api.rest import TOPICS, Rest, refusal
+from tests.api.rest import POINTER, TOPICS, Rest, refusal
 from tms.core.problems import CATALOGUE
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,9 @@ async def test_every_operation_of_the_table_is_in_it(rest: Rest) -> None:
 
 async def test_every_operation_has_an_answering_route(rest: Rest) -> None:
     for operation in OPERATIONS:
-        path = operation.path.format(namespace="ns", topic="t")
+        path = operation.path.format(
+            namespace="ns", topic="t", subscription="s", transaction_id=POINTER
+        )
         answer = await rest.http.request(operation.method, path)
         if answer.status_code != 200:
             assert refusal(answer)[1] not in {"not_found", "method_not_allowed"}, path

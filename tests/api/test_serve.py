@@ -20,15 +20,15 @@ from api.app import create_app
 from api.serve import serve
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.node import open_service
+from tms.node import open_services
 
 async def main():
-    service = await open_service("memory:")
-    await service.create_topic(TopicId("ns", "t"))
-    app = create_app(service, Limits(), registry=CollectorRegistry())
+    services = await open_services("memory:")
+    await services.messaging.create_topic(TopicId("ns", "t"))
+    app = create_app(services, Limits(), registry=CollectorRegistry())
     await serve(app, host="127.0.0.1", port=0, grace_s=60,
-        on_started=lambda url: print(url, flush=True), on_stopping=service.stop_waiting)
-    await service.close()
+        on_started=lambda url: print(url, flush=True), on_stopping=services.messaging.stop_waiting)
+    await services.close()
     print("closed", flush=True)
 
 with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

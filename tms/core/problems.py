@@ -73,6 +73,12 @@ CATALOGUE = _catalogue(
     Problem("invalid_limit", 400, "A limit is a whole number, 1 or more.", "InvalidRequest"),
     Problem("invalid_wait", 400, "A wait is a number of seconds, zero or more.", "InvalidRequest"),
     Problem(
+        "invalid_query",
+        400,
+        "A parameter of the query is none of what it can be, or contradicts another.",
+        "InvalidRequest",
+    ),
+    Problem(
         "invalid_transaction",
         400,
         "The transaction is not a Tephra TransactionCodec encoding.",

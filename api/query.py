@@ -1,0 +1,78 @@
+"""What the query of a URL asks. Names that mean nothing here are passed over."""
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from urllib.parse import parse_qs
+
+from tms.core.errors import InvalidRequest
+from tms.wire.transaction_bodies import check_transaction_id
+
+_QUERIES_KEPT = 256
+_NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+@lru_cache(_QUERIES_KEPT)
+def _parse(query: bytes) -> Mapping[str, str]:
+    """Return the values by name; one that is given twice is no value of anything: "a, b"."""
+    parsed = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
+
+
+def values_of(query: bytes) -> Mapping[str, str]:
+    """Return the values of a query by name."""
+    return _parse(query) if query else _NONE
+
+
+def wait_of(values: Mapping[str, str], wait_s_max: float) -> float:
+    """Return the seconds to wait, capped. Raises `InvalidRequest` (invalid_wait)."""
+    given = values.get("wait")
+    if given is None:
+        return 0.0
+    try:
+        wait_s = float(given) if _NUMBER.fullmatch(given) else math.nan
+    except ValueError:
+        wait_s = math.nan
+    if math.isnan(wait_s):
+        raise InvalidRequest("invalid_wait", wait=given)
+    return min(wait_s, wait_s_max)
+
+
+def limit_of(values: Mapping[str, str]) -> int | None:
+    """Return how many to give at most. Raises `InvalidRequest` (invalid_limit)."""
+    given = values.get("limit")
+    if given is None:
+        return None
+    if not _WHOLE_NUMBER.fullmatch(given) or int(given) == 0:
+        raise InvalidRequest("invalid_limit", limit=given)
+    return int(given)
+
+
+def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], default: str) -> str:
+    """Return the word of a parameter. Raises `InvalidRequest` (invalid_query)."""
+    given = values.get(name, default)
+    if given not in choices:
+        raise InvalidRequest("invalid_query", name=name, given=given, expected=" or ".join(choices))
+    return given
+
+
+def transaction_id_of(text: str) -> int:
+    """Return the id that a path or query has. Raises `InvalidRequest` (invalid_transaction_id)."""
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise InvalidRequest("invalid_transaction_id", transaction_id=text[:80])
+    return check_transaction_id(int(text))
+
+
+def polled_transaction_of(values: Mapping[str, str]) -> int | None:
+    """Return the id of the transaction to read by. Raises `InvalidRequest`."""
+    given = values.get("transaction_id")
+    return None if given is None else transaction_id_of(given)
+
+
+def with_codec(query: bytes) -> bool:
+    """Whether a transaction's codec is to be answered. Raises `InvalidRequest` (invalid_query)."""
+    return choice_of(values_of(query), "codec", ("true", "false"), "true") == "true"

@@ -1,0 +1,150 @@
+"""Subscriptions: named positions of consumers in a topic. The answers to GET are JSON."""
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.topics import TOPIC
+from api.transaction_schemas import (
+    MOVE_CONTENT,
+    POSITION_CONTENT,
+    SHOWN_SUBSCRIPTION_CONTENT,
+    SUBSCRIPTION_CONTENT,
+    SUBSCRIPTIONS_CONTENT,
+)
+from tms.core.subscriptions import Advance, Subscription
+from tms.wire.bodies import BodyFormat
+from tms.wire.json_bodies import JSON
+from tms.wire.json_reports import encode_subscriptions
+
+SUBSCRIPTIONS = f"{TOPIC}/subscriptions"
+SUBSCRIPTION = f"{SUBSCRIPTIONS}/{{subscription}}"
+
+
+async def _answer(exchange: Exchange, subscription: Subscription, body_format: BodyFormat) -> None:
+    answer = body_format.subscriptions.encode_subscription(subscription)
+    await exchange.answer(OK, answer, body_format.content_type.encode())
+
+
+async def create(exchange: Exchange) -> None:
+    """Create a subscription."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    body_format = exchange.format_of_optional(body)
+    after = body_format.subscriptions.decode_position(body)
+    created = await exchange.context.services.subscriptions.create_subscription(
+        exchange.topic_id, exchange.subscription, after
+    )
+    await _answer(exchange, created, body_format)
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with a position."""
+    found = await exchange.context.services.subscriptions.subscription(
+        exchange.topic_id, exchange.subscription
+    )
+    await _answer(exchange, found, JSON)
+
+
+async def list_subscriptions(exchange: Exchange) -> None:
+    """Answer with a topic's positions."""
+    found = await exchange.context.services.subscriptions.subscriptions(exchange.topic_id)
+    await exchange.answer(OK, encode_subscriptions(found), JSON_TYPE)
+
+
+async def advance(exchange: Exchange) -> None:
+    """Move a position."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    body_format = exchange.body_format()
+    move = body_format.subscriptions.decode_move(body)
+    moved = await exchange.context.services.subscriptions.advance(
+        Advance(exchange.topic_id, exchange.subscription, move.after, move.expected_version)
+    )
+    await _answer(exchange, moved, body_format)
+
+
+async def delete(exchange: Exchange) -> None:
+    """Delete a position."""
+    await exchange.context.services.subscriptions.delete_subscription(
+        exchange.topic_id, exchange.subscription
+    )
+    await exchange.answer(OK)
+
+
+_TOPIC_ERRORS = ("topic_not_found", *TOPIC_ERRORS)
+_NAME_ERRORS = ("invalid_subscription_name", *_TOPIC_ERRORS)
+_POSITION_ERRORS = ("invalid_body", "invalid_message_id", "unsupported_content_type", *BODY_ERRORS)
+
+OPERATIONS = (
+    Operation(
+        name="createSubscription",
+        method="PUT",
+        path=SUBSCRIPTION,
+        handler=create,
+        tag="Subscriptions",
+        summary="Create a subscription",
+        description=(
+            "A position in the topic, by default before the oldest message. The body may be empty."
+        ),
+        request=POSITION_CONTENT,
+        is_body_required=False,
+        success="The subscription.",
+        answer=SUBSCRIPTION_CONTENT,
+        errors=(
+            "subscription_exists",
+            "too_many_subscriptions",
+            *_NAME_ERRORS,
+            *_POSITION_ERRORS,
+        ),
+    ),
+    Operation(
+        name="getSubscription",
+        method="GET",
+        path=SUBSCRIPTION,
+        handler=show,
+        tag="Subscriptions",
+        summary="Show a subscription's position",
+        description="To go on, poll from `after` with `inclusive` false.",
+        success="The subscription.",
+        answer=SHOWN_SUBSCRIPTION_CONTENT,
+        errors=("subscription_not_found", *_NAME_ERRORS),
+    ),
+    Operation(
+        name="deleteSubscription",
+        method="DELETE",
+        path=SUBSCRIPTION,
+        handler=delete,
+        tag="Subscriptions",
+        summary="Delete a subscription",
+        description="The messages stay.",
+        success="The subscription was deleted.",
+        errors=("subscription_not_found", "queue_full", *_NAME_ERRORS),
+    ),
+    Operation(
+        name="listSubscriptions",
+        method="GET",
+        path=SUBSCRIPTIONS,
+        handler=list_subscriptions,
+        tag="Subscriptions",
+        summary="List a topic's subscriptions",
+        description="In the order of their names.",
+        success="The subscriptions.",
+        answer=SUBSCRIPTIONS_CONTENT,
+        errors=_TOPIC_ERRORS,
+    ),
+    Operation(
+        name="advanceSubscription",
+        method="POST",
+        path=f"{SUBSCRIPTION}/advance",
+        handler=advance,
+        tag="Subscriptions",
+        summary="Move a subscription's position",
+        description=(
+            "Forwards or back, from the version that the consumer knows: of two consumers that "
+            "share a name by mistake, one is told `subscription_moved`. To move it together with "
+            "what is published, move it with the commit of a transaction."
+        ),
+        request=MOVE_CONTENT,
+        success="The subscription as it is now.",
+        answer=SUBSCRIPTION_CONTENT,
+        errors=("subscription_not_found", "subscription_moved", *_NAME_ERRORS, *_POSITION_ERRORS),
+    ),
+)

@@ -1,0 +1,173 @@
+"""What is told of transactions to those who look after a server, and the invalid list's truncation.
+
+The answers to GET are JSON.
+"""
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import BODY_ERRORS, Operation
+from api.query import choice_of, limit_of, values_of, with_codec
+from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.transaction_schemas import (
+    CODEC_PARAMETER,
+    INFO_CONTENT,
+    INFOS_CONTENT,
+    LIMIT_PARAMETER,
+    SIZE_CONTENT,
+    STATE_CONTENT,
+    STATUS_PARAMETER,
+    TRUNCATE_CONTENT,
+    TRUNCATED_CONTENT,
+)
+from api.transactions import MANAGER_ERRORS, TRANSACTION, TRANSACTIONS
+from tms.core.errors import TransactionNotInProgress, TransactionUnknown
+from tms.core.transactions import TransactionStatus
+from tms.wire.json_reports import encode_info, encode_infos, encode_size
+from tms.wire.transaction_codec import encode_transaction
+
+_BYTES_TYPE = b"application/octet-stream"
+_OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
+_LISTED = (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID)
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with where a transaction stands, and its codec while it is in progress."""
+    transactions = exchange.context.services.transactions
+    transaction_id = exchange.transaction_id
+    has_codec = with_codec(exchange.scope["query_string"])
+    info = await transactions.info(transaction_id)
+    codec = None
+    if has_codec and info.status in _OPEN:
+        try:
+            codec = encode_transaction(await transactions.transaction(transaction_id))
+        except (TransactionNotInProgress, TransactionUnknown):
+            info = await transactions.info(transaction_id)
+    await exchange.answer(OK, encode_info(info, exchange.context.clock.now_ms(), codec), JSON_TYPE)
+
+
+async def list_transactions(exchange: Exchange) -> None:
+    """Answer with the transactions in progress, or the invalid ones, oldest first."""
+    transactions = exchange.context.services.transactions
+    values = values_of(exchange.scope["query_string"])
+    status = choice_of(values, "status", _LISTED, TransactionStatus.IN_PROGRESS)
+    limit = limit_of(values)
+    if status == TransactionStatus.INVALID:
+        infos = await transactions.invalid(limit)
+    else:
+        infos = (await transactions.in_progress())[:limit]
+    await exchange.answer(OK, encode_infos(infos, exchange.context.clock.now_ms()), JSON_TYPE)
+
+
+async def invalid_size(exchange: Exchange) -> None:
+    """Answer with how many write pointers are invalid."""
+    count = await exchange.context.services.transactions.invalid_count()
+    await exchange.answer(OK, encode_size(count), JSON_TYPE)
+
+
+async def truncate_invalid(exchange: Exchange) -> None:
+    """Take write pointers off the invalid list."""
+    transactions = exchange.context.services.transactions
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    body_format = exchange.body_format()
+    asked = body_format.transactions.decode_truncation(body)
+    if asked.ids is not None:
+        count = await transactions.truncate_invalid_ids(asked.ids)
+    else:
+        assert asked.before_ms is not None, "checked when it was decoded"
+        count = await transactions.truncate_invalid_before(asked.before_ms)
+    answer = body_format.transactions.encode_truncated(count)
+    await exchange.answer(OK, answer, body_format.content_type.encode())
+
+
+async def state(exchange: Exchange) -> None:
+    """Answer with the whole state."""
+    snapshot = await exchange.context.services.transactions.snapshot()
+    await exchange.answer(OK, snapshot, _BYTES_TYPE)
+
+
+# Before the path of one transaction, whose id would take their place in it.
+OPERATIONS = (
+    Operation(
+        name="listTransactions",
+        method="GET",
+        path=TRANSACTIONS,
+        handler=list_transactions,
+        tag="Transactions",
+        summary="List the transactions in progress, or the invalid ones",
+        description="Oldest first.",
+        query=(STATUS_PARAMETER, LIMIT_PARAMETER),
+        success="The transactions.",
+        answer=INFOS_CONTENT,
+        errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
+        is_compressed=True,
+    ),
+    Operation(
+        name="getTransactionState",
+        method="GET",
+        path=f"{TRANSACTIONS}/state",
+        handler=state,
+        tag="Transactions",
+        summary="Download the state of all transactions",
+        description="In the form of Tephra's snapshots, version 4, with more behind it.",
+        success="The snapshot.",
+        answer=STATE_CONTENT,
+        errors=MANAGER_ERRORS,
+        is_compressed=True,
+    ),
+    Operation(
+        name="getInvalidSize",
+        method="GET",
+        path=f"{TRANSACTIONS}/invalid/size",
+        handler=invalid_size,
+        tag="Transactions",
+        summary="Count the write pointers of the invalid list",
+        description="Each transaction that starts carries all of them.",
+        success="How many there are.",
+        answer=SIZE_CONTENT,
+        errors=MANAGER_ERRORS,
+    ),
+    Operation(
+        name="truncateInvalid",
+        method="POST",
+        path=f"{TRANSACTIONS}/invalid/truncate",
+        handler=truncate_invalid,
+        tag="Transactions",
+        summary="Take write pointers off the invalid list",
+        description=(
+            "By their ids, or all that started before a time. Only once nothing written under them "
+            "is left anywhere: it would become visible."
+        ),
+        request=TRUNCATE_CONTENT,
+        success="How many were on the list.",
+        answer=TRUNCATED_CONTENT,
+        errors=(
+            "invalid_body",
+            "invalid_transaction_id",
+            "invalid_time",
+            "invalid_truncate_time",
+            "unsupported_content_type",
+            *MANAGER_ERRORS,
+            *BODY_ERRORS,
+        ),
+    ),
+    Operation(
+        name="getTransaction",
+        method="GET",
+        path=TRANSACTION,
+        handler=show,
+        tag="Transactions",
+        summary="Show where a transaction stands",
+        description=(
+            "Also one that ended of late: this is how a client that lost the answer to a commit "
+            "learns of it. `topics` are those it published to, as far as the server remembers."
+        ),
+        query=(CODEC_PARAMETER,),
+        success="The transaction.",
+        answer=INFO_CONTENT,
+        errors=(
+            "invalid_query",
+            "invalid_transaction_id",
+            "transaction_unknown",
+            *MANAGER_ERRORS,
+        ),
+    ),
+)

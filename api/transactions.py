@@ -1,0 +1,234 @@
+"""Transactions: start, check, commit, abort, and what else their owner does.
+
+The requests whose bodies are empty but for what they are about (commit without positions, abort)
+need no Content-Type, and are then answered in JSON.
+"""
+
+from api.exchange import OK, Exchange
+from api.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.query import with_codec
+from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.transaction_schemas import (
+    CHANGES_CONTENT,
+    CODEC_PARAMETER,
+    COMMIT_CONTENT,
+    START_CONTENT,
+    STARTED_CONTENT,
+    STATUS_CONTENT,
+)
+from tms.core.transaction import Transaction
+from tms.wire.bodies import BodyFormat
+from tms.wire.caps import changes_cap
+from tms.wire.transaction_bodies import started
+
+TRANSACTIONS = "/v1/transactions"
+TRANSACTION = f"{TRANSACTIONS}/{{transaction_id}}"
+
+
+async def start(exchange: Exchange) -> None:
+    """Start a transaction."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    body_format = exchange.format_of_optional(body)
+    request = body_format.transactions.decode_start(body)
+    codec = with_codec(exchange.scope["query_string"])
+    transaction = await exchange.context.services.transactions.start(request)
+    await _answer_started(exchange, transaction, body_format, codec=codec)
+
+
+async def checkpoint(exchange: Exchange) -> None:
+    """Give a transaction a new write pointer."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    body_format = exchange.format_of_optional(body)
+    codec = with_codec(exchange.scope["query_string"])
+    transaction = await exchange.context.services.transactions.checkpoint(exchange.transaction_id)
+    await _answer_started(exchange, transaction, body_format, codec=codec)
+
+
+async def _answer_started(
+    exchange: Exchange, transaction: Transaction, body_format: BodyFormat, *, codec: bool
+) -> None:
+    answer = body_format.transactions.encode_started(started(transaction, with_codec=codec))
+    await exchange.answer(OK, answer, body_format.content_type.encode())
+
+
+async def can_commit(exchange: Exchange) -> None:
+    """Take a transaction's changes, or refuse them."""
+    context = exchange.context
+    body = await read_body(exchange)
+    cap = changes_cap(context.limits.transaction_changes_max)
+    changes = exchange.body_format().transactions.decode_changes(body, cap)
+    await context.services.transactions.can_commit(exchange.transaction_id, changes)
+    await exchange.answer(OK)
+
+
+async def commit(exchange: Exchange) -> None:
+    """Commit a transaction, and move positions with it."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    advances = exchange.format_of_optional(body).transactions.decode_advances(body)
+    await exchange.context.services.transactions.commit(exchange.transaction_id, advances)
+    await exchange.answer(OK)
+
+
+async def abort(exchange: Exchange) -> None:
+    """Abort a transaction; answer with what it is now."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    body_format = exchange.format_of_optional(body)
+    status = await exchange.context.services.transactions.abort(exchange.transaction_id)
+    answer = body_format.transactions.encode_status(status)
+    await exchange.answer(OK, answer, body_format.content_type.encode())
+
+
+async def invalidate(exchange: Exchange) -> None:
+    """Invalidate a transaction."""
+    await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    await exchange.context.services.transactions.invalidate(exchange.transaction_id)
+    await exchange.answer(OK)
+
+
+MANAGER_ERRORS = ("transactions_elsewhere", "not_found", *SERVICE_ERRORS)
+"""What every operation of transactions may answer."""
+ID_ERRORS = (
+    "invalid_transaction_id",
+    "transaction_unknown",
+    "transaction_not_in_progress",
+    *MANAGER_ERRORS,
+)
+"""What every operation on a transaction in progress may answer."""
+_OWNER_ERRORS = ("invalid_owner", "owner_busy", "transaction_duplicate")
+
+OPERATIONS = (
+    Operation(
+        name="startTransaction",
+        method="POST",
+        path=TRANSACTIONS,
+        handler=start,
+        tag="Transactions",
+        summary="Start a transaction",
+        description=(
+            "The answer has the write pointer to publish with, and the snapshot to poll by. With "
+            "an `owner` and a `sequence` the work is committed once, however often it is started: "
+            "`transaction_duplicate` says that it is done. The body may be empty."
+        ),
+        query=(CODEC_PARAMETER,),
+        request=START_CONTENT,
+        is_body_required=False,
+        success="The transaction is in progress.",
+        answer=STARTED_CONTENT,
+        errors=(
+            "invalid_body",
+            "invalid_query",
+            "invalid_timeout",
+            "too_many_transactions",
+            "unsupported_content_type",
+            *_OWNER_ERRORS,
+            *MANAGER_ERRORS,
+            *BODY_ERRORS,
+        ),
+        is_hot=True,
+    ),
+    Operation(
+        name="canCommitTransaction",
+        method="POST",
+        path=f"{TRANSACTION}/can-commit",
+        handler=can_commit,
+        tag="Transactions",
+        summary="Ask whether a transaction can commit, with the keys of what it changed",
+        description=(
+            "Refused where a transaction that committed since this one started changed one of the "
+            "same keys. To be called before changes are made persistent; a transaction that "
+            "changes nothing but messages needs no call."
+        ),
+        request=CHANGES_CONTENT,
+        success="It can, unless another that changed the same commits before it.",
+        errors=(
+            "invalid_body",
+            "transaction_conflict",
+            "too_many_changes",
+            "unsupported_content_type",
+            *ID_ERRORS,
+            *BODY_ERRORS,
+        ),
+        is_hot=True,
+    ),
+    Operation(
+        name="commitTransaction",
+        method="POST",
+        path=f"{TRANSACTION}/commit",
+        handler=commit,
+        tag="Transactions",
+        summary="Commit a transaction",
+        description=(
+            "Makes all it has published visible as a whole, and moves the positions of "
+            "subscriptions in the same step. Where this is refused, the transaction is still in "
+            "progress, and should be aborted. The body may be empty."
+        ),
+        request=COMMIT_CONTENT,
+        is_body_required=False,
+        success="The transaction is committed.",
+        errors=(
+            "invalid_body",
+            "invalid_message_id",
+            "invalid_namespace_name",
+            "invalid_topic_name",
+            "invalid_subscription_name",
+            "topic_not_found",
+            "subscription_not_found",
+            "subscription_moved",
+            "transaction_conflict",
+            "transaction_duplicate",
+            "unsupported_content_type",
+            *ID_ERRORS,
+            *BODY_ERRORS,
+        ),
+        is_hot=True,
+    ),
+    Operation(
+        name="abortTransaction",
+        method="POST",
+        path=f"{TRANSACTION}/abort",
+        handler=abort,
+        tag="Transactions",
+        summary="Abort a transaction whose writes were rolled back",
+        description=(
+            "It is aborted where all it published was rolled back. Otherwise, and where it is a "
+            "long one, it becomes invalid, so that readers skip what it left."
+        ),
+        success="The transaction has ended.",
+        answer=STATUS_CONTENT,
+        errors=("unsupported_content_type", *ID_ERRORS, *BODY_ERRORS),
+        is_hot=True,
+    ),
+    Operation(
+        name="invalidateTransaction",
+        method="POST",
+        path=f"{TRANSACTION}/invalidate",
+        handler=invalidate,
+        tag="Transactions",
+        summary="End a transaction whose writes cannot be rolled back",
+        description="Readers with a transaction skip what it has written, from now on.",
+        success="The transaction is invalid.",
+        errors=(*ID_ERRORS, *BODY_ERRORS),
+    ),
+    Operation(
+        name="checkpointTransaction",
+        method="POST",
+        path=f"{TRANSACTION}/checkpoint",
+        handler=checkpoint,
+        tag="Transactions",
+        summary="Give a transaction a new write pointer",
+        description=(
+            "What is written from now on can be told from what was written before, and rolled back "
+            "alone. All of it commits together."
+        ),
+        query=(CODEC_PARAMETER,),
+        success="The transaction with its new write pointer.",
+        answer=STARTED_CONTENT,
+        errors=(
+            "invalid_query",
+            "too_many_checkpoints",
+            "unsupported_content_type",
+            *ID_ERRORS,
+            *BODY_ERRORS,
+        ),
+    ),
+)
