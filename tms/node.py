@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,10 +24,17 @@ from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.core.transactions import Transactions
 from tms.messaging.engine import Engine
+from tms.messaging.publications import Publications
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
 from tms.settings import Settings
 from tms.transactions.elsewhere import TransactionsOfOthers
+from tms.transactions.journal import Journal, Recover, SteadyTime
+from tms.transactions.metrics import TransactionMetrics
+from tms.transactions.recovery import Recovered
+from tms.transactions.recovery import recover as recover_state
+from tms.transactions.service import TransactionService
+from tms.transactions.snapshots import Snapshots
 
 _HERE = Path(__file__).resolve().parent
 _INSTALLED = _HERE / "_server"
@@ -94,6 +102,9 @@ class OpenServices:
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the store."""
         self.messaging.stop_waiting()
+        await self._engine.writer.close()
+        if isinstance(self.transactions, TransactionService):
+            await self.transactions.close()
         await self._engine.close()
 
 
@@ -111,13 +122,68 @@ async def open_services(
     """
     settings = settings or Settings.model_construct()
     tables = await asyncio.to_thread(open_tables, store, settings)
-    engine = Engine(
-        tables, limits or settings.limits(), clock or SystemClock(), registry or CollectorRegistry()
+    return await services_on(
+        tables,
+        limits or settings.limits(),
+        clock or SystemClock(),
+        registry or CollectorRegistry(),
+        has_transactions=settings.transactions == "own",
     )
-    messaging = Service(engine)
+
+
+async def services_on(
+    tables: Tables,
+    limits: Limits,
+    clock: Clock,
+    registry: CollectorRegistry,
+    *,
+    has_transactions: bool = True,
+) -> OpenServices:
+    """Return the services on `tables`, which close with them, also where this fails.
+
+    Without transactions, write pointers are another manager's. Raises `StoreCorrupt` where the log
+    of transactions is damaged, `StoreUnavailable`.
+    """
+    if not has_transactions:
+        engine = Engine(tables, limits, clock, registry)
+        messaging = Service(engine)
+        subscriptions = SubscriptionService(engine, messaging.states)
+        elsewhere = cast("Transactions", TransactionsOfOthers())
+        return OpenServices(messaging, elsewhere, subscriptions, engine)
+    recover = partial(recover_state, tables.transactions, limits)
+    try:
+        recovered = await asyncio.to_thread(recover, clock.now_ms())
+    except BaseException:
+        tables.close()
+        raise
+    engine = Engine(tables, limits, clock, registry)
+    publications = Publications()
+    transactions = open_transactions(engine, recover, recovered, publications, registry)
+    messaging = Service(engine, publications, transactions)
     subscriptions = SubscriptionService(engine, messaging.states)
-    return OpenServices(
-        messaging, cast("Transactions", TransactionsOfOthers()), subscriptions, engine
+    transactions.move_by(subscriptions.moves)
+    return OpenServices(messaging, transactions, subscriptions, engine)
+
+
+def open_transactions(
+    engine: Engine,
+    recover: Recover,
+    recovered: Recovered,
+    publications: Publications,
+    registry: CollectorRegistry,
+) -> TransactionService:
+    """Return the transaction manager that goes on from what was `recovered`."""
+    writer, lanes, tables = engine.writer, engine.lanes, engine.tables
+    time = SteadyTime(engine.clock)
+    journal = Journal(
+        recover, recovered, time=time, lanes=lanes, tables=tables, publications=publications
+    )
+    TransactionMetrics(registry, journal, time)
+    snapshots = Snapshots(
+        journal, writer=writer, lanes=lanes, tables=tables, limits=engine.limits, time=time
+    )
+    return TransactionService(
+        journal, snapshots, writer=writer, publications=publications, time=time
     )
 
 

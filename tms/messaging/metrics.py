@@ -59,6 +59,8 @@ class MessagingMetrics:
         self.stopped_polls = 0
         self.last_stopped_at: int | None = None
         """The write pointer that a poll was last stopped at."""
+        self.age_s: Callable[[int], float | None] = lambda _: None
+        """Gives the age of what is in progress under a write pointer, None where nothing is."""
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.flush_seconds = Histogram(_SECONDS)
         self.flush_requests = Histogram(_COUNTS)
@@ -72,6 +74,7 @@ class MessagingMetrics:
         """Give the counters and gauges as they stand."""
         for name, help_text in _COUNTERS.items():
             yield CounterMetricFamily(f"tms_{name}", help_text, value=getattr(self, name))
+        yield self._stopped_at()
         for name, help_text in _HISTOGRAMS.items():
             histogram: Histogram = getattr(self, name)
             yield HistogramMetricFamily(
@@ -79,3 +82,16 @@ class MessagingMetrics:
             )
         for name, (help_text, value) in self._gauges.items():
             yield GaugeMetricFamily(f"tms_{name}", help_text, value=value())
+
+    def _stopped_at(self) -> Metric:
+        """Return the transaction that readers are stopped at, as far as the last stop tells."""
+        stopped = GaugeMetricFamily(
+            "tms_stopped_at_transaction_seconds",
+            "Age of the transaction in progress that a poll was last stopped at.",
+            labels=("write_pointer",),
+        )
+        pointer = self.last_stopped_at
+        age_s = None if pointer is None else self.age_s(pointer)
+        if age_s is not None:
+            stopped.add_metric((str(pointer),), age_s)
+        return stopped

@@ -11,6 +11,7 @@ from tms.core.errors import (
     InvalidRequest,
     RollbackRefused,
     Stopping,
+    TmsError,
     TooLarge,
     TransactionDuplicate,
     TransactionExpired,
@@ -67,8 +68,17 @@ class Service:
         )
         self._reader = Reader(self._tables, self._lanes, self._clock, limits, metrics)
         self._stopping = False
+        metrics.age_s = self._age_s
         metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)
         metrics.gauge("topics_in_memory", "Topics in memory.", lambda: len(self._states))
+
+    def _age_s(self, write_pointer: int) -> float | None:
+        """Return how old what is in progress under a write pointer is, None where nothing is."""
+        try:
+            self._writing.check(write_pointer)
+        except TmsError:
+            return None
+        return (self._clock.now_ms() - write_pointer / WRITE_POINTERS_PER_MS) / 1000
 
     @property
     def states(self) -> TopicStates:

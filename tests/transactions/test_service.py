@@ -1,0 +1,371 @@
+"""The transaction manager with messaging: what readers see, what is refused, what wakes whom."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tms.core.clock import ManualClock
+from tms.core.errors import (
+    InvalidRequest,
+    OwnerBusy,
+    RollbackRefused,
+    SubscriptionMoved,
+    TopicNotFound,
+    TransactionConflict,
+    TransactionDuplicate,
+    TransactionNotInProgress,
+    TransactionUnknown,
+)
+from tms.core.message import FIRST_ID
+from tms.core.messaging import RollbackRange
+from tms.core.subscriptions import Advance
+from tms.core.topic import TopicId
+from tms.core.transaction import TransactionType
+from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
+from tms.node import OpenServices, open_services
+
+pytestmark = pytest.mark.anyio
+
+NOW_MS = 1_800_000_000_000
+A, B = TopicId("default", "a"), TopicId("default", "b")
+SHORT = StartRequest()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW_MS)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+async def services(clock: ManualClock, registry: CollectorRegistry) -> AsyncIterator[OpenServices]:
+    services = await open_services("memory:", clock=clock, registry=registry)
+    for topic_id in (A, B):
+        await services.messaging.create_topic(topic_id)
+    yield services
+    await services.close()
+
+
+async def polled(
+    services: OpenServices, topic_id: TopicId, *, transaction: int | None = None, wait_s: float = 0
+) -> list[bytes]:
+    """Return what a reader sees by a transaction, or, without one, what is committed."""
+    blocks = services.messaging.poll(
+        topic_id,
+        FIRST_ID,
+        transaction=transaction,
+        committed=transaction is None,
+        wait_s=wait_s,
+    )
+    return [message.payload async for block in blocks for message in block]
+
+
+async def everything(services: OpenServices, topic_id: TopicId) -> list[bytes]:
+    blocks = services.messaging.poll(topic_id, FIRST_ID)
+    return [message.payload async for block in blocks for message in block]
+
+
+async def published(
+    services: OpenServices, topic_id: TopicId, payload: bytes, pointer: int
+) -> RollbackRange:
+    found = await services.messaging.publish(topic_id, [payload], pointer)
+    assert found is not None
+    return found
+
+
+async def test_a_transaction_is_seen_whole_once_it_is_committed(services: OpenServices) -> None:
+    tx = await services.transactions.start(SHORT)
+    await published(services, A, b"1", tx.write_pointer)
+    await services.messaging.store(B, [b"2", b"3"], tx.write_pointer)
+    await services.messaging.publish(B, [], tx.write_pointer)
+
+    assert await polled(services, A) == await polled(services, B) == []
+    assert await polled(services, A, transaction=tx.transaction_id) == [b"1"]
+    await services.transactions.can_commit(tx.transaction_id, [])
+    await services.transactions.commit(tx.transaction_id)
+    assert await polled(services, A) == [b"1"]
+    assert await polled(services, B) == [b"2", b"3"]
+
+
+async def test_a_reader_stops_at_what_is_in_progress_and_is_told_where(
+    services: OpenServices, clock: ManualClock, registry: CollectorRegistry
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await published(services, A, b"in progress", tx.write_pointer)
+    await services.messaging.publish(A, [b"plain"])
+
+    page = await services.messaging.page(A, FIRST_ID, limit=10, committed=True)
+    assert (page.count, page.stopped_at) == (0, tx.write_pointer)
+    clock.advance(7_000)
+    labels = {"write_pointer": str(tx.write_pointer)}
+    assert registry.get_sample_value("tms_stopped_at_transaction_seconds", labels) == 7
+    [info] = await services.transactions.in_progress()
+    assert (info.transaction_id, info.topics) == (tx.transaction_id, ["default:a"])
+
+    await services.transactions.commit(tx.transaction_id)
+    assert await polled(services, A) == [b"in progress", b"plain"]
+    assert registry.get_sample_value("tms_stopped_at_transaction_seconds", labels) is None
+
+
+@pytest.mark.parametrize("end", ["commit", "abort", "invalidate", "timeout"])
+async def test_a_reader_that_was_stopped_is_woken_when_the_transaction_ends(
+    services: OpenServices, clock: ManualClock, end: str
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    range_ = await published(services, A, b"1", tx.write_pointer)
+    await services.messaging.publish(A, [b"plain"])
+    waiting = asyncio.create_task(polled(services, A, wait_s=30))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    if end == "timeout":
+        clock.advance(31_000)
+    else:
+        if end == "abort":
+            await services.messaging.rollback(A, range_)
+        await getattr(services.transactions, end)(tx.transaction_id)
+    expected = [b"1", b"plain"] if end == "commit" else [b"plain"]
+    assert await asyncio.wait_for(waiting, 10) == expected
+
+
+async def test_an_abort_after_rollback_leaves_nothing_invalid(services: OpenServices) -> None:
+    tx = await services.transactions.start(SHORT)
+    range_ = await published(services, A, b"1", tx.write_pointer)
+    await services.messaging.rollback(A, range_)
+
+    status = await services.transactions.abort(tx.transaction_id)
+    assert status is TransactionStatus.ABORTED
+    assert await services.transactions.invalid_count() == 0
+    assert await polled(services, A) == []
+    assert await everything(services, A) == [b"1"]
+
+
+async def test_an_abort_that_left_messages_behind_makes_it_invalid(services: OpenServices) -> None:
+    tx = await services.transactions.start(SHORT)
+    await published(services, A, b"not rolled back", tx.write_pointer)
+
+    status = await services.transactions.abort(tx.transaction_id)
+    assert status is TransactionStatus.INVALID
+    assert await polled(services, A) == []
+
+
+@pytest.mark.parametrize("end", ["commit", "abort", "invalidate"])
+async def test_nothing_is_written_under_a_transaction_that_has_ended(
+    services: OpenServices, end: str
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await getattr(services.transactions, end)(tx.transaction_id)
+
+    with pytest.raises(TransactionNotInProgress):
+        await services.messaging.publish(A, [b"late"], tx.write_pointer)
+    with pytest.raises(TransactionNotInProgress):
+        await services.messaging.store(A, [b"late"], tx.write_pointer)
+    assert await everything(services, A) == []
+
+
+async def test_a_write_that_shares_the_flush_of_an_abort_is_refused_behind_it(
+    services: OpenServices,
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await services.messaging.topic(A)
+    abort = asyncio.create_task(services.transactions.abort(tx.transaction_id))
+    late = asyncio.create_task(services.messaging.publish(A, [b"late"], tx.write_pointer))
+    assert await abort is TransactionStatus.ABORTED
+    with pytest.raises(TransactionNotInProgress):
+        await late
+    assert await everything(services, A) == []
+
+
+async def test_a_write_that_shares_the_flush_of_an_abort_before_it_makes_it_invalid(
+    services: OpenServices,
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await services.messaging.topic(A)
+    before = asyncio.create_task(services.messaging.publish(A, [b"before"], tx.write_pointer))
+    abort = asyncio.create_task(services.transactions.abort(tx.transaction_id))
+    await before
+    assert await abort is TransactionStatus.INVALID
+    assert await polled(services, A) == []
+
+
+async def test_unknown_write_pointers_are_refused(services: OpenServices) -> None:
+    pointer = NOW_MS * 1_000_000 + 5
+    with pytest.raises(TransactionUnknown):
+        await services.messaging.publish(A, [b"x"], pointer)
+    with pytest.raises(TransactionUnknown):
+        await services.messaging.store(A, [b"x"], pointer)
+    with pytest.raises(TransactionUnknown):
+        await services.transactions.info(pointer)
+
+
+async def test_what_is_committed_cannot_be_rolled_back(services: OpenServices) -> None:
+    tx = await services.transactions.start(SHORT)
+    range_ = await published(services, A, b"1", tx.write_pointer)
+    await services.transactions.commit(tx.transaction_id)
+
+    with pytest.raises(TransactionNotInProgress):
+        await services.messaging.rollback(A, range_)
+    assert await polled(services, A) == [b"1"]
+
+
+async def test_a_range_of_others_cannot_be_rolled_back(services: OpenServices) -> None:
+    mine, theirs = [await services.transactions.start(SHORT) for _ in range(2)]
+    range_ = await published(services, A, b"theirs", theirs.write_pointer)
+    with pytest.raises(RollbackRefused):
+        await services.messaging.rollback(
+            A,
+            RollbackRange(
+                mine.write_pointer,
+                range_.start_timestamp,
+                range_.start_sequence_id,
+                range_.end_timestamp,
+                range_.end_sequence_id,
+            ),
+        )
+
+
+async def test_messages_after_a_checkpoint_belong_to_the_same_transaction(
+    services: OpenServices,
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await published(services, A, b"1", tx.write_pointer)
+    again = await services.transactions.checkpoint(tx.transaction_id)
+    assert again.write_pointer > tx.write_pointer
+    assert again.transaction_id == tx.transaction_id
+    await published(services, A, b"2", again.write_pointer)
+
+    assert await polled(services, A, transaction=tx.transaction_id) == [b"1", b"2"]
+    assert await polled(services, A) == []
+    await services.transactions.commit(tx.transaction_id)
+    assert await polled(services, A) == [b"1", b"2"]
+
+
+async def test_timeouts_fire_though_nothing_else_happens(
+    services: OpenServices, clock: ManualClock
+) -> None:
+    tx = await services.transactions.start(StartRequest(timeout_s=5))
+    await published(services, A, b"1", tx.write_pointer)
+    clock.advance(5_001)
+    async with asyncio.timeout(10):
+        while await services.transactions.invalid_count() == 0:
+            await asyncio.sleep(0.05)
+    with pytest.raises(TransactionNotInProgress) as caught:
+        await services.transactions.commit(tx.transaction_id)
+    assert caught.value.detail["status"] == "invalid"
+
+
+async def test_timeouts_fire_also_when_the_clock_was_set_back(
+    services: OpenServices, clock: ManualClock
+) -> None:
+    await services.transactions.start(StartRequest(timeout_s=5))
+    clock.set(NOW_MS - 3_600_000)
+    clock.advance(5_001)
+    async with asyncio.timeout(10):
+        while await services.transactions.invalid_count() == 0:
+            await asyncio.sleep(0.05)
+
+
+async def test_of_two_that_change_the_same_the_second_is_refused(services: OpenServices) -> None:
+    first, second = [await services.transactions.start(SHORT) for _ in range(2)]
+    await services.transactions.can_commit(first.transaction_id, [b"row 1"])
+    await services.transactions.can_commit(second.transaction_id, [b"row 1"])
+    await services.transactions.commit(first.transaction_id)
+    with pytest.raises(TransactionConflict):
+        await services.transactions.commit(second.transaction_id)
+    assert await services.transactions.abort(second.transaction_id) is TransactionStatus.ABORTED
+
+
+class TestPublishAll:
+    async def test_it_is_seen_whole(self, services: OpenServices) -> None:
+        reader = await services.transactions.start(SHORT)
+        done = await services.messaging.publish_all({A: [b"1", b"2"], B: [b"3"]})
+        assert not done.is_duplicate
+        assert await polled(services, A) == [b"1", b"2"]
+        assert await polled(services, B) == [b"3"]
+        assert await polled(services, A, transaction=reader.transaction_id) == []
+        assert await services.transactions.in_progress() == [
+            await services.transactions.info(reader.transaction_id)
+        ]
+
+    async def test_a_topic_that_is_missing_refuses_all(self, services: OpenServices) -> None:
+        with pytest.raises(TopicNotFound):
+            await services.messaging.publish_all({A: [b"1"], TopicId("default", "none"): [b"2"]})
+        assert await everything(services, A) == []
+
+    @pytest.mark.parametrize("payloads", [{}, {A: []}])
+    async def test_nothing_to_publish_is_refused(
+        self, services: OpenServices, payloads: dict[TopicId, list[bytes]]
+    ) -> None:
+        with pytest.raises(InvalidRequest):
+            await services.messaging.publish_all(payloads)
+
+    async def test_a_sequence_is_published_once(self, services: OpenServices) -> None:
+        first = await services.messaging.publish_all({A: [b"1"]}, owner="p", sequence=0)
+        again = await services.messaging.publish_all({A: [b"1"]}, owner="p", sequence=0)
+        assert again.is_duplicate
+        assert again.write_pointer == first.write_pointer
+        assert await everything(services, A) == [b"1"]
+
+
+class TestOwners:
+    async def test_a_committed_sequence_is_a_duplicate(self, services: OpenServices) -> None:
+        tx = await services.transactions.start(StartRequest(owner="job", sequence=1))
+        await services.transactions.commit(tx.transaction_id)
+        with pytest.raises(TransactionDuplicate) as caught:
+            await services.transactions.start(StartRequest(owner="job", sequence=1))
+        assert caught.value.detail["transaction_id"] == tx.transaction_id
+
+    async def test_an_open_one_is_busy_fenced_or_joined(self, services: OpenServices) -> None:
+        start = services.transactions.start
+        first = await start(StartRequest(owner="job", sequence=1))
+        with pytest.raises(OwnerBusy):
+            await start(StartRequest(owner="job", sequence=1))
+        joined = await start(StartRequest(owner="job", sequence=1, if_open=IfOpen.JOIN))
+        assert joined == first
+        await published(services, A, b"fenced", first.write_pointer)
+        second = await start(StartRequest(owner="job", sequence=1, if_open=IfOpen.FENCE))
+        assert second.transaction_id > first.transaction_id
+        with pytest.raises(TransactionNotInProgress):
+            await services.transactions.commit(first.transaction_id)
+        assert await polled(services, A) == []
+
+
+class TestPositions:
+    async def test_a_position_moves_with_the_commit(self, services: OpenServices) -> None:
+        await services.subscriptions.create_subscription(A, "s")
+        tx = await services.transactions.start(SHORT)
+        moved = Advance(A, "s", b"\x01" * 20, 0)
+        assert (await services.subscriptions.subscription(A, "s")).version == 0
+        await services.transactions.commit(tx.transaction_id, [moved])
+        position = await services.subscriptions.subscription(A, "s")
+        assert (position.after, position.version) == (b"\x01" * 20, 1)
+
+    async def test_a_position_that_has_moved_refuses_the_commit(
+        self, services: OpenServices
+    ) -> None:
+        await services.subscriptions.create_subscription(A, "s")
+        one, two = [await services.transactions.start(SHORT) for _ in range(2)]
+        outcomes = await asyncio.gather(
+            services.transactions.commit(one.transaction_id, [Advance(A, "s", b"\x01" * 20, 0)]),
+            services.transactions.commit(two.transaction_id, [Advance(A, "s", b"\x02" * 20, 0)]),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [type(None), SubscriptionMoved]
+        info = await services.transactions.info(two.transaction_id)
+        assert info.status is TransactionStatus.IN_PROGRESS
+        assert (await services.subscriptions.subscription(A, "s")).after == b"\x01" * 20
+
+
+async def test_long_transactions_are_not_aborted(services: OpenServices) -> None:
+    tx = await services.transactions.start(StartRequest(type=TransactionType.LONG))
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID

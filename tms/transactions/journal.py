@@ -1,0 +1,271 @@
+"""The state of transactions and its log: how a transition becomes durable.
+
+What the order of the steps is for:
+1. A transition is decided within a flush of the writer (`tms.core.group_commit`), from the state
+   that all before it have left, also those of the same flush. What is refused changes nothing.
+2. It takes effect in the state at once, and its edits go into one row of the log, which is part of
+   the flush's batch. So messages, positions and edits share one fsync, and one fate.
+3. Only when that is durable is its caller answered, and do readers see it: `latest` is the last
+   durable state's.
+4. Where the flush fails, the state is ahead of what may or may not have been written. It is not
+   used any more, and recovered from the store as soon as that takes writes again.
+
+Used from the event loop's thread alone.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from tms.core.clock import Clock
+from tms.core.errors import Stopping, StoreUnavailable, TmsError
+from tms.core.group_commit import Lanes
+from tms.core.tables import Batch, Tables
+from tms.core.transaction import Transaction
+from tms.core.transactions import Moves, Publications
+from tms.transactions.edits import Edit, EditKind, encode_row
+from tms.transactions.recovery import Recovered
+from tms.transactions.state import TransactionState
+
+_RECOVER_EVERY_S = 0.2
+_ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
+_EDIT_BYTES = 200
+"""What a queued transition weighs, about, besides its changes."""
+
+Recover = Callable[[int], Recovered]
+"""Recovers the state as of a time in ms. Blocks."""
+Decision = tuple[Sequence[Edit], Callable[[], Any] | None]
+"""Edits to make, and what gives the answer once they have taken effect; None: there is none."""
+Decide = Callable[[TransactionState, int], Decision]
+"""Decides a transition from the state and the time in ms. Raises a `TmsError` to refuse it."""
+
+Result = TypeVar("Result")
+
+_log = logging.getLogger(__name__)
+
+
+class SteadyTime:
+    """The time when it was made, and what has passed since, whatever the clock is set to."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset_ms = clock.now_ms() - clock.steady_ms()
+
+    def now_ms(self) -> int:
+        """Return the time, in milliseconds since 1970."""
+        return self._clock.steady_ms() + self._offset_ms
+
+
+class Journal:
+    """The state, as it takes part in the writer's flushes (`group_commit.Participant`)."""
+
+    def __init__(
+        self,
+        recover: Recover,
+        recovered: Recovered,
+        *,
+        time: SteadyTime,
+        lanes: Lanes,
+        tables: Tables,
+        publications: Publications,
+    ) -> None:
+        """Go on from what was `recovered`; `recover` does so again after a failed flush."""
+        self._recover = recover
+        self._time = time
+        self._lanes = lanes
+        self._tables = tables
+        self._publications = publications
+        self._recovering: asyncio.Task[None] | None = None
+        self._looks: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        self.counts: Counter[EditKind] = Counter()
+        """Edits since the process began, by kind."""
+        self.rows_written = 0
+        self._adopt(recovered)
+
+    def _adopt(self, recovered: Recovered) -> None:
+        self._state = recovered.state
+        self.next_row = recovered.next_sequence
+        self._edits: list[Edit] = []
+        """Of the flush that is put together."""
+        self._is_ahead = False
+        """Whether the state has edits that are not durable yet."""
+        self._is_stale = False
+        """Whether the state may not be what is in the store."""
+        self._latest: Transaction | None = None
+        self._ended: list[tuple[tuple[int, ...], EditKind]] = []
+        """The write pointers of the transactions that this flush ends, and how."""
+        self.recovered_ids = frozenset(opened.id for opened in recovered.state.opened)
+        """What these have published is not known in this process."""
+
+    @property
+    def state(self) -> TransactionState:
+        """The state, with what is being written. Raises `StoreUnavailable` while it is stale."""
+        if self._is_stale:
+            raise StoreUnavailable(reason="an earlier write failed; try again")
+        return self._state
+
+    async def durably(self, look: Callable[[], Result]) -> Result:
+        """Return what `look` returns at a moment when all of the state is durable.
+
+        Raises what it does, and `StoreUnavailable` where a flush fails meanwhile.
+        """
+        if self._is_stale or not self._is_ahead:
+            return look()  # which is refused a state that is stale
+        seen: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._looks.append((look, seen))
+        return await seen
+
+    def latest(self) -> Transaction:
+        """Return what a reader sees that has no transaction: all that is durably committed."""
+        state = self.state
+        if self._latest is None:
+            self._latest = state.latest_snapshot()
+        return self._latest
+
+    def pointers(self, transaction_id: int) -> tuple[int, ...]:
+        """Return the write pointers of a transaction that is open or invalid; none of others."""
+        state = self.state
+        known = state.opened.by_pointer.get(transaction_id)
+        found = known or state.invalids.by_pointer.get(transaction_id)
+        return () if found is None else found.pointers
+
+    def decided(self, decide: Decide) -> Decision:
+        """Return what `decide` makes of the present state. Raises what it does."""
+        return decide(self.state, self._time.now_ms())
+
+    def carry_out(self, edits: Sequence[Edit]) -> None:
+        """Let edits take effect within a flush."""
+        if not edits:
+            return
+        if not self._is_ahead:
+            self.latest()
+            self._is_ahead = True
+        for edit in edits:
+            if edit.kind in _ENDS:
+                self._ended.append((self.pointers(edit.write_pointer), edit.kind))
+            self._state.apply(edit)
+        self._edits += edits
+
+    def settle(self) -> None:
+        """Do nothing: a state that is stale is recovered beside the flushes, which refuse it."""
+
+    def complete(self, batch: Batch) -> None:
+        """Add the edits of the flush as one row."""
+        if self._edits:
+            self._tables.transactions.append(batch, self.next_row, encode_row(self._edits))
+
+    def applied(self) -> None:
+        """Show what the flush did, and wake the readers whom a transaction had stopped."""
+        if not self._is_ahead:
+            return
+        self.next_row += 1
+        self.rows_written += 1
+        self.counts.update([edit.kind for edit in self._edits])
+        self._edits = []
+        self._is_ahead = False
+        self._latest = None
+        ended, self._ended = self._ended, []
+        for pointers, how in ended:
+            self._publications.wake(pointers)
+            if how is not EditKind.INVALID:
+                self._publications.forget(pointers)
+        looks, self._looks = self._looks, []
+        for look, seen in looks:
+            _look(look, seen)
+
+    def unsettle(self) -> None:
+        """Use the state no more if it has what may not have been written."""
+        if self._is_ahead and not self._is_stale:
+            self._is_stale = True
+            looks, self._looks = self._looks, []
+            for look, seen in looks:
+                _look(look, seen)
+            self._recovering = asyncio.create_task(self._recover_again(), name="recover")
+
+    async def _recover_again(self) -> None:
+        """Recover the state as soon as the store takes writes again."""
+        while True:
+            await asyncio.sleep(_RECOVER_EVERY_S)
+            try:
+                self._tables.check_writable()
+                recovered = await self._lanes.read(self._recover, self._time.now_ms())
+            except StoreUnavailable:
+                continue
+            except Stopping:
+                return
+            self._adopt(recovered)
+            _log.warning("the state of transactions was recovered after a failed write")
+            return
+
+    async def close(self) -> None:
+        """Recover no more."""
+        if self._recovering is not None:
+            self._recovering.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._recovering
+
+
+def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
+    if seen.done():
+        return
+    try:
+        seen.set_result(look())
+    except TmsError as error:
+        seen.set_exception(error)
+
+
+class Transition:
+    """A transition as a request to the writer (`tms.core.group_commit.Write`)."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        decide: Decide,
+        *,
+        moves: Moves | None = None,
+        size_bytes: int = 0,
+    ) -> None:
+        """Have `decide` decide, and make the `moves` with it."""
+        self.size_bytes = _EDIT_BYTES + size_bytes + (moves.size_bytes if moves else 0)
+        self._journal = journal
+        self._decide = decide
+        self._moves = moves
+        self._result: Any = None
+
+    def accepted(self) -> None:
+        """Hold the topics of the positions."""
+        if self._moves is not None:
+            self._moves.accepted()
+
+    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002  it has its own time
+        """Decide, and take effect in the state; or be refused."""
+        journal = self._journal
+        edits, answer = journal.decided(self._decide)
+        if self._moves is not None:
+            self._moves.check()
+        journal.carry_out(edits)
+        self._result = None if answer is None else answer()
+        if self._moves is not None:
+            self._moves.put(batch)
+
+    def apply(self) -> None:
+        """Show the positions; the state has changed in the flush."""
+        if self._moves is not None:
+            self._moves.apply()
+
+    def failed(self) -> None:
+        """Let the positions be loaded anew; the state is recovered."""
+        if self._moves is not None:
+            self._moves.failed()
+
+    def finished(self) -> None:
+        """Let the topics go."""
+        if self._moves is not None:
+            self._moves.finished()
+
+    def result(self) -> Any:
+        """Return what was decided."""
+        return self._result

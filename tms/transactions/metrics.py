@@ -1,0 +1,58 @@
+"""What the transaction manager counts, for Prometheus; plain numbers until they are asked for."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.transactions.edits import EditKind
+from tms.transactions.journal import Journal, SteadyTime
+
+_TRANSITIONS = {
+    EditKind.STARTED: "started",
+    EditKind.COMMITTED: "committed",
+    EditKind.ABORTED: "aborted",
+    EditKind.INVALID: "invalidated",
+}
+
+
+class TransactionMetrics:
+    """The numbers of one journal."""
+
+    def __init__(self, registry: CollectorRegistry, journal: Journal, time: SteadyTime) -> None:
+        """Offer the metrics in `registry`."""
+        self._journal = journal
+        self._time = time
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics as they are now."""
+        journal = self._journal
+        transitions = CounterMetricFamily(
+            "tms_transactions", "Transactions that came to be so.", labels=("became",)
+        )
+        for kind, name in _TRANSITIONS.items():
+            transitions.add_metric((name,), journal.counts[kind])
+        yield transitions
+        yield CounterMetricFamily(
+            "tms_transaction_log_rows", "Flushes with edits of transactions.", journal.rows_written
+        )
+        try:
+            state = journal.state
+        except StoreUnavailable:
+            return  # it is being recovered
+        yield GaugeMetricFamily(
+            "tms_transactions_in_progress", "Transactions in progress.", state.in_progress_count
+        )
+        yield GaugeMetricFamily(
+            "tms_transactions_invalid", "Write pointers in the invalid list.", state.invalid_count
+        )
+        oldest = next(iter(state.opened), None)
+        age_s = 0.0
+        if oldest is not None:
+            age_s = (self._time.now_ms() - oldest.id / WRITE_POINTERS_PER_MS) / 1000
+        yield GaugeMetricFamily(
+            "tms_transaction_oldest_seconds", "Age of the oldest in progress.", max(0.0, age_s)
+        )

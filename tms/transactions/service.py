@@ -1,0 +1,251 @@
+"""The transaction manager: what clients and messaging ask of transactions, and their timeouts.
+
+Transitions are made through the journal (`tms.transactions.journal`), durable when they are
+answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
+waiting. Fulfils `tms.core.transactions.Transactions` and `OpenTransactions`. Used from the event
+loop's thread alone.
+
+An abort says that all a transaction wrote was undone. Where messaging knows better, and for a
+transaction from before a restart, of which it knows nothing, the transaction becomes invalid
+instead: its messages would be seen otherwise.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from tms.core.errors import StoreUnavailable, TmsError, TransactionNotInProgress, TransactionUnknown
+from tms.core.group_commit import GroupCommit
+from tms.core.subscriptions import Advance
+from tms.core.transaction import Transaction
+from tms.core.transactions import (
+    Moves,
+    Publications,
+    StartRequest,
+    TransactionInfo,
+    TransactionStatus,
+)
+from tms.transactions.journal import Decide, Decision, Journal, SteadyTime, Transition
+from tms.transactions.snapshots import Snapshots
+from tms.transactions.state import TransactionState
+
+_TICK_S = 0.5
+"""How often timeouts are looked for: how late one may fire."""
+
+_log = logging.getLogger(__name__)
+
+
+class TransactionService:
+    """Starts, ends and times out the transactions of one store."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        snapshots: Snapshots,
+        *,
+        writer: GroupCommit,
+        publications: Publications,
+        time: SteadyTime,
+    ) -> None:
+        """Make transitions through `journal` in the flushes of `writer`.
+
+        Call it within a running event loop, whose timer it uses until `close`.
+        """
+        self._journal = journal
+        self._snapshots = snapshots
+        self._writer = writer
+        self._publications = publications
+        self._time = time
+        self._move_by: Callable[[Sequence[Advance]], Awaitable[Moves]] | None = None
+        writer.join(journal)
+        self._timer = asyncio.create_task(self._tick(), name="transaction-timer")
+
+    def move_by(self, moves: Callable[[Sequence[Advance]], Awaitable[Moves]]) -> None:
+        """Have the moves of positions that commits ask for prepared by `moves`."""
+        self._move_by = moves
+
+    async def _make(self, decide: Decide, *, size_bytes: int = 0) -> Any:
+        return await self._writer.submit(Transition(self._journal, decide, size_bytes=size_bytes))
+
+    async def start(self, request: StartRequest) -> Transaction:
+        """Start a transaction."""
+
+        def decide(state: TransactionState, now_ms: int) -> Decision:
+            started = state.start(request, now_ms)
+            return started.edits, lambda: state.transaction(started.transaction_id)
+
+        transaction: Transaction = await self._make(decide)
+        return transaction
+
+    async def transaction(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of a transaction in progress."""
+        return self.snapshot_of(transaction_id)
+
+    async def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands, also one that ended of late."""
+        # What is in a flush may yet turn out not to have happened.
+        journal = self._journal
+        return self._with_topics(await journal.durably(lambda: journal.state.info(transaction_id)))
+
+    async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+        """Announce what it changed, before it is made persistent."""
+        if not changes and not self._journal.state.can_commit(transaction_id, changes):
+            return  # nothing to remember, so nothing to write
+        await self._make(
+            lambda state, _: (state.can_commit(transaction_id, changes), None),
+            size_bytes=sum(map(len, changes)),
+        )
+
+    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+        """Make it visible as a whole, and with it move the positions of subscriptions."""
+        moves = None
+        if advances:
+            assert self._move_by is not None
+            moves = await self._move_by(advances)
+
+        def decide(state: TransactionState, now_ms: int) -> Decision:
+            return state.commit(transaction_id, now_ms), None
+
+        await self._writer.submit(Transition(self._journal, decide, moves=moves))
+
+    async def abort(self, transaction_id: int) -> TransactionStatus:
+        """End it; all that it wrote has been undone. Return what it is now."""
+
+        def decide(state: TransactionState, _: int) -> Decision:
+            pointers = self._journal.pointers(transaction_id)
+            is_unknown = transaction_id in self._journal.recovered_ids
+            if is_unknown or self._publications.are_left(pointers):
+                edits = state.invalidate(transaction_id)
+            else:
+                edits = state.abort(transaction_id)
+            return edits, lambda: state.status(transaction_id)
+
+        status: TransactionStatus = await self._make(decide)
+        return status
+
+    async def invalidate(self, transaction_id: int) -> None:
+        """End it where what it wrote could not be undone, or nobody is there who could."""
+        await self._make(lambda state, _: (state.invalidate(transaction_id), None))
+
+    async def checkpoint(self, transaction_id: int) -> Transaction:
+        """Return it with a new write pointer."""
+
+        def decide(state: TransactionState, now_ms: int) -> Decision:
+            edits = state.checkpoint(transaction_id, now_ms)
+            return edits, lambda: state.transaction(transaction_id)
+
+        transaction: Transaction = await self._make(decide)
+        return transaction
+
+    async def in_progress(self) -> list[TransactionInfo]:
+        """Return the transactions in progress, oldest first."""
+        return [self._with_topics(info) for info in self._journal.state.infos_in_progress()]
+
+    async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
+        """Return the invalid transactions, at most `limit`, oldest first."""
+        return [self._with_topics(info) for info in self._journal.state.infos_invalid(limit)]
+
+    async def invalid_count(self) -> int:
+        """Return how many write pointers are in the invalid list."""
+        return self._journal.state.invalid_count
+
+    def _with_topics(self, info: TransactionInfo) -> TransactionInfo:
+        topics = self._publications.topics(info.write_pointers)
+        return replace(info, topics=topics) if topics else info
+
+    async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
+        """Take write pointers off the invalid list; return how many were on it."""
+
+        def decide(state: TransactionState, _: int) -> Decision:
+            count, edits = state.truncate_invalid_ids(ids)
+            return edits, lambda: count
+
+        count: int = await self._make(decide)
+        self._publications.forget(ids)
+        return count
+
+    async def truncate_invalid_before(self, time_ms: int) -> int:
+        """Take those off the invalid list that started before a time; return how many."""
+
+        def decide(state: TransactionState, _: int) -> Decision:
+            pointers = state.invalid_before(time_ms)
+            count, edits = state.truncate_invalid_before(time_ms)
+            return edits, lambda: (count, pointers)
+
+        count, pointers = await self._make(decide)
+        self._publications.forget(pointers)
+        found: int = count
+        return found
+
+    async def snapshot(self) -> bytes:
+        """Return the whole state, as `docs/formats.md` describes it."""
+        data, _ = await self._snapshots.taken()
+        return data
+
+    # What messaging asks.
+
+    def check(self, write_pointer: int) -> None:
+        """Raise unless `write_pointer` may be written under."""
+        state = self._journal.state
+        if not state.is_in_progress(write_pointer):
+            raise _ended(state, write_pointer)
+
+    def check_rollback(self, write_pointer: int) -> None:
+        """Raise where what was written under `write_pointer` is, or may be, committed."""
+        state = self._journal.state
+        status = state.status(write_pointer)
+        if status is None or status is TransactionStatus.COMMITTED:
+            raise _ended(state, write_pointer)
+
+    def snapshot_of(self, transaction_id: int) -> Transaction:
+        """Return the snapshot of a transaction in progress."""
+        return self._journal.state.transaction(transaction_id)
+
+    def latest(self) -> Transaction:
+        """Return what a reader sees that has no transaction."""
+        return self._journal.latest()
+
+    def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:  # noqa: ARG002
+        """Start and commit a transaction within a flush; return its write pointer."""
+        started = self._journal.state.start_and_commit(
+            self._time.now_ms(), owner=owner, sequence=sequence
+        )
+        self._journal.carry_out(started.edits)
+        return started.transaction_id
+
+    async def _tick(self) -> None:
+        """End what has timed out, and have snapshots written, for ever."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            try:
+                await self._expire()
+                await self._snapshots.write_if_due()
+            except TmsError as error:
+                _log.warning("transactions wait: %s", error)
+            except Exception:  # the timer must go on whatever happens
+                _log.exception("the timer of transactions failed")
+
+    async def _expire(self) -> None:
+        with suppress(StoreUnavailable):
+            next_ms = self._journal.state.next_expiry_ms()
+            while next_ms is not None and next_ms < self._time.now_ms():
+                await self._make(lambda state, now_ms: (state.expire(now_ms), None))
+                next_ms = self._journal.state.next_expiry_ms()
+
+    async def close(self) -> None:
+        """Stop the timer, and write a last snapshot. The writer must have been closed before."""
+        self._timer.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._timer
+        await self._journal.close()
+        await self._snapshots.write_last()
+
+
+def _ended(state: TransactionState, write_pointer: int) -> TmsError:
+    status = state.status(write_pointer)
+    if status is None:
+        return TransactionUnknown(transaction_id=write_pointer)
+    return TransactionNotInProgress(transaction_id=write_pointer, status=str(status))

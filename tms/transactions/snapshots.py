@@ -1,0 +1,86 @@
+"""Snapshots of the state, written on a period, so that a recovery has little of the log to replay.
+
+A snapshot is of a moment when all of the state is durable, and says from which row of the log on to
+replay. The latest are kept, with the log from the oldest of them on; what is older is deleted in
+slices, so that it holds nothing up. Used from the event loop's thread alone.
+"""
+
+import logging
+
+from tms.core.errors import StoreUnavailable
+from tms.core.group_commit import GroupCommit, Lanes
+from tms.core.limits import Limits
+from tms.core.tables import Tables
+from tms.transactions.journal import Journal, SteadyTime, Transition
+from tms.transactions.snapshot import encode_snapshot
+
+_DROP_ROWS = 10_000
+"""Rows of the log deleted in one write."""
+
+_log = logging.getLogger(__name__)
+
+
+class Snapshots:
+    """Writes the snapshots of one journal."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        writer: GroupCommit,
+        lanes: Lanes,
+        tables: Tables,
+        limits: Limits,
+        time: SteadyTime,
+    ) -> None:
+        """Write what `journal` has to `tables`, as often as `limits` say."""
+        self._journal = journal
+        self._writer = writer
+        self._lanes = lanes
+        self._tables = tables
+        self._limits = limits
+        self._time = time
+        self._edits = journal.counts.total()
+        self._row = journal.next_row
+        self._written_ms = time.now_ms()
+
+    async def taken(self) -> tuple[bytes, int]:
+        """Return a snapshot of the durable state, and the first row that is not in it."""
+        journal = self._journal
+
+        def take() -> tuple[bytes, int]:
+            return encode_snapshot(journal.state, self._time.now_ms()), journal.next_row
+
+        return await journal.durably(take)
+
+    async def write_if_due(self) -> None:
+        """Write a snapshot if enough has happened since the last."""
+        journal, limits = self._journal, self._limits
+        edits = journal.counts.total() - self._edits
+        is_time = self._time.now_ms() - self._written_ms >= limits.transaction_snapshot_s * 1000
+        if edits >= limits.transaction_snapshot_edits or (edits and is_time):
+            await self._writer.submit(
+                Transition(journal, lambda state, now: (state.forget_owners(now), None))
+            )
+            await self._write()
+
+    async def write_last(self) -> None:
+        """Write a snapshot if anything has happened since the last one; nothing will any more."""
+        if self._journal.next_row != self._row:
+            await self._write()
+
+    async def _write(self) -> None:
+        table = self._tables.transactions
+        try:
+            edits = self._journal.counts.total()
+            data, row = await self.taken()
+            self._edits, self._row, self._written_ms = edits, row, self._time.now_ms()
+            await self._lanes.write(table.put_snapshot, row, data)
+            kept = await self._lanes.read(table.snapshots)
+            oldest = kept[-self._limits.transaction_snapshots_kept :][0]
+            while await self._lanes.write(table.drop_before, oldest, _DROP_ROWS) == _DROP_ROWS:
+                pass
+        except StoreUnavailable as error:
+            _log.warning("no snapshot of transactions could be written: %s", error)
+        else:
+            _log.debug("wrote a snapshot of transactions, %d bytes, at row %d", len(data), row)
