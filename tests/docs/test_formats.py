@@ -16,7 +16,11 @@ from tables.store import MESSAGE, METADATA, TABLES
 from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
 from tms.core import message, topic, transaction
+from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange
+from tms.transactions import edits
+from tms.transactions.snapshot import encode_snapshot
+from tms.transactions.state import TransactionState
 from tms.wire import avro_bodies, bodies, json_bodies, transaction_codec
 
 PAGE = "docs/formats.md"
@@ -36,7 +40,8 @@ def metadata_value(of: topic.Topic) -> str:
 
 def leveldb_key(table: str, key: bytes) -> bytes:
     """Return the key that a row of a table has in LevelDB, as the page tells it."""
-    return {"message": b"m", "payload": b"p", "metadata": b"t"}[table] + key
+    prefixes = dict(zip(TABLES, (b"m", b"p", b"t", b"s", b"x"), strict=True))
+    return prefixes[table] + key
 
 
 T = 1_700_000_000_000
@@ -46,14 +51,18 @@ NAMES: dict[str, Any] = {
     **vars(topic),
     **vars(transaction),
     **vars(bodies),
+    **vars(edits),
     "AVRO": avro_bodies.AVRO,
     "JSON": json_bodies.JSON,
     "JSON_BASE64": json_bodies.JSON_BASE64,
+    "Limits": Limits,
     "MESSAGE": MESSAGE,
     "ORDERS": topic.TopicId("default", "orders"),
     "RollbackRange": RollbackRange,
     "T": T,
+    "TransactionState": TransactionState,
     "W": T * 1_000_000,
+    "encode_snapshot": encode_snapshot,
     "encode_transaction": transaction_codec.encode_transaction,
     "leveldb_key": leveldb_key,
     "metadata_value": metadata_value,

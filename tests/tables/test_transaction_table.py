@@ -175,7 +175,7 @@ class TestDropping:
         append(store, table, *range(10))
         for sequence in (0, 3, 6):
             table.put_snapshot(sequence, BIG if sequence == 3 else b"x")
-        counts = []
+        counts: list[int] = []
         while not counts or counts[-1] == limit:
             counts.append(table.drop_before(6, limit))
 

@@ -1,29 +1,21 @@
-"""The rules of transactions: those of Tephra's own tests, then owners, sequences and limits."""
+"""The rules of transactions, those of Tephra's own tests: starts, conflicts, ends, checkpoints."""
 
 import pytest
 
 from tests.transactions.living import FIRST, LONG, NOW_MS, Living
 from tms.core.errors import (
     InvalidRequest,
-    InvalidTruncateTime,
-    OwnerBusy,
     TooLarge,
     TooManyTransactions,
     TransactionConflict,
-    TransactionDuplicate,
     TransactionNotInProgress,
     TransactionUnknown,
 )
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
-from tms.core.transaction import NO_TX_IN_PROGRESS, TransactionType
+from tms.core.transaction import NO_TX_IN_PROGRESS
 from tms.core.transactions import IfOpen, TransactionStatus
 
 DAY_MS = 24 * 3600 * 1000
-
-
-@pytest.fixture
-def living() -> Living:
-    return Living()
 
 
 class TestStarting:
@@ -259,9 +251,9 @@ class TestEnding:
         for command in (state.abort, state.invalidate, state.transaction, state.info):
             with pytest.raises(TransactionUnknown):
                 command(17)
-        for command in (state.commit, state.checkpoint):
+        for timed_command in (state.commit, state.checkpoint):
             with pytest.raises(TransactionUnknown):
-                command(17, NOW_MS)
+                timed_command(17, NOW_MS)
         with pytest.raises(TransactionUnknown):
             state.can_commit(17, ())
 
@@ -371,236 +363,3 @@ class TestCheckpoints:
         with pytest.raises(TooLarge) as caught:
             living.checkpoint(transaction)
         assert caught.value.problem.code == "too_many_checkpoints"
-
-
-class TestTimeouts:
-    def test_those_whose_time_is_over_become_invalid(self, living: Living) -> None:
-        one, two = living.start(timeout_s=2), living.checkpoint(living.start(timeout_s=2))
-        long, later = living.start(LONG), living.start(timeout_s=3)
-        assert living.state.next_expiry_ms() == NOW_MS + 2_000
-        living.now_ms += 2_000
-        living.expire()
-        assert living.invalid == []
-        living.now_ms += 1
-        living.expire()
-
-        ids = [one.transaction_id, two.transaction_id, two.write_pointer]
-        assert living.invalid == ids
-        assert living.state.next_expiry_ms() == NOW_MS + 3_000
-        with pytest.raises(TransactionNotInProgress):
-            living.can_commit(one)
-        living.abort(one)
-        assert living.invalid == ids[1:]
-        living.abort(two)
-        assert living.invalid == []
-        living.commit(long)
-        living.commit(later)
-        assert living.state.next_expiry_ms() is None
-
-    def test_a_long_one_too_and_aborting_it_then_leaves_it(self) -> None:
-        living = Living(Limits(transaction_long_timeout_s=2))
-        transaction = living.start(LONG)
-        living.now_ms += 2_001
-        living.expire()
-        living.abort(transaction)
-
-        assert living.invalid == [transaction.transaction_id]
-
-    def test_many_expire_in_slices_oldest_first(self, living: Living) -> None:
-        ids = [living.start(timeout_s=1 + n % 2).transaction_id for n in range(9)]
-        for transaction_id in ids[:2]:
-            living.do(living.state.abort(transaction_id))
-        edits = living.state.expire(NOW_MS + 2_001, limit=4)
-
-        assert [edit.write_pointer for edit in edits] == ids[2:6]
-        assert len(living.state.expire(NOW_MS + 1_001)) == 4
-
-    def test_deadlines_of_those_that_ended_do_not_pile_up(self, living: Living) -> None:
-        keep = living.start()
-        for _ in range(5_000):
-            living.commit(living.start())
-
-        assert len(living.state.opened._deadlines) <= 1_010
-        assert living.state.next_expiry_ms() == NOW_MS + 30_000
-        assert living.state.is_in_progress(keep.transaction_id)
-
-
-class TestTruncating:
-    def test_by_ids(self, living: Living) -> None:
-        ids = [living.start().transaction_id for _ in range(6)]
-        for at in (0, 1, 4, 5):
-            living.do(living.state.invalidate(ids[at]))
-
-        assert living.truncate(ids[0], ids[5], ids[5]) == 2
-        assert living.invalid == [ids[1], ids[4]]
-        assert living.truncate(ids[2]) == 0
-        assert living.state.status(ids[0]) is None
-
-    def test_by_time(self, living: Living) -> None:
-        ids = []
-        for _ in range(6):
-            living.now_ms += 1
-            ids.append(living.start().transaction_id)
-        for at in (0, 1, 4, 5):
-            living.do(living.state.invalidate(ids[at]))
-        assert living.truncate_before(ids[2] // WRITE_POINTERS_PER_MS) == 2
-        assert living.invalid == ids[4:]
-
-        with pytest.raises(InvalidTruncateTime) as caught:
-            living.truncate_before(ids[4] // WRITE_POINTERS_PER_MS)
-        assert caught.value.detail["transaction_id"] == ids[2]
-        for at in (2, 3):
-            living.do(living.state.commit(ids[at], NOW_MS))
-        assert living.truncate_before(living.now_ms + 1) == 2
-        assert living.truncate_before(living.now_ms + 1) == 0
-
-    def test_a_checkpoint_may_be_left_when_its_transaction_is_truncated(
-        self, living: Living
-    ) -> None:
-        transaction = living.checkpoint(living.start())
-        living.invalidate(transaction)
-        living.truncate(transaction.transaction_id)
-
-        assert living.invalid == [transaction.write_pointer]
-        [info] = living.state.infos_invalid()
-        assert info.transaction_id == transaction.transaction_id
-
-    def test_the_prune_bound(self, living: Living) -> None:
-        state = living.state
-        assert state.prune_upper_bound == FIRST - 1
-        first, second = living.start(), living.start()
-        assert state.prune_upper_bound == first.transaction_id - 1
-        living.invalidate(first)
-        assert state.prune_upper_bound == first.transaction_id
-        living.commit(second)
-        assert state.prune_upper_bound == first.transaction_id
-        living.truncate(first.transaction_id)
-        assert state.prune_upper_bound == second.transaction_id - 1
-
-
-class TestOwners:
-    def test_a_sequence_is_committed_once(self, living: Living) -> None:
-        committed = living.start(owner="o", sequence=3)
-        living.commit(committed)
-
-        for sequence in (0, 2, 3):
-            for attempt in (living.start, living.at_once):
-                with pytest.raises(TransactionDuplicate) as caught:
-                    attempt(owner="o", sequence=sequence)
-                assert caught.value.detail == {
-                    "owner": "o",
-                    "sequence": sequence,
-                    "committed_sequence": 3,
-                    "transaction_id": committed.transaction_id,
-                }
-        living.at_once("o", 4)
-        living.start(owner="p", sequence=0)
-        living.start(owner="o", sequence=9)
-
-    @pytest.mark.parametrize("end", [Living.abort, Living.invalidate])
-    def test_one_that_did_not_commit_can_be_started_again(self, living: Living, end: type) -> None:
-        end(living, living.start(owner="o", sequence=1))
-        living.commit(living.start(owner="o", sequence=1))
-
-    def test_an_older_open_one_is_in_the_way(self, living: Living) -> None:
-        open_one = living.start(owner="o", sequence=1)
-        for attempt in (living.start, living.at_once):
-            with pytest.raises(OwnerBusy) as caught:
-                attempt(owner="o", sequence=2)
-            assert caught.value.detail["transaction_id"] == open_one.transaction_id
-
-    def test_or_is_fenced(self, living: Living) -> None:
-        old = living.checkpoint(living.start(owner="o", sequence=1))
-        new = living.start(owner="o", sequence=1, if_open=IfOpen.FENCE)
-
-        assert new.invalids == (old.transaction_id, old.write_pointer)
-        assert new.in_progress == ()
-        with pytest.raises(TransactionNotInProgress):
-            living.commit(old)
-        living.commit(new)
-
-    def test_or_is_joined(self, living: Living) -> None:
-        old = living.start(owner="o", sequence=1)
-        edits = list(living.edits)
-        assert living.start(owner="o", sequence=1, if_open=IfOpen.JOIN) == old
-        assert living.edits == edits
-
-        with pytest.raises(OwnerBusy):
-            living.start(owner="o", sequence=2, if_open=IfOpen.JOIN)
-
-    @pytest.mark.parametrize("if_open", list(IfOpen))
-    def test_where_none_is_open_a_new_one_is_started(self, living: Living, if_open: IfOpen) -> None:
-        living.commit(living.start(owner="o"))
-        living.start(owner="o", if_open=if_open)
-
-    @pytest.mark.parametrize(("owner", "sequence"), [("", 1), ("o" * 256, 1), (None, 1), ("o", -1)])
-    def test_owners_and_sequences_that_are_none(
-        self, living: Living, owner: str | None, sequence: int
-    ) -> None:
-        for attempt in (living.start, living.at_once):
-            with pytest.raises(InvalidRequest) as caught:
-                attempt(owner=owner, sequence=sequence)
-            assert caught.value.problem.code == "invalid_owner"
-
-    def test_an_owner_that_does_nothing_is_forgotten(self) -> None:
-        living = Living(Limits(transaction_owner_retention_s=10))
-        living.at_once("idle", 5)
-        living.at_once("busy", 5)
-        living.now_ms += 1
-        living.at_once("late", 5)
-        living.start(owner="busy", sequence=6)
-        living.do(living.state.forget_owners(living.now_ms + 9_999))
-        assert list(living.state.owners.last_commits) == ["idle", "busy", "late"]
-        living.do(living.state.forget_owners(living.now_ms + 10_000))
-
-        assert list(living.state.owners.last_commits) == ["busy", "late"]
-        assert living.state.forget_owners(living.now_ms + 10_000) == ()
-
-    def test_the_oldest_beyond_the_bound_are_forgotten_save_those_with_one_open(self) -> None:
-        living = Living(Limits(transaction_owners_max=2))
-        for owner in ("a", "b"):
-            living.at_once(owner, 1)
-        living.start(owner="a")
-        living.at_once("c", 1)
-        assert set(living.state.owners.last_commits) == {"a", "c"}
-
-        living.start(owner="c")
-        living.at_once("d", 1)
-        living.at_once("e", 1)
-        assert set(living.state.owners.last_commits) == {"a", "c", "e"}, "over it: both are open"
-
-
-class TestLooking:
-    def test_a_reader_without_a_transaction_sees_what_a_start_would(self, living: Living) -> None:
-        living.invalidate(living.start())
-        open_one = living.start()
-        living.commit(living.start())
-        latest, started = living.state.latest_snapshot(), living.start()
-
-        assert latest.transaction_id == latest.write_pointer == 0
-        assert (latest.read_pointer, latest.in_progress, latest.invalids) == (
-            started.read_pointer,
-            started.in_progress,
-            started.invalids,
-        )
-        assert latest.first_short_in_progress == open_one.transaction_id
-
-    def test_infos(self, living: Living) -> None:
-        a = living.start(client="c", owner="o", sequence=1)
-        b = living.checkpoint(living.start(LONG))
-        living.can_commit(a, b"1")
-        infos = living.state.infos_in_progress()
-
-        assert [i.status for i in infos] == ["committing", "in_progress"]
-        assert (infos[0].client, infos[0].owner, infos[0].sequence) == ("c", "o", 1)
-        assert infos[1].write_pointers == (b.transaction_id, b.write_pointer)
-        assert infos[1].type is LONG
-        living.invalidate(a)
-        living.invalidate(b)
-        invalid = living.state.infos_invalid()
-        assert [i.transaction_id for i in invalid] == [a.transaction_id, b.transaction_id]
-        assert invalid[0].client == "c"
-        assert invalid == [living.state.info(i.transaction_id) for i in invalid]
-        assert living.state.infos_invalid(1) == invalid[:1]
-        assert living.state.invalid_count == 3
-        assert invalid[0].type is TransactionType.SHORT
