@@ -4,7 +4,6 @@ import pytest
 
 import tms
 from tests.client.participant import Noting
-from tms.core.transactions import TransactionStatus
 
 
 @pytest.fixture
@@ -16,10 +15,6 @@ def other(client: tms.Client) -> tms.Topic:
 
 def committed(topic: tms.Topic) -> list[bytes]:
     return [message.payload for message in topic.poll(committed=True)]
-
-
-def status(client: tms.Client, tx: tms.TransactionContext) -> str:
-    return client.transactions.info(tx.transaction_id).status
 
 
 def test_a_sequence_is_committed_once(client: tms.Client, topic: tms.Topic, namespace: str) -> None:
@@ -143,19 +138,33 @@ def test_many_topics_are_published_to_at_once(
 
 
 def test_invalid_transactions_are_listed_and_truncated(client: tms.Client) -> None:
-    with client.transaction() as tx:
-        client.transactions.invalidate(tx.transaction_id)
-        with pytest.raises(tms.TransactionNotInProgress):
-            tx.checkpoint()
-    ids = [info.transaction_id for info in client.transactions.invalid()]
-    # An abort of one that timed out says that all was undone, and takes it off the list.
-    assert client.transactions.invalid_count() == len(ids)
-    assert status(client, tx) in (TransactionStatus.INVALID, TransactionStatus.ABORTED)
-    with client.transaction() as tx:
+    transactions = client.transactions
+    tx = client.transaction(participants=[Noting(fails_at={"rollback"})])
+    with pytest.raises(LookupError, match="body"), tx:
+        raise LookupError("body")
+    assert transactions.info(tx.transaction_id).status is tms.TransactionStatus.INVALID
+    listed = {info.transaction_id: info for info in transactions.invalid()}
+    assert listed[tx.transaction_id].expires_ms is None
+    assert transactions.invalid_count() >= len(listed)
+    assert len(transactions.invalid(limit=1)) == 1
+
+    with client.transaction() as other:
         with pytest.raises(tms.InvalidTruncateTime):
-            client.transactions.truncate_invalid_before(2**43)
-        tx.abort()
-    client.transactions.truncate_invalid_ids(ids)
-    assert client.transactions.truncate_invalid_before(2**43) == 0
-    assert client.transactions.invalid() == []
-    assert client.transactions.snapshot()
+            transactions.truncate_invalid_before(2**43)
+        other.abort()
+    assert transactions.truncate_invalid_before(1) == 0
+    assert transactions.truncate_invalid_ids([tx.transaction_id, 5]) == 1
+    assert tx.transaction_id not in [info.transaction_id for info in transactions.invalid()]
+    assert transactions.snapshot()
+
+
+def test_one_that_hangs_is_ended_by_those_who_look_after_the_server(client: tms.Client) -> None:
+    transactions = client.transactions
+    with pytest.raises(tms.TransactionNotInProgress), client.transaction() as tx:  # noqa: PT012
+        assert transactions.transaction(tx.transaction_id) == tx.transaction
+        assert transactions.abort(tx.transaction_id) is tms.TransactionStatus.ABORTED
+
+    with pytest.raises(tms.TransactionNotInProgress):
+        transactions.transaction(tx.transaction_id)
+    with pytest.raises(tms.TransactionUnknown):
+        transactions.info(5)

@@ -1,0 +1,172 @@
+"""Transactions for asyncio: with `await`, and cancelled at any point."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import anyio
+import pytest
+
+import tms
+import tms.aio
+from tests.client.participant import AsyncNoting, Noting
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def client(url: str, namespace: str) -> AsyncIterator[tms.aio.AsyncClient]:
+    async with await tms.aio.connect(url, namespace) as client:
+        await client.topic("orders").create()
+        yield client
+
+
+async def committed(client: tms.aio.AsyncClient) -> list[bytes]:
+    return [message.payload async for message in client.topic("orders").poll(committed=True)]
+
+
+async def test_every_verb(client: tms.aio.AsyncClient) -> None:
+    topic = client.topic("orders")
+    billing = topic.subscription("billing")
+    await billing.create()
+    async with client.transaction() as tx:
+        await topic.publish(b"one", tx)
+        await topic.publish(b"two", tx, buffer=True)
+        await tx.checkpoint()
+        await tx.add(Noting())
+        first = await anext(billing.poll(tx=tx))
+        await billing.advance(first, tx)
+    assert await committed(client) == [b"one", b"two"]
+    position = await billing.position()
+    assert (position.after, position.version) == (first.id, 1)
+
+    async def work(tx: tms.aio.AsyncTransactionContext) -> int:
+        await topic.publish(b"three", tx)
+        return tx.transaction_id
+
+    assert await client.run_in_transaction(work) > tx.transaction_id
+    published = await client.publish_all({"orders": [b"four"]})
+    assert not published.is_duplicate
+    assert await committed(client) == [b"one", b"two", b"three", b"four"]
+    info = await client.transactions.info(tx.transaction_id)
+    assert info.status == "committed"
+    assert repr(tx) == f"<AsyncTransactionContext {tx.transaction_id} COMMITTED>"
+
+
+async def test_plain_participants_do_not_hold_the_loop(client: tms.aio.AsyncClient) -> None:
+    threads: list[int] = []
+
+    class Waiting(Noting):
+        def persist(self) -> None:
+            threads.append(threading.get_ident())
+
+    class Looping(Noting):
+        def persist(self) -> None:
+            threads.append(threading.get_ident())
+
+    participants: list[tms.TransactionAware] = [Waiting(), AsyncNoting(Looping())]
+    async with client.transaction(participants=participants):
+        pass
+
+    assert threads[0] != threading.get_ident()
+    assert threads[1] == threading.get_ident()
+
+
+async def test_a_cancelled_body_rolls_back(client: tms.aio.AsyncClient) -> None:
+    participant = Noting()
+    with anyio.move_on_after(0.05) as scope:
+        async with client.transaction(participants=[participant]) as tx:
+            await client.topic("orders").publish(b"one", tx)
+            await anyio.sleep(60)
+
+    assert scope.cancelled_caught
+    assert participant.calls == ["one.start", "one.rollback"]
+    assert (await client.transactions.info(tx.transaction_id)).status == "aborted"
+    assert await committed(client) == []
+
+
+class Persisting(Noting):
+    """Tells when it is persisting, which takes a moment."""
+
+    def __init__(self) -> None:
+        super().__init__("slow")
+        self.begun = asyncio.Event()
+
+    async def persist(self) -> None:  # type: ignore[override]
+        self.begun.set()
+        await asyncio.sleep(0.05)
+
+
+async def test_cancelled_before_the_commit_it_is_rolled_back(client: tms.aio.AsyncClient) -> None:
+    participant = Persisting()
+
+    async def work() -> None:
+        async with client.transaction(participants=[participant]) as tx:
+            await client.topic("orders").publish(b"one", tx)
+
+    task = asyncio.create_task(work())
+    await participant.begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert participant.calls[-1] == "slow.rollback"
+    assert await committed(client) == []
+
+
+@pytest.mark.parametrize("by", ["task", "scope"])
+async def test_cancelled_amid_the_commit_it_is_settled(
+    client: tms.aio.AsyncClient, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    participant = Noting()
+    begun = asyncio.Event()
+    commit = client.transactions.commit
+
+    async def slow_commit(*arguments: object) -> None:
+        begun.set()
+        await asyncio.sleep(0.01)
+        await commit(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(client.transactions), "commit", lambda _, *a: slow_commit(*a))
+    scope = anyio.CancelScope()
+    contexts: list[tms.aio.AsyncTransactionContext] = []
+
+    async def work() -> None:
+        with scope:
+            async with client.transaction(participants=[participant]) as tx:
+                contexts.append(tx)
+                await client.topic("orders").publish(b"one", tx)
+
+    task = asyncio.create_task(work())
+    await begun.wait()
+    if by == "task":
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        scope.cancel()
+        await task
+
+    assert contexts[0].is_committed
+    assert participant.calls[-1] == "one.post_commit"
+    assert await committed(client) == [b"one"]
+
+
+async def test_cancelled_after_the_commit_it_stays(client: tms.aio.AsyncClient) -> None:
+    class Late(Noting):
+        async def post_commit(self) -> None:  # type: ignore[override]
+            task.cancel()
+            await asyncio.sleep(0)
+
+    last = Noting("last")
+
+    async def work() -> None:
+        async with client.transaction(participants=[Late(), last]) as tx:
+            await client.topic("orders").publish(b"one", tx)
+
+    task = asyncio.create_task(work())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert last.calls[-1] == "last.post_commit"
+    assert await committed(client) == [b"one"]

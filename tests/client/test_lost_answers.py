@@ -1,0 +1,240 @@
+"""Transactions over connections that break: before a request arrives, or after it was carried out.
+
+The server is real; the client reaches it through a proxy that loses what the test says.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+import tms
+from tests.client.lossy_proxy import Loss, LossyProxy
+from tests.client.participant import Noting
+from tests.client.server_process import ServerProcess
+
+each_loss = pytest.mark.parametrize("loss", ["request", "answer"])
+
+
+@pytest.fixture
+def proxy(server: ServerProcess) -> Iterator[LossyProxy]:
+    with LossyProxy(server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def client(proxy: LossyProxy, namespace: str) -> Iterator[tms.Client]:
+    with tms.connect(proxy.url, namespace) as client:
+        yield client
+
+
+def committed(topic: tms.Topic) -> list[bytes]:
+    return [message.payload for message in topic.poll(committed=True)]
+
+
+def verbs(proxy: LossyProxy) -> list[str]:
+    """Return the last parts of the requests' paths that are about transactions."""
+    paths = [line.partition("?")[0] for line in proxy.lines if "/v1/transactions" in line]
+    return [path.rpartition("/")[2] for path in paths]
+
+
+@each_loss
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_commit_is_settled(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, times: int
+) -> None:
+    participant = Noting()
+    proxy.lose("/commit", loss, times)
+    with client.transaction(participants=[participant]) as tx:
+        topic.publish(b"once", tx)
+
+    assert tx.is_committed
+    assert participant.calls[-1] == "one.post_commit"
+    assert committed(topic) == [b"once"]
+    transaction_id = str(tx.transaction_id)
+    asked = [transaction_id, "commit"] * times if loss == "request" else [transaction_id]
+    assert verbs(proxy) == ["transactions", "commit", *asked]
+
+
+def test_a_lost_commit_of_a_transaction_that_ended_meanwhile_is_rolled_back(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, server: ServerProcess
+) -> None:
+    class Ending(Noting):
+        def persist(self) -> None:
+            with tms.connect(server.url) as operator:
+                operator.transactions.invalidate(tx.transaction_id)
+
+    participant = Noting()
+    proxy.lose("/commit", "request")
+    tx = client.transaction(participants=[participant, Ending()])
+    with pytest.raises(tms.TransactionNotInProgress), tx:
+        pass
+
+    assert participant.calls[-1] == "one.rollback"
+
+
+def test_a_server_that_stays_away_leaves_the_outcome_open(
+    proxy: LossyProxy, server: ServerProcess, namespace: str
+) -> None:
+    """Nobody is rolled back: the commit may have been carried out, as it was here."""
+    participant = Noting()
+    with tms.connect(proxy.url, namespace, retry_for_s=0) as client:
+        client.topic("orders").create()
+        tx = client.transaction(participants=[participant])
+        with pytest.raises(tms.OutcomeUnknown) as unknown, tx:  # noqa: PT012
+            client.topic("orders").publish(b"one", tx)
+            proxy.lose("/commit", "answer")
+            proxy.lose("?codec=false", "request", 1000)
+
+    assert unknown.value.detail["transaction_id"] == tx.transaction_id
+    assert participant.calls == ["one.start", "one.changes", "one.persist"]
+    assert not tx.is_committed
+    with tms.connect(server.url, namespace) as client:
+        assert client.transactions.info(tx.transaction_id).status == "committed"
+        assert committed(client.topic("orders")) == [b"one"]
+
+
+@each_loss
+def test_can_commit_is_repeated(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+) -> None:
+    proxy.lose("/can-commit", loss)
+    with client.transaction(participants=[Noting(keys=[b"k"])]) as tx:
+        topic.publish(b"one", tx)
+
+    assert committed(topic) == [b"one"]
+
+
+@each_loss
+@pytest.mark.parametrize("verb", ["rollback", "abort"])
+def test_a_rollback_is_repeated(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, verb: str
+) -> None:
+    proxy.lose(f"/{verb}", loss)
+    with client.transaction() as tx:
+        topic.publish(b"one", tx)
+        tx.abort()
+
+    assert client.transactions.info(tx.transaction_id).status == "aborted"
+    assert committed(topic) == []
+
+
+@each_loss
+def test_an_invalidation_is_repeated(client: tms.Client, proxy: LossyProxy, loss: Loss) -> None:
+    proxy.lose("/invalidate", loss)
+    participant = Noting(fails_at={"rollback"})
+    with pytest.raises(LookupError, match="body") as raised:  # noqa: SIM117
+        with client.transaction(participants=[participant]) as tx:
+            raise LookupError("body")
+
+    assert len(raised.value.__notes__) == 1
+    assert client.transactions.info(tx.transaction_id).status == "invalid"
+
+
+@each_loss
+def test_a_start_is_repeated(client: tms.Client, proxy: LossyProxy, loss: Loss) -> None:
+    proxy.lose("/transactions", loss)
+    with client.transaction():
+        pass
+
+    assert verbs(proxy)[:2] == ["transactions", "transactions"]
+
+
+@each_loss
+@pytest.mark.parametrize("if_open", ["join", "fence"])
+def test_an_owners_start_takes_the_place_of_the_lost_one(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, if_open: str
+) -> None:
+    proxy.lose("/transactions", loss)
+    with client.transaction(owner=topic.namespace, sequence=1, if_open=tms.IfOpen(if_open)) as tx:
+        topic.publish(b"one", tx)
+
+    assert committed(topic) == [b"one"]
+
+
+def test_an_owners_start_that_must_not_take_another_place_is_not_repeated(
+    client: tms.Client, proxy: LossyProxy, namespace: str
+) -> None:
+    proxy.lose("/transactions", "answer")
+    with pytest.raises(tms.OutcomeUnknown), client.transaction(owner=namespace):
+        pass
+
+
+@each_loss
+def test_a_checkpoint_is_repeated(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+) -> None:
+    proxy.lose("/checkpoint", loss)
+    with client.transaction() as tx:
+        topic.publish(b"one", tx)
+        tx.checkpoint()
+        topic.publish(b"two", tx)
+
+    assert committed(topic) == [b"one", b"two"]
+
+
+@each_loss
+@pytest.mark.parametrize("buffer", [False, True])
+def test_a_publish_in_doubt_dooms_the_transaction(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, *, buffer: bool
+) -> None:
+    """Even where the body goes on: whether the message is there, and once, nobody knows."""
+    participant = Noting()
+    proxy.lose("/store" if buffer else "/publish", loss)
+    tx = client.transaction(participants=[participant])
+    with pytest.raises(tms.OutcomeUnknown), tx:  # noqa: PT012
+        with pytest.raises(tms.OutcomeUnknown):
+            topic.publish(b"one", tx, buffer=buffer)
+        topic.publish(b"two", tx)
+
+    assert participant.calls == ["one.start", "one.rollback"]
+    assert committed(topic) == []
+    topic.publish(b"after")
+    assert committed(topic) == [b"after"]
+
+
+@each_loss
+def test_many_topics_with_a_sequence_are_published_to_once(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, namespace: str
+) -> None:
+    proxy.lose("/publish", loss)
+    published = client.publish_all({"orders": b"one"}, owner=namespace, sequence=1)
+
+    assert published.is_duplicate == (loss == "answer")
+    assert committed(topic) == [b"one"]
+
+
+@each_loss
+def test_many_topics_without_one_are_left_to_the_caller(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+) -> None:
+    proxy.lose("/publish", loss)
+    with pytest.raises(tms.OutcomeUnknown):
+        client.publish_all({"orders": b"one"})
+
+    assert committed(topic) == ([b"one"] if loss == "answer" else [])
+
+
+def test_a_move_in_doubt_is_left_to_the_caller(topic: tms.Topic, proxy: LossyProxy) -> None:
+    topic.publish([b"one", b"two"])
+    billing = topic.subscription("billing")
+    billing.create()
+    first = next(billing.poll())
+    proxy.lose("/advance", "answer")
+    with pytest.raises(tms.OutcomeUnknown):
+        billing.advance(first)
+
+    assert billing.position().after == first.id
+
+
+@each_loss
+def test_a_move_with_a_lost_commit_is_made_once(
+    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+) -> None:
+    topic.publish([b"one", b"two"])
+    billing = topic.subscription("billing")
+    billing.create()
+    proxy.lose("/commit", loss)
+    with client.transaction() as tx:
+        billing.advance(next(billing.poll(tx=tx)), tx)
+
+    assert billing.position().version == 1
