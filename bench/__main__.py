@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import growth, memory, poll, publish, wrk
+from bench import growth, memory, poll, publish, transactions, wrk
 from bench.rounds import FULL, QUICK
 from tms import __version__
 
 _SUITES = {
     "publish": publish.run,
     "poll": poll.run,
+    "transactions": transactions.run,
     "growth": growth.run,
     "memory": memory.run,
 }

@@ -1,4 +1,7 @@
-"""Runs wrk, the load generator: one thread, some connections, some seconds.
+"""Runs wrk, the load generator: some connections, some seconds.
+
+It has one thread, unless each connection is to have its own, because the script remembers what its
+client was answered.
 
 wrk keeps each connection busy with one request after another, so latency is that under full load.
 """
@@ -37,13 +40,21 @@ def check_installed() -> None:
         raise NoWrk
 
 
-def run(script: str, url: str, *, connections: int, seconds: float, **variables: object) -> Run:
+def run(
+    script: str,
+    url: str,
+    *,
+    connections: int,
+    seconds: float,
+    threads: int = 1,
+    **variables: object,
+) -> Run:
     """Let wrk load the server at `url` as `script` says, with its `variables`.
 
     Raises `RuntimeError` unless all requests were answered with 200.
     """
     settings = {name: str(value) for name, value in variables.items()}
-    options = ("-t", "1", "-c", str(connections), "-d", f"{seconds:.0f}s", "-s")
+    options = ("-t", str(threads), "-c", str(connections), "-d", f"{seconds:.0f}s", "-s")
     done = subprocess.run(
         ["wrk", *options, str(_HERE / script), "--timeout", f"{_TIMEOUT_S}s", url],
         env={**os.environ, **settings, "REPORT_LUA": str(_HERE / "report.lua")},

@@ -215,9 +215,7 @@ async def _serve(settings: Settings) -> None:
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     services = await open_services(settings.store, settings=settings, registry=registry)
-    app = create_app(
-        services.messaging, settings.limits(), registry=registry, topic_info=settings.topic_info
-    )
+    app = create_app(services, settings.limits(), registry=registry, topic_info=settings.topic_info)
     try:
         await serve_app(
             app,

@@ -10,7 +10,7 @@ from tms.core.clock import ManualClock
 from tms.core.message import FIRST_ID, Message
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
-from tms.node import open_service
+from tms.node import open_services
 
 TOPIC = TopicId("default", "t")
 NOW_MS = 1_785_585_600_000
@@ -36,7 +36,8 @@ def test_ids_ascend_over_restarts_with_any_clock(tmp_path: Path, seed: int) -> N
         count = 0
         for restart in range(6):
             clock = ManualClock(NOW_MS + chance.randrange(-HOUR_MS, HOUR_MS))
-            service = await open_service(f"leveldb:{tmp_path}", clock=clock)
+            services = await open_services(f"leveldb:{tmp_path}", clock=clock)
+            service = services.messaging
             if restart == 0:
                 await service.create_topic(TOPIC)
             for _ in range(5):
@@ -45,7 +46,7 @@ def test_ids_ascend_over_restarts_with_any_clock(tmp_path: Path, seed: int) -> N
                 count += len(batch)
                 check_ascending(await everything(service), count)
                 clock.advance(chance.randrange(-HOUR_MS, HOUR_MS))
-            await service.close()
+            await services.close()
 
     asyncio.run(run())
 
@@ -54,18 +55,20 @@ def test_a_topic_born_again_under_an_earlier_clock_goes_on_above(tmp_path: Path)
     """A reader who holds an id of the topic's last life must not miss what is new."""
 
     async def run() -> None:
-        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        services = await open_services(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        service = services.messaging
         await service.create_topic(TOPIC)
         await service.publish(TOPIC, [b"old"])
         last_id = (await everything(service))[0].id
         await service.delete_topic(TOPIC)
-        await service.close()
+        await services.close()
 
-        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS - HOUR_MS))
+        services = await open_services(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS - HOUR_MS))
+        service = services.messaging
         await service.create_topic(TOPIC)
         await service.publish(TOPIC, [b"0"])
         log = await everything(service)
-        await service.close()
+        await services.close()
         check_ascending(log, 1)
         assert log[0].id > last_id
 
@@ -75,14 +78,16 @@ def test_a_topic_born_again_under_an_earlier_clock_goes_on_above(tmp_path: Path)
 def test_ids_borrowed_from_later_milliseconds_are_not_given_again(tmp_path: Path) -> None:
     async def run() -> None:
         payloads = [b"%d" % n for n in range(100_000)]
-        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        services = await open_services(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        service = services.messaging
         await service.create_topic(TOPIC)
         await service.publish(TOPIC, payloads)
-        await service.close()
-        service = await open_service(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        await services.close()
+        services = await open_services(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
+        service = services.messaging
         await service.publish(TOPIC, [b"100000"])
         log = [m async for block in service.poll(TOPIC, FIRST_ID, limit=200_000) for m in block]
-        await service.close()
+        await services.close()
         check_ascending(log, 100_001)
 
     asyncio.run(run())

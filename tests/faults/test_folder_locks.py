@@ -10,7 +10,7 @@ import pytest
 import tms
 from tests.faults.server_process import ServerProcess, refusal
 from tms.core.errors import StoreLocked
-from tms.node import open_service
+from tms.node import open_services
 
 
 def publish_and_count(url: str) -> int:
@@ -71,17 +71,17 @@ def test_a_second_store_in_the_same_process_is_refused(tmp_path: Path, other_nam
     (tmp_path / "x").mkdir()
 
     async def open_twice() -> None:
-        holder = await open_service(f"leveldb:{folder}")
+        holder = await open_services(f"leveldb:{folder}")
         try:
             with pytest.raises(StoreLocked) as caught:
-                await open_service(f"leveldb:{other}")
+                await open_services(f"leveldb:{other}")
             assert f"process {os.getpid()}" in str(caught.value)
             exit_code, log = await asyncio.to_thread(refusal, folder)
             assert exit_code == 1  # the failed opening did not drop the holder's lock
             assert f"process {os.getpid()}" in log
         finally:
             await holder.close()
-        again = await open_service(f"leveldb:{other}")
+        again = await open_services(f"leveldb:{other}")
         await again.close()
 
     asyncio.run(open_twice())

@@ -265,7 +265,7 @@ async def _is_there_whole(work: Work, shown: dict[TopicId, list[bytes]]) -> bool
     return bool(found) and found[0]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(12))
 async def test_a_crash_at_any_write_leaves_all_or_nothing(seed: int) -> None:
     count = await writes_of(seed)
     assert count > 2 * TRANSACTIONS

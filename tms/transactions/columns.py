@@ -7,8 +7,6 @@ Big-endian. DO NOT CHANGE: on disk.
 """
 
 import struct
-import sys
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 
 from tms.transactions.edits import text_bytes, text_of
@@ -21,10 +19,8 @@ NOTHING = -1
 
 def encode_numbers(values: Iterable[int]) -> bytes:
     """Return int64 numbers."""
-    numbers = array("q", values)
-    if sys.byteorder == "little":
-        numbers.byteswap()
-    return _COUNT.pack(len(numbers)) + numbers.tobytes()
+    numbers = tuple(values)
+    return struct.pack(f">I{len(numbers)}q", len(numbers), *numbers)
 
 
 def encode_rows(rows: Iterable[Sequence[int]], width: int) -> bytes:
@@ -65,13 +61,11 @@ class ColumnReader:
             raise ValueError
         return self._data[start : self.at]
 
-    def numbers(self) -> list[int]:
+    def numbers(self) -> tuple[int, ...]:
         """Return numbers."""
         [count] = _COUNT.unpack(self.bytes(_COUNT.size))
-        numbers = array("q", self.bytes(count * _BYTES))
-        if sys.byteorder == "little":
-            numbers.byteswap()
-        return numbers.tolist()
+        encoded = self.bytes(count * _BYTES)
+        return struct.unpack(f">{count}q", encoded)
 
     def rows(self, width: int) -> Iterator[tuple[int, ...]]:
         """Give rows of `width` numbers."""

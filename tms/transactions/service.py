@@ -15,7 +15,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tms.core.errors import StoreUnavailable, TmsError, TransactionNotInProgress, TransactionUnknown
 from tms.core.group_commit import GroupCommit
@@ -34,6 +34,8 @@ from tms.transactions.state import TransactionState
 
 _TICK_S = 0.5
 """How often timeouts are looked for: how late one may fire."""
+
+Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
 
@@ -86,9 +88,12 @@ class TransactionService:
 
     async def info(self, transaction_id: int) -> TransactionInfo:
         """Return where a transaction stands, also one that ended of late."""
-        # What is in a flush may yet turn out not to have happened.
+        return self._with_topics(await self._seen(lambda state: state.info(transaction_id)))
+
+    async def _seen(self, look: Callable[[TransactionState], Result]) -> Result:
+        """Return what `look` sees of the durable state: the rest may turn out not to have been."""
         journal = self._journal
-        return self._with_topics(await journal.durably(lambda: journal.state.info(transaction_id)))
+        return await journal.durably(lambda: look(journal.state))
 
     async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
         """Announce what it changed, before it is made persistent."""
@@ -142,15 +147,17 @@ class TransactionService:
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
-        return [self._with_topics(info) for info in self._journal.state.infos_in_progress()]
+        infos = await self._seen(TransactionState.infos_in_progress)
+        return [self._with_topics(info) for info in infos]
 
     async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        return [self._with_topics(info) for info in self._journal.state.infos_invalid(limit)]
+        infos = await self._seen(lambda state: state.infos_invalid(limit))
+        return [self._with_topics(info) for info in infos]
 
     async def invalid_count(self) -> int:
         """Return how many write pointers are in the invalid list."""
-        return self._journal.state.invalid_count
+        return await self._seen(lambda state: state.invalid_count)
 
     def _with_topics(self, info: TransactionInfo) -> TransactionInfo:
         topics = self._publications.topics(info.write_pointers)

@@ -8,8 +8,8 @@ Time, in milliseconds since 1970, is always an argument; it may go backwards, wr
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from tms.core.errors import (
     InvalidRequest,
@@ -43,8 +43,7 @@ _NOBODY = 0
 _MS_PER_S = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(NamedTuple):
     """A transaction, and the edits that make it."""
 
     transaction_id: int
