@@ -11,7 +11,7 @@ before an event if, and only if, its id is not above the event's.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tms.transactions.in_progress import InProgress, Open
@@ -51,10 +51,17 @@ class Excluded:
         """When pointers were invalid that are not any more, by pointer."""
         self._in_progress = in_progress
         self._invalids = invalids
+        self._last_end = 0
         self._sweep_at = _SWEEP_MIN
         self._kept: dict[int, Lists] = {}
         self._kept_pointers = 0
         self._kept_pointers_max = kept_pointers_max
+
+    def load(self, ended: Mapping[int, int], truncated: Mapping[int, Past]) -> None:
+        """Take what was noted before, where nothing is yet."""
+        self.ended.update(ended)
+        self.truncated.update(truncated)
+        self._last_end = max(ended.values(), default=0)
 
     def lists(self, opened: Open) -> Lists:
         """Return what the transaction's snapshot excludes."""
@@ -74,6 +81,7 @@ class Excluded:
             for pointer in opened.pointers:
                 if pointer < last:
                     self.ended[pointer] = now
+            self._last_end = now
             self._sweep_if_many()
 
     def was_invalid(self, pointer: int, past: Past) -> None:
@@ -107,7 +115,7 @@ class Excluded:
 
     def _in_progress_at(self, transaction_id: int) -> tuple[int, ...]:
         live = self._in_progress.by_pointer
-        if not self.ended and transaction_id == self._in_progress.last:
+        if self._last_end < transaction_id == self._in_progress.last:
             return tuple(live)[:-1]
         before = [pointer for pointer in live if pointer < transaction_id]
         ended = [p for p, until in self.ended.items() if p < transaction_id <= until]

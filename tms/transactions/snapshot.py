@@ -192,8 +192,7 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
         state.opened.by_pointer[transaction_id].changes = changes
     _read_invalid(state, invalid_pointers, columns, texts)
     _read_committed(state, committed, columns, texts)
-    state.excluded.ended = dict(columns.rows(2))  # type: ignore[arg-type]  # pairs
-    _read_truncated(state, columns)
+    _read_excluded(state, columns)
     ids = columns.numbers()
     codes = columns.bytes(len(ids))
     if codes and max(codes) >= len(OUTCOMES):
@@ -269,10 +268,12 @@ def _taken(items: Iterator[Item], count: int) -> tuple[Item, ...]:
     return taken
 
 
-def _read_truncated(state: TransactionState, columns: ColumnReader) -> None:
-    for pointer, since, until in columns.rows(3):
-        state.excluded.truncated[pointer] = Past(since, until)
-        state.invalids.changed_at = max(state.invalids.changed_at, until)
+def _read_excluded(state: TransactionState, columns: ColumnReader) -> None:
+    ended = {pointer: until for pointer, until in columns.rows(2)}  # noqa: C416  for its type
+    truncated = {pointer: Past(since, until) for pointer, since, until in columns.rows(3)}
+    state.excluded.load(ended, truncated)
+    untils = [past.until for past in truncated.values()]
+    state.invalids.changed_at = max([state.invalids.changed_at, *untils])
 
 
 def _read_committed(
