@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from tms.core.message import Message, MessageId
     from tms.core.messaging import AllPublished, RollbackRange
     from tms.core.transaction import Transaction
-    from tms.core.transactions import IfOpen, TransactionInfo, TransactionStatus
+    from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
 
 __version__ = "0.1.0"
 
@@ -81,6 +81,7 @@ __all__ = [
     "RollbackRange",
     "RollbackRefused",
     "ServerUnreachable",
+    "StartRequest",
     "Stopping",
     "StoreCorrupt",
     "StoreError",
@@ -130,6 +131,7 @@ _HOMES = {
     "RollbackRange": "tms.core.messaging",
     "Transaction": "tms.core.transaction",
     "IfOpen": "tms.core.transactions",
+    "StartRequest": "tms.core.transactions",
     "TransactionInfo": "tms.core.transactions",
     "TransactionStatus": "tms.core.transactions",
 }

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,11 @@ from tests.client.server_process import ServerProcess
 from tms.wire.transaction_codec import encode_transaction
 
 
-def write_pointer() -> int:
-    return int(time.time() * 1000) * 1_000_000
+def started(run: Run) -> str:
+    """Return the id of a new transaction."""
+    code, out, _ = run("tx", "start", "--timeout", "60")
+    assert code == 0
+    return out.strip()
 
 
 def ids(run: Run) -> list[str]:
@@ -125,10 +127,10 @@ def test_lines_and_whole_files_are_published_in_order(orders: Run, tmp_path: Pat
 
 
 def test_a_transactional_publish_prints_what_rollback_takes(orders: Run) -> None:
-    pointer = write_pointer()
-    tx = tms.Transaction(read_pointer=pointer, transaction_id=1, write_pointer=1)
+    pointer = started(orders)
+    tx = tms.Transaction(read_pointer=int(pointer), transaction_id=1, write_pointer=1)
     encoded = base64.b64encode(encode_transaction(tx)).decode()
-    _, printed, _ = orders("publish", "orders", "one", "two", "--tx", str(pointer))
+    _, printed, _ = orders("publish", "orders", "one", "two", "--tx", pointer)
     assert len(orders("poll", "orders", "--tx", encoded)[1].splitlines()) == 2
 
     assert orders("rollback", "orders", printed.strip()) == (
@@ -152,7 +154,7 @@ def test_a_transaction_comes_from_a_file_too(orders: Run, tmp_path: Path) -> Non
 
 
 def test_what_is_buffered_is_published_at_the_end(orders: Run) -> None:
-    pointer = str(write_pointer())
+    pointer = started(orders)
 
     assert orders("publish", "orders", "one", "--tx", pointer, "--buffer") == (
         0,

@@ -40,7 +40,22 @@ def test_other_refusals_say_what_the_server_says(run: Run) -> None:
     assert run("topic", "create", "orders")[::2][1].startswith("A topic of this name exists")
     assert run("topic", "create", "more", "--ttl", "0")[2].startswith("A topic's ttl is a whole")
     assert run("topic", "create", "a.b")[2].startswith("A topic's name has")
-    assert run("publish", "orders", "x", "--tx", "5")[2].startswith("The transaction is older")
+    assert run("publish", "orders", "x", "--tx", "5")[2].startswith("The transaction ")
+    assert run("tx", "show", "5")[2].startswith("The transaction was never started here")
+
+
+def test_no_subscription(run: Run) -> None:
+    run("topic", "create", "orders")
+    for command in (
+        ("subscription", "show", "orders", "billing"),
+        ("subscription", "set", "orders", "billing", "--after", ID),
+        ("subscription", "delete", "orders", "billing"),
+        ("poll", "orders", "--subscription", "billing"),
+    ):
+        code, out, err = run(*command)
+        assert (code, out) == (1, "")
+        assert ":orders has no subscription billing" in err
+        assert "`tms subscription create orders billing`" in err
 
 
 def test_a_server_of_something_else() -> None:
@@ -84,6 +99,16 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
         (("poll", "t", "--tx", "AAAA"), "not a Tephra TransactionCodec"),
         (("poll", "t", "--tx", "@/no/such"), "cannot be read"),
         (("poll", "t", "--limit", "0"), "--limit"),
+        (("poll", "t", "--tx", "5", "--committed"), "either --tx or --committed"),
+        (("poll", "t", "--subscription", "s", "--from", "1"), "--subscription goes with none"),
+        (("subscription", "create", "t", "s", "--after", "12"), "40 hexadecimal digits"),
+        (("subscription", "set", "t", "s"), "--after"),
+        (("tx", "truncate"), "either ids or --before"),
+        (("tx", "truncate", "5", "--before", "1"), "either ids or --before"),
+        (("tx", "truncate", "--before", "start"), "is no time"),
+        (("tx", "truncate", "--before", "0" * 40), "is no time"),
+        (("tx", "show", "x"), "valid integer"),
+        (("publish-all", "/no/such"), "/no/such cannot be read"),
         (("rollback", "t", "5"), "is no rollback range"),
         (("topic", "create", "t", "x"), "is not KEY=VALUE"),
         (("topic", "create", "t", "ttl=5"), "--ttl SECONDS"),
@@ -108,7 +133,22 @@ def test_wrong_usage(run: Run, arguments: tuple[str, ...], reason: str) -> None:
         ("topic", "show"),
         ("topic", "set"),
         ("topic", "delete"),
+        ("subscription",),
+        ("subscription", "create"),
+        ("subscription", "list"),
+        ("subscription", "show"),
+        ("subscription", "set"),
+        ("subscription", "delete"),
+        ("tx",),
+        ("tx", "list"),
+        ("tx", "show"),
+        ("tx", "start"),
+        ("tx", "commit"),
+        ("tx", "abort"),
+        ("tx", "invalidate"),
+        ("tx", "truncate"),
         ("publish",),
+        ("publish-all",),
         ("poll",),
         ("rollback",),
         ("serve",),

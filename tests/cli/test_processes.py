@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -63,7 +62,9 @@ def test_progress_is_drawn_on_a_terminal_and_ranges_stay_apart(
 ) -> None:
     lines = tmp_path / "lines"
     lines.write_bytes(b"a line\n" * 3000)
-    pointer = str(time.time_ns())
+    with tms.connect(server.url) as client:
+        started = client.transactions.start(tms.StartRequest(timeout_s=60))
+    pointer = str(started.write_pointer)
     master, terminal = os.openpty()
     with subprocess.Popen(
         [*COMMAND, "publish", topic, "--tx", pointer, "--lines", str(lines)],

@@ -18,6 +18,14 @@ def line_of(error: TmsError, url: str) -> str:
                 f"There is no topic {name} in namespace {namespace}: make it with "
                 f"`tms topic create {name}`, or see what there is with `tms topic list`."
             )
+        case "subscription_not_found":
+            topic, name = str(detail.get("topic", "")), detail.get("subscription", "")
+            short = topic.rpartition(":")[2]
+            return (
+                f"Topic {topic} has no subscription {name}: make it with "
+                f"`tms subscription create {short} {name}`, or see what there is with "
+                f"`tms subscription list {short}`."
+            )
         case "not_found" | "method_not_allowed":
             return f"{url} answers, but not as TMS does: check --url or TMS_URL."
         case _:

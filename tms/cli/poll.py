@@ -3,6 +3,7 @@
 import base64
 import binascii
 import itertools
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 import typer
 
 from tms.cli.target import Target, TopicArgument, with_target
-from tms.client import Start
+from tms.client import Start, Subscription
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, Message, parse_id
 from tms.core.transaction import Transaction
@@ -23,7 +24,13 @@ Examples:
   tms poll orders
   tms poll orders --from 2026-08-01T12:00:00Z --limit 10
   tms poll orders --after 0000019f0c8e4a2100000000000000000000000000
-  tms poll orders --follow --json"""
+  tms poll orders --follow --json
+  tms poll orders --committed
+  tms poll orders --subscription billing       what is new to it, and then it is moved"""
+
+FOLLOW_WAIT_S = 20.0
+CONSUMED_MAX = 1000
+"""How many messages are printed, while following, before the subscription is moved."""
 
 _ID_CHARS = 2 * ID_BYTES
 
@@ -57,8 +64,23 @@ Wait = Annotated[
 Tx = Annotated[
     str | None,
     typer.Option(
-        metavar="BASE64|@FILE",
-        help="Only what this transaction can see: its TransactionCodec bytes.",
+        metavar="ID|BASE64|@FILE",
+        help="Only what this transaction can see: the id of one in progress, or TransactionCodec "
+        "bytes.",
+    ),
+]
+Committed = Annotated[
+    bool,
+    typer.Option(
+        "--committed", help="Only what is committed, up to the first that is in progress."
+    ),
+]
+Subscribed = Annotated[
+    str | None,
+    typer.Option(
+        "--subscription",
+        metavar="NAME",
+        help="From where this subscription stands; once printed, it is moved behind the last.",
     ),
 ]
 
@@ -74,30 +96,72 @@ def poll(
     follow: Follow = False,
     wait_s: Wait = 0.0,
     tx: Tx = None,
+    committed: Committed = False,
+    subscription: Subscribed = None,
 ) -> None:
     """Read messages, oldest first.
 
     A line has the time in UTC, the id and the payload.
     """
+    has_start = after is not None or start != "start"
     if after is not None and start != "start":
         raise typer.BadParameter("give either --from or --after")
     if follow and (tx is not None or wait_s):
         raise typer.BadParameter("--follow goes with neither --tx nor --wait")
+    if tx is not None and committed:
+        raise typer.BadParameter("give either --tx or --committed")
+    if subscription is not None and (has_start or tx is not None):
+        raise typer.BadParameter("--subscription goes with none of --from, --after and --tx")
     where: dict[str, Any] = {
         "start": parse_start(start),
-        "after": None if after is None else _parse_id(after, "--after"),
+        "after": None if after is None else parse_message_id(after, "--after"),
     }
     transaction = None if tx is None else parse_transaction(tx)
     with target.connect() as client:
         source = client.topic(topic)
+        if subscription is not None:
+            consumer = source.subscription(subscription)
+            how = {"committed": committed, "wait_s": FOLLOW_WAIT_S if follow else wait_s}
+            _consume(target, consumer, limit, follow=follow, **how)
+            return
         messages: Iterable[Message]
         if follow:
             source.properties()  # a wrong name or address is told now, not waited for
-            messages = itertools.islice(source.follow(**where), limit)
+            messages = itertools.islice(source.follow(committed=committed, **where), limit)
         else:
-            messages = source.poll(limit=limit, tx=transaction, wait_s=wait_s, **where)
-        for message in messages:
-            print(json_of(message) if target.as_json else text_of(message), flush=follow)
+            messages = source.poll(
+                limit=limit, tx=transaction, committed=committed, wait_s=wait_s, **where
+            )
+        _print(target, messages, flush=follow)
+
+
+def _print(
+    target: Target, messages: Iterable[Message], *, flush: bool
+) -> tuple[Message | None, int]:
+    """Print messages; return the last one, and how many there were."""
+    last, count = None, 0
+    for last in messages:
+        print(json_of(last) if target.as_json else text_of(last), flush=flush)
+        count += 1
+    return last, count
+
+
+def _consume(
+    target: Target, consumer: Subscription, limit: int | None, *, follow: bool, **how: Any
+) -> None:
+    """Print what is behind the position, then move it: what was not printed comes again."""
+    left = limit
+    while left != 0:
+        asked = left
+        if follow:
+            asked = CONSUMED_MAX if left is None else min(left, CONSUMED_MAX)
+        last, count = _print(target, consumer.poll(asked, **how), flush=follow)
+        if last is not None:
+            sys.stdout.flush()
+            consumer.advance(last)
+        left = None if left is None else left - count
+        if not follow:
+            return
 
 
 def text_of(message: Message) -> str:
@@ -123,19 +187,20 @@ def json_of(message: Message) -> str:
     return msgspec.json.encode(line).decode()
 
 
-def _parse_id(text: str, option: str) -> bytes:
+def parse_message_id(text: str, option: str) -> bytes:
+    """Return the id that `text`, given as `option`, says. Raises a usage error."""
     try:
         return parse_id(text)
     except InvalidRequest as error:
         raise typer.BadParameter(str(error), param_hint=option) from None
 
 
-def parse_start(text: str) -> Start | None:
+def parse_start(text: str, option: str = "--from") -> Start | None:
     """Return the start that `text` says, None for the oldest message. Raises a usage error."""
     if text == "start":
         return None
     if len(text) == _ID_CHARS:
-        return _parse_id(text, "--from")
+        return parse_message_id(text, option)
     if text.isascii() and text.isdigit():
         return int(text)
     try:
@@ -144,13 +209,15 @@ def parse_start(text: str) -> Start | None:
         raise typer.BadParameter(
             f"{text!r} is no time such as 2026-08-01T12:00:00Z or 1785585600000, "
             f"no message id of {_ID_CHARS} digits, and not the word start",
-            param_hint="--from",
+            param_hint=option,
         ) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def parse_transaction(text: str) -> Transaction:
-    """Return the transaction in the file `@FILE`, or in base64. Raises a usage error."""
+def parse_transaction(text: str) -> Transaction | int:
+    """Return the transaction: an id, in the file `@FILE`, or in base64. Raises a usage error."""
+    if text.isascii() and text.isdigit():
+        return int(text)
     try:
         if text.startswith("@"):
             return decode_transaction(Path(text[1:]).read_bytes())

@@ -27,7 +27,7 @@ Examples:
   tail -f shop.log | tms publish orders --stdin
   tms publish orders --lines monday.log tuesday.log
   tms publish pictures --file *.png
-  tms publish orders "in a transaction" --tx 1785585600000000000"""
+  tms publish orders "in a transaction" --tx $(tms tx start)"""
 
 RETRY_FOR_S = 30.0
 """How long each batch of a long input waits out a busy or restarting server."""

@@ -1,24 +1,46 @@
 """All transactions of a server, for those who look after it, as threads use them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from tms.client.bridge import Bridge
+from tms.client.settling import Commit
+from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.transactions import StartRequest, TransactionInfo, TransactionStatus
 from tms.core.transactions import Transactions as AsyncTransactions
+
+SETTLE_S = 10.0
 
 
 class Transactions:
     """The transactions of a server or store, whoever began them. Made by `Client.transactions`.
 
     Each method may raise `Unavailable`, `InternalError` and `TransactionsElsewhere`; what takes an
-    id, `TransactionUnknown` and `TransactionNotInProgress`. To begin one: `Client.transaction`.
+    id, `TransactionUnknown` and `TransactionNotInProgress`. A program that works in a transaction
+    itself has `Client.transaction`.
     """
 
     def __init__(self, transactions: AsyncTransactions, bridge: Bridge) -> None:
         """Stand on `transactions`, called through `bridge`."""
         self._transactions = transactions
         self._bridge = bridge
+
+    def start(self, request: StartRequest) -> Transaction:
+        """Start a transaction that other programs will use and end.
+
+        Raises `TransactionDuplicate`, `OwnerBusy`, `TooManyTransactions`, `InvalidRequest`
+        (invalid_timeout, invalid_owner).
+        """
+        return self._bridge.call(lambda: self._transactions.start(request))
+
+    def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+        """Commit one that `start` started, and move subscriptions with it.
+
+        Where the answer is lost, it is settled as that of `Client.transaction`. Raises
+        `TransactionConflict`, `TransactionDuplicate`, `SubscriptionMoved`, `OutcomeUnknown`.
+        """
+        commit = Commit(self._transactions, transaction_id, advances)
+        self._bridge.call(lambda: commit.settle(SETTLE_S))
 
     def info(self, transaction_id: int) -> TransactionInfo:
         """Return where a transaction stands, also one that ended of late."""

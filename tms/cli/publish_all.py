@@ -1,0 +1,85 @@
+"""`tms publish-all`: messages for several topics, all or none of them."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tms.cli.target import Target, with_target
+
+EXAMPLES = """\b
+Example:
+  tms publish-all --owner import --sequence 7 - <<END
+  {"topic": "orders", "message": "order 1"}
+  {"topic": "audit", "message": "order 1 was taken"}
+  {"topic": "pictures", "message": {"base64": "/wA="}}
+  END"""
+
+FileArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="A JSON object a line; - is standard input.")
+]
+Owner = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Who publishes: with --sequence, once only.")
+]
+Sequence = Annotated[
+    int | None, typer.Option(min=0, metavar="NUMBER", help="The number of this work; ascending.")
+]
+
+
+class _Bytes(msgspec.Struct, forbid_unknown_fields=True):
+    base64: bytes
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    topic: str
+    message: str | _Bytes
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def parse_lines(lines: list[bytes]) -> dict[str, list[bytes]]:
+    """Return the messages by topic, in order; empty lines say nothing. Raises a usage error."""
+    by_topic: dict[str, list[bytes]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            parsed = _decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"line {number}: {error}", param_hint="FILE") from None
+        said = parsed.message
+        message = said.encode() if isinstance(said, str) else said.base64
+        by_topic.setdefault(parsed.topic, []).append(message)
+    if not by_topic:
+        raise typer.BadParameter("there are no messages", param_hint="FILE")
+    return by_topic
+
+
+@with_target
+def publish_all(
+    target: Target, file: FileArgument, *, owner: Owner = None, sequence: Sequence = None
+) -> None:
+    """Publish to several topics in one transaction: all messages or none.
+
+    With --owner and --sequence it may be repeated when in doubt: it is done once.
+    """
+    try:
+        whole = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
+    by_topic = parse_lines(whole.split(b"\n"))
+    count = sum(map(len, by_topic.values()))
+    with target.connect() as client:
+        published = client.publish_all(by_topic, owner=owner, sequence=sequence)
+    said = "were published before" if published.is_duplicate else "published"
+    target.answer(
+        f"{count} messages {said}, in transaction {published.write_pointer}.",
+        {
+            "messages": count,
+            "transaction_id": published.write_pointer,
+            "duplicate": published.is_duplicate,
+        },
+    )

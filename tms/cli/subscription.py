@@ -1,0 +1,91 @@
+"""`tms subscription`: named positions of consumers."""
+
+from typing import Annotated
+
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.poll import parse_message_id
+from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.subscriptions import Subscription
+
+app = typer.Typer(
+    help="Create, list, show, move and delete named positions of consumers.", no_args_is_help=True
+)
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The subscription's name within its topic.")
+]
+AfterOption = Annotated[
+    str | None,
+    typer.Option(metavar="ID", help="Behind this message; by default before the oldest."),
+]
+
+
+def _facts(position: Subscription) -> dict[str, object]:
+    after = None if position.after is None else position.after.hex()
+    return {"name": position.name, "after": after, "version": position.version}
+
+
+def _row(position: Subscription) -> tuple[str, ...]:
+    after = "-" if position.after is None else position.after.hex()
+    return (position.name, str(position.version), after)
+
+
+@app.command(epilog="\b\nExample:\n  tms subscription create orders billing")
+@with_target
+def create(
+    target: Target, topic: TopicArgument, name: NameArgument, after: AfterOption = None
+) -> None:
+    """Create a subscription."""
+    first = None if after is None else parse_message_id(after, "--after")
+    with target.connect() as client:
+        position = client.topic(topic).subscription(name).create(first)
+    target.answer(f"Created subscription {name} of topic {topic}.", _facts(position))
+
+
+@app.command("list")
+@with_target
+def list_positions(target: Target, topic: TopicArgument) -> None:
+    """List a topic's subscriptions, and the id of the last message each has consumed."""
+    with target.connect() as client:
+        found = client.topic(topic).subscriptions()
+    if found or target.as_json:
+        text = aligned(("NAME", "VERSION", "AFTER"), [_row(position) for position in found])
+        target.answer(text, [*map(_facts, found)])
+
+
+@app.command()
+@with_target
+def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """Show where a subscription stands: the last message consumed, and how often it was moved."""
+    with target.connect() as client:
+        position = client.topic(topic).subscription(name).position()
+    facts = _facts(position)
+    target.answer(
+        f"name     {name}\nafter    {facts['after'] or '-'}\nversion  {position.version}", facts
+    )
+
+
+@app.command("set")
+@with_target
+def move(
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    after: Annotated[str, typer.Option(metavar="ID", help="Behind this message.")],
+) -> None:
+    """Move a subscription, forwards or back."""
+    to = parse_message_id(after, "--after")
+    with target.connect() as client:
+        client.topic(topic).subscription(name).advance(to)
+    target.answer(f"Moved subscription {name} of topic {topic}.", {"name": name, "after": to.hex()})
+
+
+@app.command()
+@with_target
+def delete(target: Target, topic: TopicArgument, name: NameArgument) -> None:
+    """Delete a subscription."""
+    with target.connect() as client:
+        client.topic(topic).subscription(name).delete()
+    target.answer(f"Deleted subscription {name} of topic {topic}.", {"deleted": name})

@@ -1,0 +1,185 @@
+"""`tms tx`: look after transactions, and use one from a script."""
+
+import time
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from tms.cli.columns import aligned, span
+from tms.cli.poll import parse_start
+from tms.cli.target import Target, with_target
+from tms.core.transaction import TransactionType
+from tms.core.transactions import StartRequest, TransactionInfo
+
+app = typer.Typer(help="Look after transactions, and use one from a script.", no_args_is_help=True)
+
+EXAMPLES = """\b
+Example:
+  id=$(tms tx start)
+  tms publish orders "one" --tx $id
+  tms publish audit "two" --tx $id
+  tms tx commit $id"""
+
+_HEADS = ("ID", "AGE", "TYPE", "OWNER", "CLIENT", "TOPICS")
+
+TransactionArgument = Annotated[int, typer.Argument(metavar="ID", help="The transaction's id.")]
+Ids = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="ID", help="The transactions' write pointers.", show_default=False),
+]
+Invalid = Annotated[bool, typer.Option("--invalid", help="The invalid ones instead.")]
+Limit = Annotated[
+    int, typer.Option(min=1, metavar="COUNT", help="At most so many of the invalid ones.")
+]
+Timeout = Annotated[
+    int | None,
+    typer.Option(
+        "--timeout",
+        min=1,
+        metavar="SECONDS",
+        help="After how long it becomes invalid; by default as the server is set, 30.",
+    ),
+]
+Long = Annotated[bool, typer.Option("--long", help="One that lasts a day.")]
+Before = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="All that started before: ISO 8601, UTC unless it says otherwise, or milliseconds "
+        "since 1970.",
+    ),
+]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _facts(info: TransactionInfo) -> dict[str, Any]:
+    return {
+        "transaction_id": info.transaction_id,
+        "status": info.status,
+        "type": info.type.name.lower(),
+        "write_pointers": list(info.write_pointers),
+        "started_ms": info.started_ms,
+        "age_ms": max(0, _now_ms() - info.started_ms),
+        "expires_ms": info.expires_ms,
+        "client": info.client,
+        "owner": info.owner,
+        "sequence": info.sequence,
+        "topics": list(info.topics),
+    }
+
+
+def _owner(info: TransactionInfo) -> str:
+    if info.owner is None:
+        return "-"
+    return info.owner if info.sequence is None else f"{info.owner} #{info.sequence}"
+
+
+def _row(info: TransactionInfo) -> tuple[str, ...]:
+    return (
+        str(info.transaction_id),
+        span(max(0, _now_ms() - info.started_ms)),
+        info.type.name.lower(),
+        _owner(info),
+        info.client or "-",
+        " ".join(info.topics) or "-",
+    )
+
+
+@app.command("list")
+@with_target
+def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit = 1000) -> None:
+    """List the transactions in progress, oldest first."""
+    with target.connect() as client:
+        found = client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
+    if found or target.as_json:
+        target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(_facts, found)])
+
+
+@app.command()
+@with_target
+def show(target: Target, transaction_id: TransactionArgument) -> None:
+    """Show where a transaction stands, also one that ended of late."""
+    with target.connect() as client:
+        facts = _facts(client.transactions.info(transaction_id))
+    told = {key: value for key, value in facts.items() if value not in (None, "", [])}
+    width = max(map(len, told))
+    text = "\n".join(
+        f"{key:<{width}}  {' '.join(map(str, value)) if isinstance(value, list) else value}"
+        for key, value in told.items()
+    )
+    target.answer(text, facts)
+
+
+@app.command(epilog=EXAMPLES)
+@with_target
+def start(target: Target, *, timeout_s: Timeout = None, long: Long = False) -> None:
+    """Start a transaction, and print its id."""
+    kind = TransactionType.LONG if long else TransactionType.SHORT
+    with target.connect() as client:
+        request = StartRequest(type=kind, timeout_s=timeout_s, client="tms tx start")
+        transaction_id = client.transactions.start(request).transaction_id
+    target.answer(str(transaction_id), {"transaction_id": transaction_id})
+
+
+@app.command()
+@with_target
+def commit(target: Target, transaction_id: TransactionArgument) -> None:
+    """Commit a transaction: what was published in it is seen as a whole."""
+    with target.connect() as client:
+        client.transactions.commit(transaction_id)
+    target.answer(f"Committed {transaction_id}.", {"committed": transaction_id})
+
+
+@app.command()
+@with_target
+def abort(target: Target, transaction_id: TransactionArgument) -> None:
+    """End a transaction whose publishes have all been rolled back.
+
+    Where some have not, it becomes invalid instead, and readers skip them.
+    """
+    with target.connect() as client:
+        status = client.transactions.abort(transaction_id)
+    target.answer(
+        f"{transaction_id} is {status.value} now.",
+        {"transaction_id": transaction_id, "status": status},
+    )
+
+
+@app.command()
+@with_target
+def invalidate(target: Target, transaction_id: TransactionArgument) -> None:
+    """End a transaction that nobody will end: readers skip what it published."""
+    with target.connect() as client:
+        client.transactions.invalidate(transaction_id)
+    target.answer(f"{transaction_id} is invalid now.", {"invalidated": transaction_id})
+
+
+@app.command()
+@with_target
+def truncate(target: Target, ids: Ids = None, before: Before = None) -> None:
+    """Take transactions off the invalid list.
+
+    Only once nothing that they published is left: it would become visible.
+    """
+    if bool(ids) == (before is not None):
+        raise typer.BadParameter("give either ids or --before")
+    with target.connect() as client:
+        if before is None:
+            count = client.transactions.truncate_invalid_ids(ids or ())
+        else:
+            count = client.transactions.truncate_invalid_before(_time_ms(before))
+    target.answer(f"Took {count} off the invalid list.", {"truncated": count})
+
+
+def _time_ms(text: str) -> int:
+    match parse_start(text, "--before"):
+        case int() as time_ms:
+            return time_ms
+        case datetime() as moment:
+            return int(moment.timestamp() * 1000)
+        case _:
+            raise typer.BadParameter(f"{text!r} is no time", param_hint="--before")
