@@ -12,8 +12,6 @@ endpoints are raw ASGI callables either way (`api.endpoint`).
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, partial
-from types import SimpleNamespace
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 from starlette.middleware.gzip import GZipMiddleware
@@ -42,6 +40,7 @@ from api.transactions import TRANSACTION, TRANSACTIONS
 from tms.core.clock import Clock, SystemClock
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX, Limits
+from tms.core.services import ServerServices
 
 OPERATIONS: tuple[Operation, ...] = (
     *topics.OPERATIONS,
@@ -63,7 +62,7 @@ _GZIP_BYTES_MIN = 1024
 
 
 def create_app(
-    services: Any,
+    services: ServerServices,
     limits: Limits,
     *,
     registry: CollectorRegistry,
@@ -71,8 +70,6 @@ def create_app(
     clock: Clock | None = None,
 ) -> ASGIApp:
     """Return the application that serves `services`; its metrics are added to `registry`."""
-    if not hasattr(services, "messaging"):  # until tms.node hands over all services
-        services = SimpleNamespace(messaging=services)
     metrics = RestMetrics()
     registry.register(metrics)
     context = Context(

@@ -26,3 +26,10 @@ async def served(anyio_backend: object) -> AsyncIterator[Live]:
     """The same, served on 127.0.0.1."""
     async with live() as live_rest:
         yield live_rest
+
+
+@pytest.fixture
+async def own(anyio_backend: object) -> AsyncIterator[Rest]:
+    """The same as `rest`, with transactions of the server's own."""
+    async with opened(own=True) as opened_rest:
+        yield opened_rest

@@ -114,7 +114,7 @@ class Rest:
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let others work until `condition` holds."""
         async with asyncio.timeout(5):
-            while not condition():  # noqa: ASYNC110  what is waited for has no event
+            while not condition():
                 await asyncio.sleep(0.001)
 
 

@@ -1,0 +1,200 @@
+"""Polls by a transaction's id, and of what is committed: what they give, and where they stop."""
+
+import asyncio
+import base64
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.rest import TOPIC, Rest, avro_poll, opened, refusal
+from tests.api.transactions import started
+from tms.core.limits import Limits
+from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.wire.avro_bodies import AvroPollDecoder
+from tms.wire.transaction_codec import encode_transaction
+
+pytestmark = pytest.mark.anyio
+
+STOPPED_AT = "tms-stopped-at-transaction"
+COMMITTED = "?isolation=committed"
+
+
+@pytest.fixture
+async def topic(own: Rest) -> Rest:
+    await own.create()
+    return own
+
+
+async def end(own: Rest, transaction_id: int, verb: str) -> None:
+    answer = await own.http.post(f"/v1/transactions/{transaction_id}/{verb}")
+    assert answer.status_code == 200, answer.text
+
+
+async def poll(own: Rest, query: str, **asked: Any) -> tuple[str, int | None]:
+    """Return all payloads as one text, and where the poll stopped."""
+    answer = await own.post("poll", asked, query=query)
+    assert answer.status_code == 200, answer.text
+    stopped_at = answer.headers.get(STOPPED_AT)
+    payloads = "".join(message["payload"] for message in answer.json())
+    return payloads, None if stopped_at is None else int(stopped_at)
+
+
+async def test_what_is_committed_is_given_up_to_what_may_commit(topic: Rest) -> None:
+    open_one = await started(topic)
+    await topic.publish(b"a")
+    await topic.publish(b"b", pointer=open_one)
+    await topic.publish(b"c")
+
+    assert await poll(topic, "") == ("abc", None)
+    assert await poll(topic, "?isolation=all") == ("abc", None)
+    assert await poll(topic, COMMITTED) == ("a", open_one)
+    await end(topic, open_one, "commit")
+    assert await poll(topic, COMMITTED) == ("abc", None)
+
+
+@pytest.mark.parametrize("verb", ["abort", "invalidate"])
+async def test_what_has_failed_is_passed_over(topic: Rest, verb: str) -> None:
+    failed = await started(topic)
+    published = await topic.publish(b"a", pointer=failed)
+    await topic.publish(b"b")
+    if verb == "abort":
+        await topic.post("rollback", published.content)
+    await end(topic, failed, verb)
+
+    assert await poll(topic, COMMITTED) == ("b", None)
+    assert await poll(topic, "") == ("ab", None)
+
+
+async def test_a_transaction_reads_by_its_id(topic: Rest) -> None:
+    other = await started(topic)
+    own_one = await started(topic)
+    await topic.publish(b"own", pointer=own_one)
+    await topic.publish(b"other", pointer=other)
+
+    query = f"?transaction_id={own_one}"
+    assert await poll(topic, query) == ("own", other)
+    await end(topic, other, "commit")
+    # A snapshot: what committed after the start is not in it.
+    assert await poll(topic, query) == ("own", other)
+    later = await started(topic)
+    assert await poll(topic, f"?transaction_id={later}") == ("", own_one)
+    in_avro = await topic.post("poll", avro_poll(), query=query)
+    assert [m.payload for m in AvroPollDecoder().feed(in_avro.content)] == [b"own"]
+    assert in_avro.headers[STOPPED_AT] == str(other)
+
+
+async def test_a_codec_stops_with_the_header_too(topic: Rest) -> None:
+    reader = await topic.http.post("/v1/transactions")
+    open_one = await started(topic)
+    await topic.publish(b"a", pointer=open_one)
+
+    codec = reader.json()["transaction"]
+    assert await poll(topic, "", transaction=codec) == ("", open_one)
+    assert await poll(topic, "?isolation=all", transaction=codec) == ("", open_one)
+
+
+async def test_a_transaction_that_ended_reads_nothing(topic: Rest) -> None:
+    ended = await started(topic)
+    await end(topic, ended, "commit")
+
+    answer = await topic.post("poll", {}, query=f"?transaction_id={ended}")
+    assert refusal(answer) == (409, "transaction_not_in_progress")
+    answer = await topic.post("poll", {}, query="?transaction_id=1")
+    assert refusal(answer) == (404, "transaction_unknown")
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("transaction_id=x", "invalid_transaction_id"),
+        ("transaction_id=0", "invalid_transaction_id"),
+        ("transaction_id=", "invalid_transaction_id"),
+        ("transaction_id=5&transaction_id=6", "invalid_transaction_id"),
+        ("isolation=snapshot", "invalid_query"),
+        ("isolation=", "invalid_query"),
+        ("transaction_id=5&isolation=committed", "invalid_query"),
+    ],
+)
+async def test_a_wrong_query_is_refused(topic: Rest, query: str, code: str) -> None:
+    assert refusal(await topic.post("poll", {}, query=f"?{query}")) == (400, code)
+
+
+@pytest.mark.parametrize("query", ["?transaction_id=5", COMMITTED])
+async def test_a_transaction_in_the_body_and_another_reader_in_the_query(
+    topic: Rest, query: str
+) -> None:
+    codec = base64.b64encode(encode_transaction(ALL_VISIBLE_LATEST)).decode()
+
+    answer = await topic.post("poll", {"transaction": codec}, query=query)
+
+    assert refusal(answer) == (400, "invalid_query")
+
+
+async def test_an_answer_of_several_pages_has_no_header() -> None:
+    async with opened(Limits(poll_block_bytes=1_000), own=True) as own:
+        await own.create()
+        open_one = await started(own)
+        await own.publish(*[b"x" * 100] * 50)
+        await own.publish(b"y", pointer=open_one)
+
+        answer = await own.post("poll", {}, query=COMMITTED)
+
+        assert len(answer.json()) == 50
+        assert STOPPED_AT not in answer.headers
+
+
+async def waiting(own: Rest, query: str) -> "asyncio.Task[httpx.Response]":
+    task = asyncio.create_task(own.post("poll", {}, query=query))
+    await own.until(lambda: own.waiters() == 1)
+    return task
+
+
+async def test_a_commit_wakes_those_who_wait_for_what_is_committed(topic: Rest) -> None:
+    transaction_id = await started(topic)
+    await topic.publish(b"a", pointer=transaction_id)
+    task = await waiting(topic, f"{COMMITTED}&wait=60")
+
+    await topic.publish(b"b")
+    assert not task.done()
+    await end(topic, transaction_id, "commit")
+
+    answer = await task
+    assert [message["payload"] for message in answer.json()] == ["a", "b"]
+
+
+async def test_an_invalidation_wakes_those_who_wait_behind(topic: Rest) -> None:
+    transaction_id = await started(topic)
+    await topic.publish(b"a", pointer=transaction_id)
+    await topic.publish(b"b")
+    task = await waiting(topic, f"{COMMITTED}&wait=60")
+
+    await end(topic, transaction_id, "invalidate")
+
+    assert [message["payload"] for message in (await task).json()] == ["b"]
+
+
+async def test_a_publish_to_several_topics_wakes_them(topic: Rest) -> None:
+    task = await waiting(topic, f"{COMMITTED}&wait=60")
+
+    await topic.http.post("/v1/namespaces/ns/publish", json={"topics": {"t": ["a"]}})
+
+    assert [message["payload"] for message in (await task).json()] == ["a"]
+
+
+async def test_a_wait_that_ends_says_where_it_stopped(topic: Rest) -> None:
+    transaction_id = await started(topic)
+    await topic.publish(b"a", pointer=transaction_id)
+
+    assert await poll(topic, f"{COMMITTED}&wait=0.01") == ("", transaction_id)
+
+
+async def test_a_reader_whose_transaction_ends_while_it_waits_is_told(topic: Rest) -> None:
+    reader = await started(topic)
+    task = await waiting(topic, f"?transaction_id={reader}&wait=60")
+    await end(topic, reader, "abort")
+
+    await topic.publish(b"a")
+
+    assert refusal(await task) == (409, "transaction_not_in_progress")
+    assert (await topic.http.get(TOPIC)).status_code == 200

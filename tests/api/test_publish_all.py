@@ -1,0 +1,141 @@
+"""Publishing to several topics at once."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.rest import AVRO_TYPE, BASE64_TYPE, TOPICS, Rest, opened, refusal
+from tms.core.limits import Limits
+from tms.core.messaging import AllPublished
+from tms.wire.avro_bodies import AVRO
+from tms.wire.transaction_bodies import PublishAllRequest
+
+pytestmark = pytest.mark.anyio
+
+PUBLISH = "/v1/namespaces/ns/publish"
+ORDERS, AUDIT = f"{TOPICS}/orders", f"{TOPICS}/audit"
+
+
+async def publish(own: Rest, **asked: Any) -> httpx.Response:
+    return await own.http.post(PUBLISH, json=asked)
+
+
+async def payloads(own: Rest, topic: str) -> list[bytes]:
+    return [payload for _, payload in await own.messages(topic)]
+
+
+@pytest.fixture
+async def topics(own: Rest) -> Rest:
+    await own.create(ORDERS)
+    await own.create(AUDIT)
+    return own
+
+
+async def test_it_is_one_transaction_in_all_topics(topics: Rest) -> None:
+    answer = await publish(topics, topics={"orders": ["1", {"base64": "/w=="}], "audit": ["a"]})
+
+    told = answer.json()
+    assert (answer.status_code, told["duplicate"]) == (200, False)
+    assert told["transaction_id"] > 0
+    assert await payloads(topics, ORDERS) == [b"1", b"\xff"]
+    assert await payloads(topics, AUDIT) == [b"a"]
+    committed = await topics.post("poll", {}, topic=ORDERS, query="?isolation=committed")
+    assert len(committed.json()) == 2
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (BASE64_TYPE, b'{"topics": {"orders": ["/w=="]}}'),
+        (AVRO_TYPE, AVRO.transactions.encode_publish_all(PublishAllRequest({"orders": [b"\xff"]}))),
+    ],
+)
+async def test_bytes_in_other_formats(topics: Rest, content_type: str, body: bytes) -> None:
+    answer = await topics.http.post(PUBLISH, content=body, headers={"content-type": content_type})
+
+    assert (answer.status_code, answer.headers["content-type"]) == (200, content_type)
+    if content_type == AVRO_TYPE:
+        assert not AVRO.transactions.decode_published_all(answer.content).is_duplicate
+    assert await payloads(topics, ORDERS) == [b"\xff"]
+
+
+async def test_a_repetition_says_so_and_does_nothing(topics: Rest) -> None:
+    first = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1)
+    again = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=1)
+    in_avro = await topics.http.post(
+        PUBLISH,
+        content=AVRO.transactions.encode_publish_all(
+            PublishAllRequest({"orders": [b"1"]}, "shop", 1)
+        ),
+        headers={"content-type": AVRO_TYPE},
+    )
+
+    transaction_id = first.json()["transaction_id"]
+    assert again.status_code == 200
+    assert again.json() == {"transaction_id": transaction_id, "duplicate": True}
+    told = AVRO.transactions.decode_published_all(in_avro.content)
+    assert told == AllPublished(transaction_id, is_duplicate=True)
+    assert await payloads(topics, ORDERS) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "code"),
+    [
+        ({"topics": {}}, 400, "empty_publish"),
+        ({"topics": {"orders": [], "audit": ["a"]}}, 400, "empty_publish"),
+        ({"topics": {"audit": ["a"], "other": ["b"]}}, 404, "topic_not_found"),
+        ({"topics": {"audit": ["a"], "a b": ["b"]}}, 400, "invalid_topic_name"),
+        ({"topics": {"audit": ["a"]}, "sequence": 1}, 400, "invalid_owner"),
+        ({"topics": {"audit": ["a"]}, "owner": ""}, 400, "invalid_owner"),
+        ({"topics": {"audit": [5]}}, 400, "invalid_body"),
+        ({"topics": ["audit"]}, 400, "invalid_body"),
+        ({"messages": ["a"]}, 400, "invalid_body"),
+    ],
+)
+async def test_a_refused_publish_does_nothing(
+    topics: Rest, asked: dict[str, Any], status: int, code: str
+) -> None:
+    assert refusal(await publish(topics, **asked)) == (status, code)
+    assert await payloads(topics, ORDERS) == await payloads(topics, AUDIT) == []
+
+
+async def test_an_owner_with_an_open_transaction_is_busy(topics: Rest) -> None:
+    await topics.http.post("/v1/transactions", json={"owner": "shop", "sequence": 1})
+
+    answer = await publish(topics, topics={"orders": ["1"]}, owner="shop", sequence=2)
+
+    assert refusal(answer) == (409, "owner_busy")
+
+
+async def test_the_namespace_is_checked(own: Rest) -> None:
+    answer = await own.http.post("/v1/namespaces/a-b/publish", json={"topics": {"t": ["a"]}})
+
+    assert refusal(answer) == (400, "invalid_namespace_name")
+
+
+async def test_a_content_type_is_needed(topics: Rest) -> None:
+    answer = await topics.http.post(PUBLISH, content=b'{"topics": {"orders": ["1"]}}')
+
+    assert refusal(answer) == (415, "unsupported_content_type")
+
+
+async def test_messages_of_all_topics_count_together() -> None:
+    async with opened(Limits(request_messages_max=3), own=True) as own:
+        await own.create(ORDERS)
+        await own.create(AUDIT)
+
+        assert (await publish(own, topics={"orders": ["1", "2"], "audit": ["a"]})).is_success
+        for body_topics in ({"orders": ["1", "2"], "audit": ["a", "b"]}, {"orders": ["1"] * 4}):
+            answer = await publish(own, topics=body_topics)
+            assert refusal(answer) == (413, "too_many_messages")
+
+
+async def test_sizes_are_capped() -> None:
+    limits = Limits(message_bytes_max=10, request_bytes_max=100)
+    async with opened(limits, own=True) as own:
+        await own.create(ORDERS)
+
+        answer = await publish(own, topics={"orders": ["x" * 11]})
+
+        assert refusal(answer) == (413, "message_too_large")
