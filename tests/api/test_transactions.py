@@ -329,3 +329,26 @@ async def test_where_transactions_are_managed_elsewhere_all_is_refused(rest: Res
     assert refusal(await rest.post("poll", {}, query="?isolation=committed")) == elsewhere
     assert await rest.payloads() == []
     assert (await rest.http.put(f"{TOPIC}/subscriptions/s")).status_code == 200
+
+
+async def test_paths_that_are_escaped_find_their_endpoints_too(own: Rest) -> None:
+    """They take the way through the router, not the short one."""
+    transaction_id = await started(own)
+    await own.create()
+    escaped = "".join(f"%{ord(digit):x}" for digit in str(transaction_id))
+
+    assert (await ask(own, f"/{escaped}/can-commit", {"changes": ["a"]})).status_code == 200
+    assert (await ask(own, f"/{transaction_id}/%63ommit")).status_code == 200
+    for _ in range(2):
+        assert (await own.http.post("/v1/%74ransactions")).status_code == 200
+        assert (await own.http.post("/v1/transactions")).status_code == 200
+    publish = {"topics": {"t": ["a"]}}
+    for path in ("/v1/namespaces/ns/publish", "/v1/namespaces/ns/%70ublish"):
+        assert (await own.http.post(path, json=publish)).status_code == 200
+
+    def answered(operation: str) -> float:
+        return own.metric("tms_http_requests_total", operation=operation, status="200")
+
+    assert answered("startTransaction") == 5
+    assert answered("canCommitTransaction") == answered("commitTransaction") == 1
+    assert answered("publishAll") == 2
