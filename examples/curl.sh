@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every endpoint for messages and topics, with curl. Start a server with scripts/run, then:
+# Topics, messages and transactions with curl. Start a server with scripts/run, then:
 #   examples/curl.sh
 set -euo pipefail
 
@@ -29,12 +29,14 @@ echo "$first"
 id=$(sed 's/.*"id":"\([0-9a-f]*\)".*/\1/' <<<"$first")
 call POST "$topic/poll" "{\"startFrom\": \"$id\", \"inclusive\": false}" && echo
 
-echo "store under a write pointer, publish what was stored, roll it back"
-pointer=$(date +%s%N)
+echo "start a transaction, store under it, publish what was stored, roll it back"
+started=$(call POST "$server/v1/transactions?codec=false" '{}')
+pointer=$(sed 's/.*"write_pointer":\([0-9]*\).*/\1/' <<<"$started")
 call POST "$topic/store" "{\"transactionWritePointer\": $pointer, \"messages\": [\"a\", \"b\"]}"
 range=$(call POST "$topic/publish" "{\"transactionWritePointer\": $pointer, \"messages\": []}")
 echo "$range"
 call POST "$topic/rollback" "$range"
+call POST "$server/v1/transactions/$pointer/abort" && echo
 
 echo "change the properties, and show them:"
 call PUT "$topic/properties" '{"ttl": 60}'

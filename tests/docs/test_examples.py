@@ -29,8 +29,8 @@ after those: and one more
 """,
     "transactional_publish.py": """
 order 2: out of stock; rolled back
-with a transaction:    ['order 1'] ['order 1']
-without a transaction: ['order 1', 'order 2']
+committed:  ['order 1'] ['order 1']
+everything: ['order 1', 'order 2']
 """,
     "embedded.py": """
 runs so far: 1
@@ -44,8 +44,9 @@ poll everything:
 poll the first one only, then what is behind it:
 [{"id":"…","payload":"text"}]
 [{"id":"…","payload":{"base64":"/wA="}}]
-store under a write pointer, publish what was stored, roll it back
+start a transaction, store under it, publish what was stored, roll it back
 {"transactionWritePointer":…,"rollbackRange":{…}}
+{"status":"aborted"}
 change the properties, and show them:
 {"name":"…","properties":{"generation":"1","ttl":"60"}}
 a wrong request says what is wrong:

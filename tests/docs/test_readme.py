@@ -10,7 +10,13 @@ from tests.docs.markdown import ROOT, blocks, links
 from tests.docs.newcomer import Newcomer, is_as_told
 from tms.settings import Settings
 
-PAGES = ("README.md", "docs/ARCHITECTURE.md", "docs/formats.md", "CHANGELOG.md")
+PAGES = (
+    "README.md",
+    "docs/ARCHITECTURE.md",
+    "docs/formats.md",
+    "docs/transactions.md",
+    "CHANGELOG.md",
+)
 
 
 @pytest.fixture

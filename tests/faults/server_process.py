@@ -35,10 +35,13 @@ class ServerFailed(Exception):
 class ServerProcess:
     """`tms serve` on a folder; a context manager that leaves no process behind."""
 
-    def __init__(self, folder: Path, *flags: str, url: str = "127.0.0.1:0") -> None:
-        """Start it, and do not wait."""
+    def __init__(
+        self, folder: Path, *flags: str, url: str = "127.0.0.1:0", transactions: str = "foreign"
+    ) -> None:
+        """Start it, and do not wait. By default it takes any write pointer, as tests make them."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TMS_")}
-        options = ("--store", f"leveldb:{folder}", "--listen", url, *flags)
+        options = ("--store", f"leveldb:{folder}", "--listen", url)
+        options += ("--transactions", transactions, *flags)
         self._lines: list[str] = []
         self._url: str | None = None
         self._told = Event()

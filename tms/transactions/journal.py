@@ -159,7 +159,7 @@ class Journal:
 
     def applied(self) -> None:
         """Show what the flush did, and wake the readers whom a transaction had stopped."""
-        if not self._is_ahead:
+        if not self._is_ahead or self._is_stale:
             return
         self.next_row += 1
         self.rows_written += 1
@@ -180,6 +180,7 @@ class Journal:
         """Use the state no more if it has what may not have been written."""
         if self._is_ahead and not self._is_stale:
             self._is_stale = True
+            self._edits = []
             looks, self._looks = self._looks, []
             for look, seen in looks:
                 _look(look, seen)

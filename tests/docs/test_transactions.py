@@ -1,0 +1,25 @@
+"""docs/transactions.md says what the code does."""
+
+from tests.docs.markdown import ROOT
+from tms.settings import Settings
+from tms.transactions.transitions import diagram
+
+PAGE = (ROOT / "docs" / "transactions.md").read_text(encoding="utf-8")
+
+
+def test_the_state_diagram_is_made_from_the_table() -> None:
+    assert f"```mermaid\n{diagram()}\n```" in PAGE
+
+
+def test_each_crash_names_a_test() -> None:
+    _, _, table = PAGE.partition("| crash | what is there after the restart | shown by |\n")
+    rows = table.partition("\n\n")[0].splitlines()[1:]
+
+    assert rows
+    assert [row for row in rows if "`tests/" not in row] == []
+
+
+def test_settings_that_it_names_are_there() -> None:
+    for name in ("transaction_outcomes_max", "transaction_owner_retention_s"):
+        assert name in PAGE
+        assert name in Settings.model_fields
