@@ -6,23 +6,17 @@ The fields have the names and the order of the JSON bodies. Strings that have fe
 from collections.abc import Sequence
 from typing import Any
 
+import fastavro
+
 from tms.core.message import check_id
 from tms.core.messaging import AllPublished
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
-from tms.wire.avro import (
-    NULL,
-    AvroReader,
-    array,
-    bytes_array,
-    invalid,
-    number,
-    optional,
-    sized,
-    text,
-)
+from tms.wire.avro import AvroReader, bytes_array, invalid
+from tms.wire.avro import decode as decode_by
+from tms.wire.avro import encode as encode_by
 from tms.wire.caps import Cap
 from tms.wire.transaction_bodies import (
     PublishAllRequest,
@@ -34,7 +28,6 @@ from tms.wire.transaction_bodies import (
 _TYPES = (TransactionType.SHORT, TransactionType.LONG)
 _IF_OPEN = tuple(IfOpen)
 _ENDED = (TransactionStatus.ABORTED, TransactionStatus.INVALID)
-_TRUE, _FALSE = b"\x01", b"\x00"
 
 
 def _record(name: str, /, **fields: object) -> dict[str, Any]:
@@ -102,11 +95,16 @@ SUBSCRIPTION_SCHEMA = _record(
     "Subscription", name="string", after=["bytes", "null"], version="long"
 )
 
+_START = fastavro.parse_schema(START_SCHEMA)
+_STARTED = fastavro.parse_schema(STARTED_SCHEMA)
+_COMMIT = fastavro.parse_schema(COMMIT_SCHEMA)
+_STATUS = fastavro.parse_schema(STATUS_SCHEMA)
+_TRUNCATION = fastavro.parse_schema(TRUNCATION_SCHEMA)
+_TRUNCATED = fastavro.parse_schema(TRUNCATED_SCHEMA)
+_PUBLISH_ALL = fastavro.parse_schema(PUBLISH_ALL_SCHEMA)
+_PUBLISHED_ALL = fastavro.parse_schema(PUBLISHED_ALL_SCHEMA)
+
 _DEFAULT_START = StartRequest()
-
-
-def _numbered(value: int | None) -> bytes:
-    return NULL if value is None else optional(number(value))
 
 
 class AvroTransactions:
@@ -114,56 +112,39 @@ class AvroTransactions:
 
     def encode_start(self, request: StartRequest) -> bytes:
         """Return the body of a start, for the client."""
-        return b"".join(
-            (
-                number(_TYPES.index(request.type)),
-                _numbered(request.timeout_s),
-                text(request.client),
-                NULL if request.owner is None else optional(text(request.owner)),
-                _numbered(request.sequence),
-                number(_IF_OPEN.index(request.if_open)),
-            )
+        return encode_by(
+            _START,
+            {
+                "type": request.type.name.lower(),
+                "timeout_s": request.timeout_s,
+                "client": request.client,
+                "owner": request.owner,
+                "sequence": request.sequence,
+                "if_open": str(request.if_open),
+            },
         )
 
     def decode_start(self, body: bytes) -> StartRequest:
         """Return what a start asks. An empty body asks for the defaults."""
         if not body:
             return _DEFAULT_START
-        reader = AvroReader(body)
-        request = StartRequest(
-            type=_TYPES[reader.branch(len(_TYPES))],
-            timeout_s=reader.number() if reader.has_value() else None,
-            client=reader.text(),
-            owner=reader.text() if reader.has_value() else None,
-            sequence=reader.number() if reader.has_value() else None,
-            if_open=_IF_OPEN[reader.branch(len(_IF_OPEN))],
+        value = decode_by(_START, body)
+        return StartRequest(
+            type=TransactionType[value["type"].upper()],
+            timeout_s=value["timeout_s"],
+            client=value["client"],
+            owner=value["owner"],
+            sequence=value["sequence"],
+            if_open=IfOpen(value["if_open"]),
         )
-        reader.end()
-        return request
 
     def encode_started(self, answer: StartedTransaction) -> bytes:
         """Return the answer to start and to checkpoint."""
-        codec = answer.transaction
-        return b"".join(
-            (
-                number(answer.transaction_id),
-                number(answer.write_pointer),
-                number(answer.read_pointer),
-                NULL if codec is None else optional(sized(codec)),
-            )
-        )
+        return encode_by(_STARTED, answer._asdict())
 
     def decode_started(self, body: bytes) -> StartedTransaction:
         """Return what a start or a checkpoint answered, for the client."""
-        reader = AvroReader(body)
-        answer = StartedTransaction(
-            reader.number(),
-            reader.number(),
-            reader.number(),
-            reader.sized() if reader.has_value() else None,
-        )
-        reader.end()
-        return answer
+        return StartedTransaction(**decode_by(_STARTED, body))
 
     def encode_changes(self, changes: Sequence[bytes]) -> bytes:
         """Return the body of a can-commit, for the client."""
@@ -178,74 +159,73 @@ class AvroTransactions:
 
     def encode_advances(self, advances: Sequence[Advance]) -> bytes:
         """Return the body of a commit, for the client."""
-        return array(
-            [
-                text(advance.topic_id.namespace)
-                + text(advance.topic_id.name)
-                + text(advance.name)
-                + sized(advance.after)
-                + number(advance.expected_version)
-                for advance in advances
-            ]
+        return encode_by(
+            _COMMIT,
+            {
+                "advances": [
+                    {
+                        "namespace": advance.topic_id.namespace,
+                        "topic": advance.topic_id.name,
+                        "subscription": advance.name,
+                        "after": advance.after,
+                        "expected_version": advance.expected_version,
+                    }
+                    for advance in advances
+                ]
+            },
         )
 
     def decode_advances(self, body: bytes) -> Sequence[Advance]:
         """Return the positions that a commit moves. An empty body moves none."""
         if not body:
             return ()
-        reader = AvroReader(body)
-        advances = [
+        return [
             Advance(
-                TopicId(reader.text(), reader.text()),
-                reader.text(),
-                check_id(reader.sized()),
-                reader.number(),
+                TopicId(advance["namespace"], advance["topic"]),
+                advance["subscription"],
+                check_id(advance["after"]),
+                advance["expected_version"],
             )
-            for _ in reader.items()
+            for advance in decode_by(_COMMIT, body)["advances"]
         ]
-        reader.end()
-        return advances
 
     def encode_status(self, status: str) -> bytes:
         """Return the answer to an abort."""
-        return number(_ENDED.index(TransactionStatus(status)))
+        return encode_by(_STATUS, {"status": str(status)})
 
     def decode_status(self, body: bytes) -> TransactionStatus:
         """Return what an abort answered, for the client."""
-        reader = AvroReader(body)
-        status = _ENDED[reader.branch(len(_ENDED))]
-        reader.end()
-        return status
+        return TransactionStatus(decode_by(_STATUS, body)["status"])
 
     def encode_truncation(self, asked: Truncation) -> bytes:
         """Return the body of a truncation, for the client."""
-        ids = None if asked.ids is None else array([number(pointer) for pointer in asked.ids])
-        return optional(ids) + _numbered(asked.before_ms)
+        return encode_by(_TRUNCATION, asked._asdict())
 
     def decode_truncation(self, body: bytes) -> Truncation:
         """Return what is to be taken off the invalid list, checked."""
-        reader = AvroReader(body)
-        ids = [reader.number() for _ in reader.items()] if reader.has_value() else None
-        before_ms = reader.number() if reader.has_value() else None
-        reader.end()
-        return check_truncation(Truncation(ids, before_ms))
+        return check_truncation(Truncation(**decode_by(_TRUNCATION, body)))
 
     def encode_truncated(self, count: int) -> bytes:
         """Return the answer to a truncation."""
-        return number(count)
+        return encode_by(_TRUNCATED, {"truncated": count})
 
     def decode_truncated(self, body: bytes) -> int:
         """Return what a truncation answered, for the client."""
-        reader = AvroReader(body)
-        count = reader.number()
-        reader.end()
-        return count
+        return int(decode_by(_TRUNCATED, body)["truncated"])
 
     def encode_publish_all(self, request: PublishAllRequest) -> bytes:
         """Return the body of a publish to several topics, for the client."""
-        topics = array([text(name) + bytes_array(m) for name, m in request.topics.items()])
-        owner = NULL if request.owner is None else optional(text(request.owner))
-        return topics + owner + _numbered(request.sequence)
+        return encode_by(
+            _PUBLISH_ALL,
+            {
+                "topics": [
+                    {"topic": name, "messages": list(messages)}
+                    for name, messages in request.topics.items()
+                ],
+                "owner": request.owner,
+                "sequence": request.sequence,
+            },
+        )
 
     def decode_publish_all(self, body: bytes, cap: Cap) -> PublishAllRequest:
         """Return what a publish to several topics asks. Raises `TooLarge`."""
@@ -265,11 +245,12 @@ class AvroTransactions:
 
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to a publish to several topics."""
-        return number(published.write_pointer) + (_TRUE if published.is_duplicate else _FALSE)
+        return encode_by(
+            _PUBLISHED_ALL,
+            {"transaction_id": published.write_pointer, "duplicate": published.is_duplicate},
+        )
 
     def decode_published_all(self, body: bytes) -> AllPublished:
         """Return what a publish to several topics answered, for the client."""
-        reader = AvroReader(body)
-        published = AllPublished(reader.number(), is_duplicate=reader.boolean())
-        reader.end()
-        return published
+        value = decode_by(_PUBLISHED_ALL, body)
+        return AllPublished(value["transaction_id"], is_duplicate=value["duplicate"])
