@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -136,6 +137,24 @@ async def test_a_reader_that_was_stopped_is_woken_when_the_transaction_ends(
         await getattr(services.transactions, end)(tx.transaction_id)
     expected = [b"1", b"plain"] if end == "commit" else [b"plain"]
     assert await asyncio.wait_for(waiting, 10) == expected
+
+
+async def test_a_reader_is_woken_too_by_what_is_from_before_a_restart(tmp_path: Path) -> None:
+    clock, store = ManualClock(NOW_MS), f"leveldb:{tmp_path}"
+    before = await open_services(store, clock=clock)
+    await before.messaging.create_topic(A)
+    tx = await before.transactions.start(SHORT)
+    await published(before, A, b"1", tx.write_pointer)
+    await before.messaging.publish(A, [b"plain"])
+    await before.close()
+
+    services = await open_services(store, clock=clock)
+    waiting = asyncio.create_task(polled(services, A, wait_s=30))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    assert await services.transactions.abort(tx.transaction_id) is TransactionStatus.INVALID
+    assert await asyncio.wait_for(waiting, 10) == [b"plain"]
+    await services.close()
 
 
 async def test_an_abort_after_rollback_leaves_nothing_invalid(services: OpenServices) -> None:

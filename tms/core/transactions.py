@@ -242,6 +242,10 @@ class Publications(Protocol):
         """Wake the readers of those topics: the transaction has ended."""
         ...
 
+    def wake_all(self) -> None:
+        """Wake all readers: one has ended of which nobody knows where it published."""
+        ...
+
     def forget(self, write_pointers: Iterable[int]) -> None:
         """Forget what is under the pointers."""
         ...

@@ -25,11 +25,12 @@ class Publications:
 
     def __init__(self) -> None:
         self._wake: Callable[[TopicId], None] = _wake_nobody
+        self._wake_all: Callable[[], None] = _wake_none
         self._by_pointer: dict[int, dict[TopicId, list[Range]]] = {}
 
-    def wake_by(self, wake: Callable[[TopicId], None]) -> None:
-        """Have the readers of a topic woken by `wake`."""
-        self._wake = wake
+    def wake_by(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
+        """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
+        self._wake, self._wake_all = wake, wake_all
 
     def published(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
         """Note that entries from key `first` to `last` are under `write_pointer`."""
@@ -60,6 +61,10 @@ class Publications:
         for topic_id in self._topic_ids(write_pointers):
             self._wake(topic_id)
 
+    def wake_all(self) -> None:
+        """Wake all readers: one has ended of which nobody knows where it published."""
+        self._wake_all()
+
     def forget(self, write_pointers: Iterable[int]) -> None:
         """Forget what is under the pointers."""
         for pointer in write_pointers:
@@ -72,4 +77,8 @@ class Publications:
 
 
 def _wake_nobody(_: TopicId) -> None:
+    """Stand for messaging until it is there."""
+
+
+def _wake_none() -> None:
     """Stand for messaging until it is there."""

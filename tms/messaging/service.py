@@ -61,7 +61,7 @@ class Service:
         self._writer.join(self._states)
         self._topics = Topics(self._tables, self._lanes, self._states, limits.ttl_s_default)
         self._publications = publications or Publications()
-        self._publications.wake_by(self._states.wake)
+        self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
         self._writing = Writing(
             self._tables, self._states, metrics, self._publications, transactions

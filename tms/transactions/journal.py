@@ -170,6 +170,8 @@ class Journal:
         ended, self._ended = self._ended, []
         for pointers, how in ended:
             self._publications.wake(pointers)
+            if not self.recovered_ids.isdisjoint(pointers):
+                self._publications.wake_all()
             if how is not EditKind.INVALID:
                 self._publications.forget(pointers)
         looks, self._looks = self._looks, []
