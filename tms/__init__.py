@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tms import aio as aio
     from tms.client import (
         Client,
+        Recovered,
         Subscription,
         Topic,
         TransactionAware,
@@ -77,6 +78,7 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "QueueFull",
+    "Recovered",
     "RequestError",
     "RollbackRange",
     "RollbackRefused",
@@ -119,6 +121,7 @@ __all__ = [
 _HOMES = {
     "aio": "tms.aio",
     "Client": "tms.client",
+    "Recovered": "tms.client",
     "Subscription": "tms.client",
     "Topic": "tms.client",
     "TransactionAware": "tms.client",

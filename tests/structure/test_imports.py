@@ -28,6 +28,8 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.settings": frozenset({"tms.core"}),
     "tms.cli": frozenset({"tms.client", "tms.core", "tms.settings", "tms.wire"}),
     "tms.aio": frozenset({"tms.client"}),
+    "tms.sqlite": frozenset({"tms.client", "tms.core"}),
+    "tms.postgresql": frozenset({"tms.client", "tms.core"}),
     "tms": frozenset({"tms.aio", "tms.client", "tms.core"}),
 }
 LAZY_ARROWS: dict[str, frozenset[str]] = {

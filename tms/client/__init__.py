@@ -12,6 +12,7 @@ from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.client import Client, connect
 from tms.client.participants import TransactionAware
+from tms.client.recovery import Recovered
 from tms.client.start import Start
 from tms.client.subscription import Subscription
 from tms.client.topic import Topic
@@ -24,6 +25,7 @@ __all__ = [
     "AsyncTopic",
     "AsyncTransactionContext",
     "Client",
+    "Recovered",
     "Start",
     "Subscription",
     "Topic",

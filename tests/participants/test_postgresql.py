@@ -1,0 +1,258 @@
+"""PostgreSQL rows and messages: both or neither, wherever the program is killed."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pytest
+
+import tms
+from tests.client.participant import Noting
+from tests.client.server_process import ServerProcess
+from tests.participants.crashing import POINTS, crash
+from tests.participants.postgresql_server import PostgresqlServer, find_programs
+from tests.participants.waiting import recovered
+from tms.client.recovery import Recovered
+from tms.postgresql import PostgresqlParticipant
+
+PROGRAMS = find_programs()
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        PROGRAMS is None, reason="PostgreSQL is not installed: apt-get install postgresql"
+    ),
+]
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[PostgresqlServer]:
+    assert PROGRAMS is not None
+    with PostgresqlServer(PROGRAMS) as postgresql:
+        yield postgresql
+
+
+@pytest.fixture
+def connection(postgresql: PostgresqlServer) -> Iterator[Connection]:
+    with closing(psycopg.connect(postgresql.url)) as connection:
+        connection.execute("DROP TABLE IF EXISTS orders")
+        connection.execute("CREATE TABLE orders (id SERIAL, name TEXT UNIQUE DEFERRABLE)")
+        connection.commit()
+        yield connection
+
+
+@pytest.fixture
+def part(connection: Connection) -> PostgresqlParticipant:
+    return PostgresqlParticipant(connection, "test")
+
+
+def rows(postgresql: PostgresqlServer) -> list[str]:
+    with closing(psycopg.connect(postgresql.url)) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM orders ORDER BY id")]
+
+
+def prepared(postgresql: PostgresqlServer) -> list[str]:
+    with closing(psycopg.connect(postgresql.url)) as connection:
+        return [gid for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts")]
+
+
+def messages(client: tms.Client) -> list[str]:
+    return [message.payload.decode() for message in client.topic("orders").poll(committed=True)]
+
+
+def insert(connection: Connection, name: str) -> None:
+    connection.execute("INSERT INTO orders (name) VALUES (%s)", (name,))
+
+
+def test_rows_and_messages_are_committed_together(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+) -> None:
+    for name in ("one", "two"):
+        with client.transaction(participants=[part]) as tx:
+            insert(connection, name)
+            client.topic("orders").publish(name.encode(), tx)
+            tx.checkpoint()
+            assert name not in rows(postgresql)
+
+    assert rows(postgresql) == messages(client) == ["one", "two"]
+    assert not connection.autocommit
+    assert part.recover(client.transactions) == Recovered()
+
+
+@pytest.mark.parametrize("verb", ["body", "changes", "persist"])
+def test_what_fails_undoes_both(
+    client: tms.Client, part: PostgresqlParticipant, postgresql: PostgresqlServer, verb: str
+) -> None:
+    tx = client.transaction(participants=[part, Noting(fails_at={verb})])
+    with pytest.raises(LookupError), tx:  # noqa: PT012
+        insert(part._connection, "one")
+        client.topic("orders").publish(b"one", tx)
+        if verb == "body":
+            raise LookupError
+
+    assert rows(postgresql) == messages(client) == prepared(postgresql) == []
+    assert client.transactions.info(tx.transaction_id).status == "aborted"
+    with client.transaction(participants=[part]):
+        insert(part._connection, "two")
+    assert rows(postgresql) == ["two"]
+
+
+def test_a_constraint_that_is_checked_at_the_end_undoes_both(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+) -> None:
+    tx = client.transaction(participants=[part])
+    with pytest.raises(psycopg.errors.UniqueViolation), tx:  # noqa: PT012
+        connection.execute("SET CONSTRAINTS ALL DEFERRED")
+        insert(connection, "one")
+        insert(connection, "one")
+        client.topic("orders").publish(b"one", tx)
+
+    assert rows(postgresql) == messages(client) == prepared(postgresql) == []
+    assert client.transactions.info(tx.transaction_id).status == "aborted"
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_crash_leaves_both_or_neither(
+    server: ServerProcess,
+    client: tms.Client,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+    point: str,
+) -> None:
+    crash(server.url, client.namespace, "postgresql", postgresql.url, point)
+    found = recovered(part, client)
+
+    both = [point] if point in ("committed", "decided", "done") else []
+    assert rows(postgresql) == messages(client) == both
+    assert prepared(postgresql) == []
+    assert len(found.committed) == (point == "committed")
+    assert len(found.rolled_back) == (point == "persisted")
+    assert part.recover(client.transactions) == Recovered()
+
+
+def test_a_connection_that_breaks_behind_the_commit_is_recovered_from(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+) -> None:
+    class Breaking(Noting):
+        def persist(self) -> None:
+            _break(postgresql, connection)
+
+    with client.transaction(participants=[part, Breaking()]) as tx:
+        insert(connection, "one")
+        client.topic("orders").publish(b"one", tx)
+
+    assert tx.is_committed
+    assert [type(error) for error in tx.suppressed] == [psycopg.errors.AdminShutdown]
+    assert messages(client) == ["one"]
+    with closing(psycopg.connect(postgresql.url)) as another:
+        found = PostgresqlParticipant(another, "test").recover(client.transactions)
+    assert found.committed == [tx.transaction_id]
+    assert rows(postgresql) == ["one"]
+
+
+@pytest.mark.parametrize("is_prepared", [False, True])
+def test_a_connection_that_breaks_before_the_commit_is_recovered_from(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+    *,
+    is_prepared: bool,
+) -> None:
+    class Breaking(Noting):
+        def persist(self) -> None:
+            _break(postgresql, connection)
+            raise LookupError
+
+    participants: list[tms.TransactionAware] = [part, Breaking()]
+    if not is_prepared:
+        participants.reverse()
+    tx = client.transaction(participants=participants)
+    with pytest.raises(LookupError), tx:  # noqa: PT012
+        insert(connection, "one")
+        client.topic("orders").publish(b"one", tx)
+
+    with closing(psycopg.connect(postgresql.url)) as another:
+        found = PostgresqlParticipant(another, "test").recover(client.transactions)
+    assert len(found.rolled_back) == is_prepared
+    assert rows(postgresql) == messages(client) == prepared(postgresql) == []
+
+
+def _break(postgresql: PostgresqlServer, connection: Connection) -> None:
+    with closing(psycopg.connect(postgresql.url)) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
+
+
+def test_what_is_anothers_or_forgotten_is_left(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+) -> None:
+    gids = ["tms:test:5", "tms:testing:5", "other"]
+    for gid in gids:
+        insert(connection, gid)
+        connection.execute(f"PREPARE TRANSACTION '{gid}'")
+    try:
+        assert part.recover(client.transactions) == Recovered(unknown=[5])
+        assert sorted(prepared(postgresql)) == sorted(gids)
+    finally:
+        connection.autocommit = True
+        for gid in gids:
+            connection.execute(f"ROLLBACK PREPARED '{gid}'")
+
+
+def test_a_commit_within_the_transaction_is_an_error(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+) -> None:
+    tx = client.transaction(participants=[part])
+    with pytest.raises(RuntimeError, match="committed or rolled back within"), tx:  # noqa: PT012
+        insert(connection, "one")
+        client.topic("orders").publish(b"one", tx)
+        connection.commit()
+        insert(connection, "two")
+
+    assert messages(client) == []
+    assert rows(postgresql) == ["one"]  # by the program's own will
+
+
+def test_what_cannot_take_part_is_refused(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+) -> None:
+    with pytest.raises(ValueError, match="a name has"):
+        PostgresqlParticipant(connection, "a:b")
+    insert(connection, "own")
+    with pytest.raises(RuntimeError, match="already"), client.transaction(participants=[part]):
+        pass
+    connection.commit()  # what was its own has been left alone
+    assert rows(postgresql) == ["own"]
+
+
+def test_a_server_that_prepares_nothing_is_refused(client: tms.Client) -> None:
+    assert PROGRAMS is not None
+    with (
+        PostgresqlServer(PROGRAMS, prepared_max=0) as postgresql,
+        closing(psycopg.connect(postgresql.url)) as connection,
+    ):
+        tx = client.transaction(participants=[PostgresqlParticipant(connection, "test")])
+        with pytest.raises(RuntimeError, match="max_prepared_transactions"), tx:
+            pass
+        assert client.transactions.info(tx.transaction_id).status == "aborted"

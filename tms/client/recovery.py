@@ -1,0 +1,62 @@
+"""How databases learn, after a crash, what became of transactions that they took part in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tms.core.errors import TransactionUnknown
+from tms.core.transactions import TransactionInfo, TransactionStatus
+
+
+class Outcomes(Protocol):
+    """Where transactions stand: `Client.transactions`."""
+
+    def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands. Raises `TransactionUnknown`."""
+        ...
+
+
+@dataclass
+class Recovered:
+    """What a recovery found prepared, by the ids of the transactions, and what became of it."""
+
+    committed: list[int] = field(default_factory=list)
+    """The transaction had been committed, and so the database's part is now."""
+    rolled_back: list[int] = field(default_factory=list)
+    """The transaction had ended without a commit, and so has the database's part now."""
+    in_progress: list[int] = field(default_factory=list)
+    """Left: the transaction may still commit. Recover again when it has ended or timed out."""
+    unknown: list[int] = field(default_factory=list)
+    """Left: the server has forgotten the transaction, or never had it. A person must decide."""
+    conflicting: list[int] = field(default_factory=list)
+    """Left: the transaction is committed, but the database was changed since by another program,
+    so that its part cannot be made up for. A person must decide."""
+
+
+def settle(
+    outcomes: Outcomes,
+    transaction_ids: list[int],
+    *,
+    commit: Callable[[int], bool],
+    roll_back: Callable[[int], None],
+) -> Recovered:
+    """Have each transaction's part committed, rolled back or left; return which.
+
+    `commit` says whether it could be done.
+    """
+    recovered = Recovered()
+    for transaction_id in transaction_ids:
+        try:
+            status = outcomes.info(transaction_id).status
+        except TransactionUnknown:
+            recovered.unknown.append(transaction_id)
+            continue
+        if status is TransactionStatus.COMMITTED:
+            found = recovered.committed if commit(transaction_id) else recovered.conflicting
+            found.append(transaction_id)
+        elif status in (TransactionStatus.ABORTED, TransactionStatus.INVALID):
+            roll_back(transaction_id)
+            recovered.rolled_back.append(transaction_id)
+        else:
+            recovered.in_progress.append(transaction_id)
+    return recovered

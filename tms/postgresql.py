@@ -1,0 +1,158 @@
+"""PostgreSQL rows and messages together: a participant of a transaction, without an outbox.
+
+    part = PostgresqlParticipant(connection, "shop")
+    part.recover(client.transactions)          # when the program starts
+    with client.transaction(participants=[part]) as tx:
+        connection.execute("INSERT INTO orders …")
+        topic.publish(b"…", tx)
+
+It is a two-phase commit whose coordinator is TMS. The rows are prepared (`PREPARE TRANSACTION`)
+before TMS commits, and TMS's durable commit is the decision: rows and messages are both kept if it
+happened, neither if it did not. What is left by a crash or a lost connection:
+
+| it happens | rows | messages |
+| --- | --- | --- |
+| before the rows are prepared | rolled back by PostgreSQL | never seen: it times out |
+| after that, before TMS has committed | prepared; `recover` rolls back | never seen: it times out |
+| after TMS has committed | prepared; `recover` commits | seen |
+| after the rows are committed | there | seen |
+
+A crash of PostgreSQL or of TMS changes nothing in that: both keep their part on disk.
+
+What is not promised. For a moment, and until `recover` after a crash, a reader may see the messages
+and not yet the rows; never the rows without the messages. Prepared rows hold their locks until they
+are decided. And `recover` must be run before TMS forgets the transaction, which it does after
+200,000 later ones (its setting `transaction_outcomes_max`): what it has forgotten is reported as
+`unknown`, and left to a person, never guessed.
+
+Needs the package's extra `postgresql`, and PostgreSQL's setting `max_prepared_transactions` above
+zero. A session that has used temporary tables in the transaction cannot prepare it.
+"""
+
+import re
+from typing import Any
+
+from psycopg import Connection, errors
+from psycopg.pq import TransactionStatus as Status
+from psycopg.sql import SQL, Literal
+
+from tms.client.recovery import Outcomes, Recovered, settle
+from tms.core.transaction import Transaction
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
+
+
+class PostgresqlParticipant:
+    """What one connection does within a transaction. Use the connection as always meanwhile.
+
+    But do not commit or roll back: that ends the transaction with an error.
+    """
+
+    def __init__(self, connection: Connection[Any], name: str) -> None:
+        """Take part with `connection`, which must not be in autocommit mode.
+
+        `name` is part of the names under which transactions are prepared (`tms:NAME:ID`). It must
+        be another for each TMS store, and for each database, that uses the same PostgreSQL server:
+        `recover` settles what it finds under its name. Raises `ValueError`.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError("a name has 1 to 100 letters, digits, _, - or dots")
+        self.name = name
+        self._connection = connection
+        self._transaction_id = 0
+        self._has_begun = False
+        self._is_ending = False
+        self._may_be_prepared = False
+
+    def start(self, tx: Transaction) -> None:
+        """Begin. Raises `RuntimeError` where PostgreSQL or the connection cannot take part."""
+        connection = self._connection
+        self._has_begun = False
+        if connection.autocommit or connection.info.transaction_status is not Status.IDLE:
+            raise RuntimeError("the connection is in autocommit mode, or in a transaction already")
+        self._transaction_id = tx.transaction_id
+        self._has_begun, self._is_ending, self._may_be_prepared = True, False, False
+        setting = connection.execute("SHOW max_prepared_transactions").fetchone()
+        if setting is None or int(setting[0]) == 0:
+            raise RuntimeError("set max_prepared_transactions in postgresql.conf, and restart it")
+        # It is gone at the end where the connection was committed meanwhile.
+        connection.execute("SAVEPOINT tms")
+
+    def update(self, tx: Transaction) -> None:
+        """Do nothing: to the database it is one transaction."""
+
+    def changes(self) -> tuple[bytes, ...]:
+        """Return nothing: PostgreSQL sees to conflicts itself."""
+        self._is_ending = True
+        return ()
+
+    def persist(self) -> None:
+        """Prepare the rows, unless it is for a checkpoint.
+
+        Raises `RuntimeError` where the connection was committed or rolled back meanwhile, and what
+        PostgreSQL raises, a violated deferred constraint above all.
+        """
+        if not self._is_ending:
+            return
+        try:
+            self._connection.execute("RELEASE SAVEPOINT tms")
+        except errors.InvalidSavepointSpecification:
+            raise RuntimeError(
+                "the connection was committed or rolled back within the transaction"
+            ) from None
+        self._may_be_prepared = True
+        gid = Literal(self._gid(self._transaction_id))
+        self._connection.execute(SQL("PREPARE TRANSACTION {}").format(gid))
+
+    def post_commit(self) -> None:
+        """Commit the prepared rows. Where this fails, `recover` does so later."""
+        self._decide("COMMIT", self._transaction_id)
+
+    def rollback(self) -> None:
+        """Roll back the rows, prepared or not."""
+        if not self._has_begun:
+            return
+        if not self._may_be_prepared and self._connection.closed:
+            return  # PostgreSQL rolls back what was not prepared
+        self._connection.rollback()
+        if self._may_be_prepared:
+            self._decide("ROLLBACK", self._transaction_id)
+
+    def recover(self, outcomes: Outcomes) -> Recovered:
+        """Settle what crashes and lost connections have left prepared; return what became of it.
+
+        `outcomes` is `client.transactions`. Run it when a program starts, and again while something
+        is in progress. Any number of programs may run it at once. The connection must be idle.
+        """
+        self._connection.rollback()
+        prefix = self._gid("")
+        query = """SELECT gid FROM pg_prepared_xacts
+            WHERE database = current_database() AND starts_with(gid, %s)"""
+        rows = self._connection.execute(query, (prefix,)).fetchall()
+        self._connection.rollback()
+        found = (str(row[0]).removeprefix(prefix) for row in rows)
+        ids = sorted(int(text) for text in found if text.isdigit())
+
+        def commit(transaction_id: int) -> bool:
+            self._decide("COMMIT", transaction_id)
+            return True
+
+        def roll_back(transaction_id: int) -> None:
+            self._decide("ROLLBACK", transaction_id)
+
+        return settle(outcomes, ids, commit=commit, roll_back=roll_back)
+
+    def _gid(self, transaction_id: int | str) -> str:
+        return f"tms:{self.name}:{transaction_id}"
+
+    def _decide(self, verb: str, transaction_id: int) -> None:
+        """End what is prepared; where there is nothing, another has, or it never was."""
+        statement = SQL("COMMIT PREPARED {}" if verb == "COMMIT" else "ROLLBACK PREPARED {}")
+        self._connection.autocommit = True  # it cannot be run within a transaction
+        try:
+            self._connection.execute(statement.format(Literal(self._gid(transaction_id))))
+        except errors.UndefinedObject:
+            pass
+        finally:
+            if not self._connection.closed:
+                self._connection.autocommit = False

@@ -1,0 +1,207 @@
+"""The participant; `tms.sqlite` says what it promises."""
+
+import sqlite3
+from contextlib import closing
+from enum import Enum
+from pathlib import Path
+
+from tms.client.recovery import Outcomes, Recovered, settle
+from tms.core.transaction import Transaction
+from tms.sqlite.changes import (
+    begin_recording,
+    check_recordable,
+    end_recording,
+    repeat_changes,
+)
+from tms.sqlite.journal import Journal, make_marks, mark
+
+_SYNCHRONOUS_FULL = 2
+
+
+class _Stage(Enum):
+    IDLE = "idle"
+    OPEN = "open"
+    ENDING = "ending"
+    PREPARED = "prepared"
+
+
+class SqliteParticipant:
+    """What one connection does within a transaction. Use the connection as always meanwhile.
+
+    But do not commit or roll back, neither by `with connection`: that ends the transaction with an
+    error, and what was committed so stays. With `tms.aio`, participants are called in other threads
+    than the loop's: open the connection with `check_same_thread=False`.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, name: str = "sqlite") -> None:
+        """Take part with `connection`. Raises `ValueError` where the database is in memory."""
+        self.name = name
+        self._connection = connection
+        file = next(
+            row[2] for row in connection.execute("PRAGMA database_list") if row[1] == "main"
+        )
+        if not file:
+            raise ValueError("the database is in memory: nothing of it would outlive a crash")
+        self._path = Path(file)
+        self._journal = Journal(self._path)
+        self._stage = _Stage.IDLE
+        self._has_begun = False
+        """Whether the last start got so far that there is something to roll back."""
+        self._has_savepoint = False
+        self._transaction_id = 0
+        self._schema_version = 0
+        self._recursive_triggers = self._pragma("recursive_triggers")
+
+    def close(self) -> None:
+        """Close the journal; the connection stays open."""
+        self._journal.close()
+
+    def start(self, tx: Transaction) -> None:
+        """Begin, and keep other writers out until the end.
+
+        Raises `RuntimeError` where the connection is in a transaction, or `recover` must be run
+        first; `ValueError` for a database that cannot take part; `sqlite3.OperationalError` where
+        another program writes for longer than the connection's timeout.
+        """
+        connection = self._connection
+        self._has_begun = False
+        if self._stage is _Stage.PREPARED:
+            raise RuntimeError("run recover first: the end of the last transaction is not known")
+        if connection.in_transaction:
+            raise RuntimeError("the connection is in a transaction already")
+        if self._pragma("main.synchronous") < _SYNCHRONOUS_FULL:
+            connection.execute("PRAGMA main.synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        self._has_begun, self._stage = True, _Stage.OPEN
+        self._transaction_id = tx.transaction_id
+        check_recordable(connection)
+        make_marks(connection)
+        if left := self._journal.left(connection):
+            raise RuntimeError(f"run recover first: transaction {left[0]} was left by a crash")
+        self._recursive_triggers = self._pragma("recursive_triggers")
+        connection.execute("PRAGMA recursive_triggers = ON")
+        begin_recording(connection)
+        self._schema_version = self._pragma("main.schema_version")
+        # It is gone at the end where the connection was committed meanwhile.
+        connection.execute("SAVEPOINT tms")
+        self._has_savepoint = True
+
+    def update(self, tx: Transaction) -> None:
+        """Do nothing: to the database it is one transaction."""
+
+    def changes(self) -> tuple[bytes, ...]:
+        """Return nothing: SQLite has one writer at a time."""
+        self._stage = _Stage.ENDING
+        return ()
+
+    def persist(self) -> None:
+        """Write the changes to the journal, unless it is for a checkpoint.
+
+        Raises `RuntimeError` where the connection was committed or rolled back meanwhile, or the
+        schema was changed, and `sqlite3.IntegrityError` where a foreign key leads nowhere.
+        """
+        if self._stage is not _Stage.ENDING:
+            return
+        connection = self._connection
+        self._end_savepoint()
+        if self._pragma("main.schema_version") != self._schema_version:
+            raise RuntimeError("the schema was changed within the transaction")
+        statements = end_recording(connection)
+        if (
+            self._pragma("foreign_keys")
+            and connection.execute("PRAGMA foreign_key_check").fetchone()
+        ):
+            # A deferred one would be noticed at the commit only, which is too late.
+            raise sqlite3.IntegrityError("FOREIGN KEY constraint failed")
+        if statements:
+            mark(connection, self._transaction_id)
+            self._journal.put(self._transaction_id, statements)
+        self._stage = _Stage.PREPARED
+
+    def post_commit(self) -> None:
+        """Commit. Where this fails, `recover` makes the changes later."""
+        try:
+            self._connection.commit()
+        except sqlite3.Error:
+            self._connection.rollback()
+            raise
+        finally:
+            self._end()
+        self._journal.remove(self._transaction_id)
+
+    def rollback(self) -> None:
+        """Roll back. Raises `RuntimeError` where the connection was committed meanwhile."""
+        if self._has_begun:
+            self._undo()
+
+    def _undo(self) -> None:
+        was_prepared = self._stage is _Stage.PREPARED
+        try:
+            if self._has_savepoint:
+                self._end_savepoint()
+        finally:
+            self._connection.rollback()
+            self._end()
+        if was_prepared:
+            self._journal.remove(self._transaction_id)
+
+    def recover(self, outcomes: Outcomes) -> Recovered:
+        """Settle what crashes have left in the journal, and return what became of it.
+
+        `outcomes` is `client.transactions`. Run it when a program starts, before anything else is
+        written, and again while something is in progress. Raises `sqlite3.OperationalError` where
+        another program writes for long.
+        """
+        if self._stage is _Stage.PREPARED:
+            return self._settle_own(outcomes)
+        # Foreign keys and triggers are seen to by what was recorded.
+        with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA foreign_keys = OFF")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            make_marks(connection)
+            left = self._journal.left(connection)
+            connection.execute("COMMIT")
+
+            def commit(transaction_id: int) -> bool:
+                connection.execute("BEGIN IMMEDIATE")
+                if transaction_id not in self._journal.left(connection):
+                    connection.execute("ROLLBACK")  # another program was faster
+                    return True
+                if not repeat_changes(connection, self._journal.get(transaction_id)):
+                    connection.execute("ROLLBACK")
+                    return False
+                mark(connection, transaction_id)
+                connection.execute("COMMIT")
+                self._journal.remove(transaction_id)
+                return True
+
+            return settle(outcomes, left, commit=commit, roll_back=self._journal.remove)
+
+    def _settle_own(self, outcomes: Outcomes) -> Recovered:
+        """Settle the transaction whose end this participant was not told."""
+
+        def commit(_: int) -> bool:
+            self.post_commit()
+            return True
+
+        return settle(
+            outcomes, [self._transaction_id], commit=commit, roll_back=lambda _: self._undo()
+        )
+
+    def _end_savepoint(self) -> None:
+        self._has_savepoint = False
+        try:
+            self._connection.execute("RELEASE tms")
+        except sqlite3.OperationalError:
+            raise RuntimeError(
+                "the connection was committed or rolled back within the transaction"
+            ) from None
+
+    def _end(self) -> None:
+        self._stage = _Stage.IDLE
+        self._has_begun = False
+        self._connection.execute(f"PRAGMA recursive_triggers = {self._recursive_triggers}")
+
+    def _pragma(self, name: str) -> int:
+        return int(self._connection.execute(f"PRAGMA {name}").fetchone()[0])
