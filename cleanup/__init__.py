@@ -1,0 +1,1 @@
+"""Takes out of the tables what no reader can see any more, and looks into them."""
