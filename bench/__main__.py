@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import growth, memory, poll, publish, transactions, wrk
+from bench import growth, memory, poll, publish, recovery, transactions, wrk
 from bench.rounds import FULL, QUICK
 from tms import __version__
 
@@ -18,6 +18,7 @@ _SUITES = {
     "publish": publish.run,
     "poll": poll.run,
     "transactions": transactions.run,
+    "recovery": recovery.run,
     "growth": growth.run,
     "memory": memory.run,
 }

@@ -19,6 +19,7 @@ class Effort:
     disk_messages: int
     topics: int
     whole_topic_bytes: int
+    log_edits: int
 
 
 FULL = Effort(
@@ -29,6 +30,7 @@ FULL = Effort(
     disk_messages=5_000_000,
     topics=10_000,
     whole_topic_bytes=1_000_000_000,
+    log_edits=1_000_000,
 )
 QUICK = Effort(
     seconds=1,
@@ -38,6 +40,7 @@ QUICK = Effort(
     disk_messages=500_000,
     topics=1_000,
     whole_topic_bytes=100_000_000,
+    log_edits=100_000,
 )
 
 Measure = Callable[[], Run]
