@@ -46,7 +46,9 @@ class Newcomer:
         """Do as scripts/run, which has no more to do than this once it has set up .venv."""
         if self._server is not None:
             self._server.wait()  # the page has ended the one before
-        self._server = self._servers.enter_context(ServerProcess(self._folder / "tms-data"))
+        self._server = self._servers.enter_context(
+            ServerProcess(self._folder / "tms-data", transactions="own")
+        )
         assert self._server.url
 
     def run(self, *command: str) -> str:

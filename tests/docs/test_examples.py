@@ -32,6 +32,13 @@ order 2: out of stock; rolled back
 committed:  ['order 1'] ['order 1']
 everything: ['order 1', 'order 2']
 """,
+    "transactions.py": """
+published
+published before
+the printer is jammed at jam
+rows:  ['bread', 'jam', 'tea']
+bills: ['a bill for bread', 'a bill for jam', 'a bill for tea']
+""",
     "embedded.py": """
 runs so far: 1
 heard: it works

@@ -40,7 +40,7 @@ class ServerProcess:
     ) -> None:
         """Start it, and do not wait. By default it takes any write pointer, as tests make them."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("TMS_")}
-        options = ("--store", f"leveldb:{folder}", "--listen", url)
+        options: tuple[str, ...] = ("--store", f"leveldb:{folder}", "--listen", url)
         options += ("--transactions", transactions, *flags)
         self._lines: list[str] = []
         self._url: str | None = None
