@@ -28,7 +28,7 @@ import plyvel
 
 from tables.data_folder import DataFolder
 from tables.gate import Gate
-from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION, Row
+from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION, Row
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.tables import Batch
 
@@ -38,6 +38,7 @@ _PREFIXES = {
     METADATA: b"t",
     SUBSCRIPTION: b"s",
     TRANSACTION: b"x",
+    BOUND: b"b",
 }
 """DO NOT CHANGE: on disk."""
 
@@ -84,8 +85,14 @@ class LevelDBBatch:
 
     def delete(self, table: str, key: bytes) -> None:
         """Add a delete."""
+        self.delete_rows(table, (key,))
+
+    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
+        """Add a delete for each key."""
+        prefix, delete = _PREFIXES[table], self.writes.delete
         try:
-            self.writes.delete(_PREFIXES[table] + key)
+            for key in keys:
+                delete(prefix + key)
         except RuntimeError as error:
             raise StoreUnavailable(reason=str(error)) from error
 
@@ -184,13 +191,13 @@ class LevelDBStore:
             ) as found:
                 yield found if limit is None else islice(found, limit)
 
-    def batch(self) -> LevelDBBatch:
+    def batch(self, *, durable: bool = True) -> LevelDBBatch:
         """Return an empty batch for the handle open now, if that takes writes."""
         handle = self._handle
         self.check_writable()
         if handle is None:
             raise StoreUnavailable(reason=_OPENED_ANEW)
-        return LevelDBBatch(handle, sync=self._sync)
+        return LevelDBBatch(handle, sync=self._sync and durable)
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` where a write would be refused now. Does not touch the disk."""
@@ -232,6 +239,22 @@ class LevelDBStore:
                 batch.put(table, key, value)
             self._write(batch.writes)
             return True
+
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:
+        """Have LevelDB merge the files of the range, which drops what was deleted in it.
+
+        It does so beside reads and writes. Closing, and opening anew, wait for it.
+        """
+        prefix = _PREFIXES[table]
+        with self._reading(table):
+            if start < stop:
+                self._handle.compact_range(start=prefix + start, stop=prefix + stop)
+
+    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
+        """Return about the bytes of the range's files; what is only in the log does not count."""
+        prefix = _PREFIXES[table]
+        with self._reading(table):
+            return int(self._handle.approximate_size(prefix + start, prefix + stop))
 
     def _reopen_when_writable(self) -> None:
         """Wait for room, then exchange the handle; runs in a thread of its own."""

@@ -34,6 +34,10 @@ class MemoryBatch:
         """Add a delete."""
         self.writes.append((table, key, None))
 
+    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
+        """Add a delete for each key."""
+        self.writes += [(table, key, None) for key in keys]
+
 
 class MemoryStore:
     """Sorted maps behind one lock."""
@@ -75,7 +79,7 @@ class MemoryStore:
             found = [(key, rows[key]) for key in islice(keys, limit)]
         yield iter(found)
 
-    def batch(self) -> MemoryBatch:
+    def batch(self, *, durable: bool = True) -> MemoryBatch:  # noqa: ARG002  nothing is
         """Return an empty batch."""
         return MemoryBatch()
 
@@ -107,6 +111,15 @@ class MemoryStore:
                 return False
             self._put(table, key, value)
             return True
+
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002
+        """Do nothing: what is deleted takes no room."""
+        self._open_table(table)
+
+    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:  # noqa: ARG002
+        """Return 0: nothing is on disk."""
+        self._open_table(table)
+        return 0
 
     def close(self) -> None:
         """Forget nothing until the object goes, but refuse every call."""

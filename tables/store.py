@@ -9,6 +9,8 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
 3. A `scan` sees one state of the table, keys ascending as bytes (descending in reverse).
 4. All methods may be called from several threads at once. A batch belongs to one thread at a time.
 5. After `close` every call raises `StoreUnavailable`.
+6. A batch that was made before a write failed is refused after that was settled. So where a batch
+   is written, nothing that a failed write did has come to light since it was made.
 
 `compare_and_put` is atomic against all other writes of its key made through the same store.
 """
@@ -24,7 +26,8 @@ PAYLOAD = "payload"
 METADATA = "metadata"
 SUBSCRIPTION = "subscription"
 TRANSACTION = "transaction"
-TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION, TRANSACTION)
+BOUND = "bound"
+TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION, TRANSACTION, BOUND)
 
 Row = tuple[bytes, bytes]
 
@@ -56,8 +59,12 @@ class Store(Protocol):
         """
         ...
 
-    def batch(self) -> Batch:
-        """Return an empty batch for this store; where `check_writable` raises, so may this."""
+    def batch(self, *, durable: bool = True) -> Batch:
+        """Return an empty batch for this store; where `check_writable` raises, so may this.
+
+        One that need not be `durable` may be lost by a crash of the machine, until a durable one
+        was written after it.
+        """
         ...
 
     def check_writable(self) -> None:
@@ -75,6 +82,14 @@ class Store(Protocol):
 
         Return whether it was.
         """
+        ...
+
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:
+        """Give back the room of what was deleted with start <= key < stop. May take long."""
+        ...
+
+    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
+        """Return about how much room the rows with start <= key < stop take; 0 if in memory."""
         ...
 
     def close(self) -> None:

@@ -81,6 +81,27 @@ class StoreContract:
         assert store.get(MESSAGE, b"k") is None
         assert store.get(METADATA, b"k") == b"3"
 
+    def test_many_deletes_are_as_many_single_ones(self, store: Store) -> None:
+        put(store, MESSAGE, *((bytes((i,)), b"v") for i in range(10)))
+        batch = store.batch(durable=False)
+        batch.delete_rows(MESSAGE, [bytes((i,)) for i in range(1, 20)])
+        store.write(batch)
+
+        assert rows_of(store, MESSAGE) == [(b"\x00", b"v")]
+
+    def test_compaction_changes_no_row(self, store: Store) -> None:
+        put(store, MESSAGE, *((bytes((i,)), b"v") for i in range(10)))
+        put(store, PAYLOAD, (b"k", b"v"))
+        batch = store.batch()
+        batch.delete_rows(MESSAGE, [bytes((i,)) for i in range(5)])
+        store.write(batch)
+        store.compact(MESSAGE, b"", b"\x08")
+        store.compact(MESSAGE, b"\x08", b"\x01")
+
+        assert rows_of(store, MESSAGE) == [(bytes((i,)), b"v") for i in range(5, 10)]
+        assert rows_of(store, PAYLOAD) == [(b"k", b"v")]
+        assert store.size_bytes(MESSAGE, b"", END) >= 0
+
     def test_an_unwritten_batch_does_nothing(self, store: Store) -> None:
         store.batch().put(MESSAGE, b"k", b"v")
 
@@ -204,5 +225,7 @@ class StoreContract:
             store.write(batch)
         with pytest.raises(StoreUnavailable):
             store.compare_and_put(METADATA, b"k", None, b"v")
+        with pytest.raises(StoreUnavailable):
+            store.compact(MESSAGE, b"", b"k")
         with pytest.raises(StoreUnavailable):
             store.check_writable()

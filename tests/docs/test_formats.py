@@ -40,7 +40,7 @@ def metadata_value(of: topic.Topic) -> str:
 
 def leveldb_key(table: str, key: bytes) -> bytes:
     """Return the key that a row of a table has in LevelDB, as the page tells it."""
-    prefixes = dict(zip(TABLES, (b"m", b"p", b"t", b"s", b"x"), strict=True))
+    prefixes = dict(zip(TABLES, (b"m", b"p", b"t", b"s", b"x", b"b"), strict=True))
     return prefixes[table] + key
 
 

@@ -52,8 +52,14 @@ class MoodyStore:
     ) -> AbstractContextManager[Iterator[Row]]:
         return self._inner.scan(table, start, stop, reverse=reverse, limit=limit)
 
-    def batch(self) -> Batch:
-        return self._inner.batch()
+    def batch(self, *, durable: bool = True) -> Batch:
+        return self._inner.batch(durable=durable)
+
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:
+        self._inner.compact(table, start, stop)
+
+    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
+        return self._inner.size_bytes(table, start, stop)
 
     def check_writable(self) -> None:
         if self._failed:

@@ -30,6 +30,10 @@ class Batch(Protocol):
         """Add a delete; deleting what is not there is no error."""
         ...
 
+    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
+        """Add a delete for each key: `delete` for many, at less cost."""
+        ...
+
 
 class OwnEntries(NamedTuple):
     """What a range of the Message table holds of one write pointer."""

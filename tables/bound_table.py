@@ -1,0 +1,60 @@
+"""The Bound table: how far cleanup has come with invalid transactions, one row a range of a table.
+
+    row key := name of the table UTF-8, ":", start of the range
+    value   := bound int64, recorded int64 ms, end of the range
+
+Big-endian. DO NOT CHANGE: on disk. What is under an invalid write pointer up to the bound has been
+inverted in the whole range: start <= key < end, as the table has its keys.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from tables.keys import after_prefix
+from tables.store import BOUND, Store
+from tms.core.errors import StoreCorrupt
+from tms.core.tables import Batch
+
+_VALUE = struct.Struct(">qq")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What is known of one range of a table."""
+
+    table: str
+    start: bytes
+    stop: bytes
+    write_pointer: int
+    """Up to here, inclusive, nothing invalid is left that is not inverted."""
+    recorded_ms: int
+    """When that was recorded, in milliseconds since 1970."""
+
+
+class StoreBoundTable:
+    """The Bound table on any Store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def put(self, batch: Batch, bound: Bound) -> None:
+        """Add to `batch` the row of a bound, in place of the one its range had."""
+        value = _VALUE.pack(bound.write_pointer, bound.recorded_ms) + bound.stop
+        batch.put(BOUND, _start(bound.table) + bound.start, value)
+
+    def bounds(self, table: str) -> list[Bound]:
+        """Return the bounds of a table by the start of their ranges. Raises `StoreCorrupt`."""
+        start = _start(table)
+        with self._store.scan(BOUND, start, after_prefix(start)) as rows:
+            return [_decoded(table, key[len(start) :], value) for key, value in rows]
+
+
+def _start(table: str) -> bytes:
+    return f"{table}:".encode()
+
+
+def _decoded(table: str, start: bytes, value: bytes) -> Bound:
+    if len(value) < _VALUE.size:
+        raise StoreCorrupt(table=BOUND, of=table, start=start.hex())
+    write_pointer, recorded_ms = _VALUE.unpack_from(value)
+    return Bound(table, start, value[_VALUE.size :], write_pointer, recorded_ms)
