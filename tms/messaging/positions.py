@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from tms.core.errors import SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
 from tms.core.subscriptions import Advance, Subscription
 from tms.core.tables import Batch, Tables
+from tms.core.topic import TopicId
 from tms.messaging.topic_state import TopicState
 
 _ROW_BYTES = 200
@@ -65,7 +66,7 @@ class _PositionsWrite:
 
 
 class Moves(_PositionsWrite):
-    """Moves of positions in any topics, all or none (`tms.core.transactions.Moves`)."""
+    """Moves of positions in any topics, one after another, all or none."""
 
     def __init__(
         self, tables: Tables, positions: Sequence[Positions], advances: Sequence[Advance]
@@ -76,16 +77,19 @@ class Moves(_PositionsWrite):
 
     def check(self) -> None:
         """Raise `SubscriptionMoved`, `SubscriptionNotFound`, where one cannot be made."""
+        versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
             now = _found(positions.current, positions.state, advance.name)
-            if now.version != advance.expected_version:
+            version = versions.get((now.topic_id, now.name), now.version)
+            if version != advance.expected_version:
                 raise SubscriptionMoved(
                     topic=str(now.topic_id),
                     subscription=now.name,
                     expected_version=advance.expected_version,
-                    version=now.version,
+                    version=version,
                 )
+            versions[now.topic_id, now.name] = version + 1
 
     def put(self, batch: Batch) -> None:
         """Add the rows; `check` has passed in this flush."""
