@@ -1,6 +1,11 @@
 """docs/transactions.md says what the code does."""
 
-from tests.docs.markdown import ROOT
+from pathlib import Path
+
+import pytest
+
+from tests.docs.markdown import ROOT, blocks
+from tests.docs.newcomer import Newcomer, is_as_told
 from tms.settings import Settings
 from tms.transactions.transitions import diagram
 
@@ -23,3 +28,12 @@ def test_settings_that_it_names_are_there() -> None:
     for name in ("transaction_outcomes_max", "transaction_owner_retention_s"):
         assert name in PAGE
         assert name in Settings.model_fields
+
+
+@pytest.mark.slow
+def test_its_program_prints_what_it_should(tmp_path: Path) -> None:
+    program, told = [block for block in blocks("docs/transactions.md") if block.kind != "mermaid"]
+    with Newcomer(tmp_path) as newcomer:
+        newcomer.serve()
+        printed = newcomer.carry_out(program)
+    assert is_as_told(told.text, printed), printed
