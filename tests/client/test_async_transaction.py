@@ -114,6 +114,31 @@ async def test_cancelled_before_the_commit_it_is_rolled_back(client: tms.aio.Asy
     assert await committed(client) == []
 
 
+async def test_a_publish_that_was_cancelled_is_in_doubt(
+    client: tms.aio.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its message is there nobody knows, so that the transaction must not commit."""
+    topic = client.topic("orders")
+    messaging = type(topic._messaging)
+    publish = messaging.publish
+
+    async def slow_publish(*arguments: object) -> object:
+        published = await publish(*arguments)  # type: ignore[arg-type]
+        await asyncio.sleep(60)
+        return published
+
+    with pytest.raises(tms.OutcomeUnknown):  # noqa: PT012
+        async with client.transaction() as tx:
+            monkeypatch.setattr(messaging, "publish", slow_publish)
+            with anyio.move_on_after(0.05):
+                await topic.publish(b"one", tx)
+            monkeypatch.undo()
+            await topic.publish(b"two", tx)
+
+    assert await committed(client) == []
+    assert (await client.transactions.info(tx.transaction_id)).status == "invalid"
+
+
 @pytest.mark.parametrize("by", ["task", "scope"])
 async def test_cancelled_amid_the_commit_it_is_settled(
     client: tms.aio.AsyncClient, monkeypatch: pytest.MonkeyPatch, by: str

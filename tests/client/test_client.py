@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import pytest
 
 import tms
@@ -93,6 +94,32 @@ def test_closing_ends_what_other_threads_wait_for(client: tms.Client, topic: tms
             with pytest.raises(tms.OutcomeUnknown):
                 wait.result(10)
         assert time.monotonic() - begun < 5
+
+
+def test_closing_amid_a_commit_does_not_wait_for_it(
+    client: tms.Client, topic: tms.Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = threading.Event()
+    remote = type(client._client.transactions)
+    commit = remote.commit
+
+    async def slow(*arguments: object) -> None:
+        if not begun.is_set():
+            begun.set()
+            await anyio.sleep(60)
+        await commit(*arguments)  # type: ignore[arg-type]
+
+    def work() -> None:
+        with client.transaction() as tx:
+            topic.publish(b"one", tx)
+
+    monkeypatch.setattr(remote, "commit", slow)
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(work)
+        begun.wait(30)
+        client.close()
+        with pytest.raises(tms.OutcomeUnknown):
+            working.result(10)
 
 
 def test_an_interrupted_call_leaves_the_client_usable(topic: tms.Topic) -> None:

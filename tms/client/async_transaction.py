@@ -31,6 +31,9 @@ from tms.core.services import Services
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest, TransactionStatus
 
+INTERRUPTED_S_MAX = 5.0
+"""How long a commit that was interrupted is settled: somebody waits for the end."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -217,7 +220,7 @@ class AsyncTransactionContext:
             except get_cancelled_exc_class() as error:
                 interruption = error
                 with CancelScope(shield=True):
-                    await commit.settle(self._settle_for_s)
+                    await commit.settle(min(self._settle_for_s, INTERRUPTED_S_MAX))
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise

@@ -11,8 +11,8 @@ such a transaction can neither be committed nor be rolled back: it ends invalid,
 
 from dataclasses import replace
 
-from tms.client.retry import may_pass
-from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicNotFound
+from tms.client.retry import may_pass, was_not_done
+from tms.core.errors import OutcomeUnknown, RequestError, TopicNotFound
 from tms.core.messaging import Messaging, RollbackRange
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
@@ -44,13 +44,8 @@ class Publications:
         pointer = self._write_pointer
         try:
             published = await messaging.publish(topic_id, payloads, pointer)
-        except (OutcomeUnknown, StoreUnavailable) as error:
-            self._lost = error
-            self._may_be_left = True
-            raise
         except BaseException as error:
-            # Cancelled, it may be carried out all the same.
-            self._may_be_left |= not isinstance(error, Exception)
+            self._may_be_left |= self._is_in_doubt(error)
             raise
         if not payloads:
             self._buffered.pop(topic_id, None)
@@ -64,10 +59,18 @@ class Publications:
         self._messaging[topic_id] = messaging
         try:
             await messaging.store(topic_id, payloads, self._write_pointer)
-        except (OutcomeUnknown, StoreUnavailable) as error:
-            self._lost = error
+        except BaseException as error:
+            self._is_in_doubt(error)
             raise
         self._buffered[topic_id] = None
+
+    def _is_in_doubt(self, error: BaseException) -> bool:
+        """Whether what raised `error` may have been carried out; then nothing will be committed."""
+        if isinstance(error, RequestError) or was_not_done(error):
+            return False
+        # One that was cancelled may be carried out all the same.
+        self._lost = error if isinstance(error, Exception) else OutcomeUnknown(reason="cancelled")
+        return True
 
     def check_complete(self) -> None:
         """Raise what a publish raised whose outcome is not known."""

@@ -13,6 +13,7 @@ from tms.core.errors import (
     OutcomeUnknown,
     RequestError,
     SubscriptionNotFound,
+    TmsError,
     TopicNotFound,
     TransactionNotInProgress,
 )
@@ -55,7 +56,8 @@ class Commit:
         return isinstance(error, RequestError) or was_not_done(error)
 
     def _goes_on(self, error: BaseException) -> bool:
-        return isinstance(error, Exception) and not isinstance(error, RequestError)
+        # What is no TmsError says that this process cannot go on: the client was closed.
+        return isinstance(error, TmsError) and not isinstance(error, RequestError)
 
     async def _attempt(self) -> None:
         if self._may_be_done and await self._is_committed():
