@@ -21,7 +21,7 @@ from tms.core.messaging import RollbackRange
 from tms.transactions import edits
 from tms.transactions.snapshot import encode_snapshot
 from tms.transactions.state import TransactionState
-from tms.wire import avro_bodies, bodies, json_bodies, transaction_codec
+from tms.wire import avro_bodies, avro_transactions, bodies, json_bodies, transaction_codec
 
 PAGE = "docs/formats.md"
 HEX = [block for block in blocks(PAGE) if block.kind == "hex"]
@@ -104,6 +104,18 @@ def test_schemas_are_as_told() -> None:
         avro_bodies.PUBLISH_RESPONSE_SCHEMA,
         avro_bodies.CONSUME_REQUEST_SCHEMA,
         avro_bodies.CONSUME_RESPONSE_SCHEMA,
+        avro_transactions.START_SCHEMA,
+        avro_transactions.STARTED_SCHEMA,
+        avro_transactions.CHANGES_SCHEMA,
+        avro_transactions.COMMIT_SCHEMA,
+        avro_transactions.STATUS_SCHEMA,
+        avro_transactions.TRUNCATION_SCHEMA,
+        avro_transactions.TRUNCATED_SCHEMA,
+        avro_transactions.PUBLISH_ALL_SCHEMA,
+        avro_transactions.PUBLISHED_ALL_SCHEMA,
+        avro_transactions.POSITION_SCHEMA,
+        avro_transactions.MOVE_SCHEMA,
+        avro_transactions.SUBSCRIPTION_SCHEMA,
     ]
 
 
