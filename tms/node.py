@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import uvloop
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -185,11 +185,6 @@ def open_transactions(
     return TransactionService(
         journal, snapshots, writer=writer, publications=publications, time=time
     )
-
-
-async def open_service(*args: Any, **kwargs: Any) -> Service:
-    """Return the messaging service alone, opened as `open_services` does."""
-    return (await open_services(*args, **kwargs)).messaging
 
 
 def serve(settings: Settings) -> None:
