@@ -1,0 +1,95 @@
+"""The hbase-site.xml and zoo.cfg of small HBase servers on loopback, and Java's arguments for them.
+
+What is chosen here and why: everything listens on 127.0.0.1 only; writes are synced to disk before
+they are acknowledged, as on a real cluster's disks; the gateway gives up on a call (25 s) before
+TMS does (`hbase_timeout_s`, 30 s), so that what TMS repeats is not still under way there.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+HOST = "127.0.0.1"
+
+_OPENED = ("io", "nio", "lang", "lang.reflect", "util", "util.concurrent", "net")
+_EXPORTED = (
+    "java.base/jdk.internal.misc",
+    "java.security.jgss/sun.security.krb5",
+    "java.base/sun.net.dns",
+    "java.base/sun.net.util",
+)
+JAVA_FLAGS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
+    "--add-modules=jdk.unsupported",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
+)
+"""What HBase 2.6 needs of Java 17, and a fast start rather than fast code."""
+
+LOG4J = """\
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %-5p [%t] %c{2}: %m%n
+rootLogger.level = WARN
+rootLogger.appenderRef.console.ref = console
+"""
+
+
+def common_site(folder: Path, zookeeper_port: int, *, distributed: bool) -> dict[str, str]:
+    """Return what all servers of one `folder` share."""
+    return {
+        "hbase.rootdir": f"file://{folder}/data",
+        "hbase.wal.dir": f"file://{folder}/data",
+        "hbase.tmp.dir": f"{folder}/tmp",
+        "hbase.cluster.distributed": str(distributed).lower(),
+        # The checksummed local file system, which is the default, can not sync.
+        "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        "hbase.unsafe.stream.capability.enforce": "true",
+        "hbase.wal.provider": "filesystem",
+        "hbase.wal.hsync": "true",
+        "hbase.localcluster.assign.random.ports": "false",
+        "hbase.zookeeper.quorum": HOST,
+        "hbase.zookeeper.property.clientPort": str(zookeeper_port),
+        "hbase.zookeeper.property.clientPortAddress": HOST,
+        "hbase.zookeeper.property.dataDir": f"{folder}/zookeeper",
+        "hbase.zookeeper.property.tickTime": "500",
+        "zookeeper.session.timeout": "4000" if distributed else "40000",
+        "hbase.regionserver.msginterval": "300",
+        "hbase.master.hostname": HOST,
+        "hbase.master.ipc.address": HOST,
+        "hbase.master.info.port": "-1",
+        "hbase.regionserver.hostname": HOST,
+        "hbase.regionserver.ipc.address": HOST,
+        "hbase.regionserver.info.port": "-1",
+        "hbase.regionserver.handler.count": "12",
+        "hbase.client.pause": "50",
+        "hbase.rpc.timeout": "10000",
+        "hbase.client.operation.timeout": "25000",
+        "hbase.client.meta.operation.timeout": "25000",
+        # A message may have 10 MiB, and its row has some bytes more.
+        "hbase.client.keyvalue.maxsize": str(16 * 1024 * 1024),
+        "hbase.server.keyvalue.maxsize": str(16 * 1024 * 1024),
+    }
+
+
+def site_xml(properties: Mapping[str, str]) -> str:
+    """Return a site file."""
+    rows = "".join(
+        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+        for name, value in properties.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'
+
+
+def zoo_cfg(folder: Path, port: int) -> str:
+    """Return the configuration of a ZooKeeper server of its own."""
+    return (
+        f"tickTime=500\ndataDir={folder}/zookeeper\nclientPort={port}\n"
+        f"clientPortAddress={HOST}\nadmin.enableServer=false\nmaxClientCnxns=0\n"
+    )
