@@ -15,6 +15,7 @@ it is on disk. `docs/formats.md` has worked examples.
 import struct
 
 from tms.core.errors import InvalidRequest, StoreCorrupt
+from tms.core.message import KEY_BYTES
 from tms.core.topic import TopicId
 
 PLAIN_KIND = 0
@@ -58,6 +59,23 @@ def prefix(topic_id: TopicId, generation: int) -> bytes:
 def payload_prefix(topic_prefix: bytes, write_pointer: int) -> bytes:
     """Return the start of the Payload rows under a write pointer, its sign left aside."""
     return topic_prefix + _POINTER.pack(abs(write_pointer))
+
+
+def payload_pointer_of(key: bytes) -> int:
+    """Return the write pointer in the key of a Payload row. Raises `StoreCorrupt`."""
+    try:
+        return int(_POINTER.unpack_from(key, len(key) - KEY_BYTES - _POINTER.size)[0])
+    except struct.error:
+        raise StoreCorrupt(table="payload", key=key.hex()) from None
+
+
+def prefix_of(key: bytes) -> tuple[TopicId, int, bytes]:
+    """Return the topic and generation of a data row, and the prefix. Raises `StoreCorrupt`."""
+    end = key.find(b":", key.find(b":") + 1) + 1
+    if not end or len(key) < end + _GENERATION.size:
+        raise StoreCorrupt(key=key.hex())
+    [generation] = _GENERATION.unpack_from(key, end)
+    return topic_of(key[:end]), generation, key[: end + _GENERATION.size]
 
 
 def after_prefix(start: bytes) -> bytes:

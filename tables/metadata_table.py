@@ -26,12 +26,16 @@ class StoreMetadataTable:
         """Return the topic as its row has it, deleted or not; None if there never was one."""
         key = metadata_key(topic_id)
         value = self._store.get(METADATA, key)
-        return None if value is None else _decoded(key, value)
+        return None if value is None else decoded(key, value)
 
     def replace(self, old: Topic | None, new: Topic) -> bool:
         """Put `new` if the row still is `old`, durably. Return whether it was."""
         expected = None if old is None else _encoded(old)
         return self._store.compare_and_put(METADATA, metadata_key(new.id), expected, _encoded(new))
+
+    def forget(self, topic: Topic) -> bool:
+        """Delete the row of a topic if it still is `topic`, durably. Return whether it was."""
+        return self._store.compare_and_put(METADATA, metadata_key(topic.id), _encoded(topic), None)
 
     def scan(self, namespace: str | None = None) -> Iterator[Topic]:
         """Give the topics, deleted ones included, of a namespace or of all, by row key."""
@@ -40,7 +44,7 @@ class StoreMetadataTable:
         while True:
             with self._store.scan(METADATA, start, stop, limit=_SCAN_ROWS) as rows:
                 found = list(rows)
-            yield from (_decoded(key, value) for key, value in found)
+            yield from (decoded(key, value) for key, value in found)
             if len(found) < _SCAN_ROWS:
                 return
             start = found[-1][0] + b"\x00"
@@ -50,7 +54,8 @@ def _encoded(topic: Topic) -> bytes:
     return json.dumps(topic.all_properties(), separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _decoded(key: bytes, value: bytes) -> Topic:
+def decoded(key: bytes, value: bytes) -> Topic:
+    """Return the topic that a row holds. Raises `StoreCorrupt`."""
     try:
         return Topic.of(topic_of(key), json.loads(value))
     except (ValueError, AttributeError, TypeError, InvalidRequest) as error:

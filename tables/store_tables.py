@@ -15,7 +15,7 @@ class StoreTables:
     """All tables on `store`, which closes with them."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self.messages = StoreMessageTable(store)
         self.payloads = StorePayloadTable(store)
         self.metadata = StoreMetadataTable(store)
@@ -28,16 +28,16 @@ class StoreTables:
 
     def batch(self) -> Batch:
         """Return an empty batch."""
-        return self._store.batch()
+        return self.store.batch()
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` where a write would be refused now."""
-        self._store.check_writable()
+        self.store.check_writable()
 
     def write(self, batch: Batch) -> None:
         """Write a batch; durable when it returns."""
-        self._store.write(batch)
+        self.store.write(batch)
 
     def close(self) -> None:
         """Close the store."""
-        self._store.close()
+        self.store.close()

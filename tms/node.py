@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -57,7 +57,12 @@ def _importing(package: str) -> Iterator[None]:
         sys.path.remove(str(_SERVER))
 
 
-with _importing("tables"):
+with _importing("tables"), _importing("cleanup"):
+    from cleanup.cleaner import Cleaner
+    from cleanup.metrics import CleanupMetrics
+    from cleanup.runner import Runner
+    from cleanup.service import CleanupService
+    from cleanup.services import LoopServices
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
     from tables.store_tables import StoreTables
@@ -69,7 +74,7 @@ its thread waits that long behind a busy event loop; with this a server publishe
 _log = logging.getLogger(__name__)
 
 
-def open_tables(store: str, settings: Settings) -> Tables:
+def open_tables(store: str, settings: Settings) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, or `memory:`.
 
     Blocks while a LevelDB recovers. Raises `StoreError`, `StoreUnavailable`, and ValueError for
@@ -98,10 +103,14 @@ class OpenServices:
     transactions: Transactions
     subscriptions: SubscriptionService
     _engine: Engine
+    cleanup: CleanupService | None = None
+    """None where nobody asked for it."""
 
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the store."""
         self.messaging.stop_waiting()
+        if self.cleanup is not None:
+            await self.cleanup.close()
         await self._engine.writer.close()
         if isinstance(self.transactions, TransactionService):
             await self.transactions.close()
@@ -121,14 +130,37 @@ async def open_services(
     `limits` and `settings` have their defaults where they are not given. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
+    limits = limits or settings.limits()
+    clock = clock or SystemClock()
+    registry = registry or CollectorRegistry()
     tables = await asyncio.to_thread(open_tables, store, settings)
-    return await services_on(
-        tables,
-        limits or settings.limits(),
-        clock or SystemClock(),
-        registry or CollectorRegistry(),
-        has_transactions=settings.transactions == "own",
+    services = await services_on(
+        tables, limits, clock, registry, has_transactions=settings.transactions == "own"
     )
+    cleanup = start_cleanup(
+        services, tables, limits, clock, registry, inverts_invalid=settings.cleanup_invalid
+    )
+    return replace(services, cleanup=cleanup)
+
+
+def start_cleanup(
+    services: OpenServices,
+    tables: StoreTables,
+    limits: Limits,
+    clock: Clock,
+    registry: CollectorRegistry,
+    *,
+    inverts_invalid: bool,
+) -> CleanupService:
+    """Start the thread that cleans up `tables` beside the services on them."""
+    found = services.transactions
+    transactions = found if isinstance(found, TransactionService) else None
+    asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
+    cleaner = Cleaner(tables.store, asked, limits, clock, inverts_invalid=inverts_invalid)
+    metrics = services.messaging.metrics
+    runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
+    CleanupMetrics(registry, runner, clock)
+    return CleanupService(runner, tables.store, transactions, limits)
 
 
 async def services_on(

@@ -73,6 +73,11 @@ class Settings(BaseSettings):
         description="own: this server manages transactions, and refuses write pointers that it did "
         "not give out. foreign: it takes any, for those whose transaction manager is elsewhere.",
     )
+    cleanup_invalid: bool = Field(
+        default=True,
+        description="Take transactions off the invalid list by itself, once nothing is left of "
+        "them that a reader could see.",
+    )
     stop_grace_s: float = Field(
         default=10.0,
         ge=0,
@@ -147,6 +152,24 @@ class Settings(BaseSettings):
     )
     transaction_snapshots_kept: int = _limit(
         "transaction_snapshots_kept", "How many of these snapshots are kept, with their edits."
+    )
+    cleanup_period_s: float = _limit(
+        "cleanup_period_s",
+        "How often what has expired, was deleted or is invalid is cleaned up.",
+    )
+    cleanup_slice_rows: int = _limit(
+        "cleanup_slice_rows", "The most rows that cleanup reads or deletes at a time."
+    )
+    cleanup_slice_ms: int = _limit(
+        "cleanup_slice_ms", "About how long cleanup works before it pauses."
+    )
+    cleanup_pause_ms: int = _limit(
+        "cleanup_pause_ms", "How long it pauses then while the server has requests."
+    )
+    cleanup_grace_s: int = _limit(
+        "cleanup_grace_s",
+        "How much longer than it must an invalid transaction stays on the list, and the name of a "
+        "deleted topic in the table.",
     )
     request_bytes_max: int = _limit(
         "request_bytes_max", "The largest body of a request, after decompression."

@@ -39,6 +39,12 @@ class Limits:
     transaction_snapshot_edits: int = 500_000
     transaction_snapshots_kept: int = 3
 
+    cleanup_period_s: float = 60.0
+    cleanup_slice_rows: int = 2_000
+    cleanup_slice_ms: int = 5
+    cleanup_pause_ms: int = 20
+    cleanup_grace_s: int = 24 * 3600
+
     request_bytes_max: int = 16 * 1024 * 1024
     request_messages_max: int = 100_000
     message_bytes_max: int = 10 * 1024 * 1024

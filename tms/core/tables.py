@@ -146,6 +146,13 @@ class MetadataTable(Protocol):
         """Put `new` if the row still is `old`, durably. Return whether it was."""
         ...
 
+    def forget(self, topic: Topic) -> bool:
+        """Delete the row of a deleted topic if it still is `topic`, durably. Return whether it was.
+
+        Created again, the topic begins with generation 1.
+        """
+        ...
+
     def scan(self, namespace: str | None = None) -> Iterator[Topic]:
         """Give the topics, deleted ones included, of a namespace or of all, by row key."""
         ...

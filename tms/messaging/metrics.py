@@ -66,6 +66,12 @@ class MessagingMetrics:
         self.flush_requests = Histogram(_COUNTS)
         registry.register(self)
 
+    @property
+    def requests(self) -> int:
+        """A number that goes up while there are requests: messages written, parts of polls."""
+        written = self.published_messages + self.stored_messages + self.rolled_back_messages
+        return written + self.cache_hits + self.cache_misses
+
     def gauge(self, name: str, help_text: str, value: Callable[[], float]) -> None:
         """Offer the gauge `tms_{name}` whose value is asked for at each collection."""
         self._gauges[name] = (help_text, value)

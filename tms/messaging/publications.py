@@ -48,6 +48,11 @@ class Publications:
         if left:
             topics[topic_id] = left
 
+    def ranges(self, write_pointer: int) -> dict[TopicId, list[Range]]:
+        """Return what is under a pointer and was not rolled back, by topic."""
+        topics = self._by_pointer.get(write_pointer, {})
+        return {topic_id: list(ranges) for topic_id, ranges in topics.items()}
+
     def are_left(self, write_pointers: Iterable[int]) -> bool:
         """Whether there is anything under the pointers that was not rolled back."""
         return any(self._by_pointer.get(pointer) for pointer in write_pointers)

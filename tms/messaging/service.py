@@ -25,6 +25,8 @@ from tms.core.transaction import Transaction
 from tms.core.transactions import OpenTransactions, check_owner
 from tms.messaging.cache import CacheBudget
 from tms.messaging.engine import Engine
+from tms.messaging.invalid_entries import InvalidEntries
+from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.publications import Publications
 from tms.messaging.reader import Reader
 from tms.messaging.topic_state import TopicStates
@@ -66,6 +68,9 @@ class Service:
         self._writing = Writing(
             self._tables, self._states, metrics, self._publications, transactions
         )
+        self._invalid_entries = InvalidEntries(
+            self._tables, self._lanes, self._writer, self._writing
+        )
         self._reader = Reader(self._tables, self._lanes, self._clock, limits, metrics)
         self._stopping = False
         metrics.age_s = self._age_s
@@ -79,6 +84,11 @@ class Service:
         except TmsError:
             return None
         return (self._clock.now_ms() - write_pointer / WRITE_POINTERS_PER_MS) / 1000
+
+    @property
+    def metrics(self) -> MessagingMetrics:
+        """What is counted."""
+        return self._engine.metrics
 
     @property
     def states(self) -> TopicStates:
@@ -234,6 +244,24 @@ class Service:
                 state.cache.invert(first_key, last_key, write_pointer)
                 await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
         self._publications.rolled_back(write_pointer, topic_id, first_key, last_key)
+
+    async def invert_published(self, write_pointer: int) -> int:
+        """Invert all that was published here under an invalid pointer; return how much it was."""
+        return await self._invalid_entries.invert_published(write_pointer)
+
+    async def invert_rows(
+        self,
+        topic_id: TopicId,
+        generation: int,
+        write_pointer: int,
+        rows: Sequence[tuple[bytes, bytes]],
+    ) -> int:
+        """Invert rows under an invalid pointer, as stored; return how many."""
+        return await self._invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
+
+    async def forget_topic(self, topic: Topic) -> bool:
+        """Delete the row of a deleted topic of which nothing is left, if it is as given."""
+        return await self._topics.forget(topic)
 
     def limit_of(self, asked: int | None) -> int:
         """Return how many messages a poll may give that asks for `asked`."""

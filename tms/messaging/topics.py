@@ -58,6 +58,22 @@ class Topics:
 
         await self._change(topic_id, deleted)
 
+    async def forget(self, topic: Topic) -> bool:
+        """Delete the row of a deleted topic if it still is as given; return whether it was.
+
+        Only once nothing of the topic is left: its next generation is the first again.
+        """
+        assert not topic.exists
+        async with self._changing:
+            return await asyncio.shield(self._forget(topic))
+
+    async def _forget(self, topic: Topic) -> bool:
+        try:
+            return await self._lanes.write(self._tables.metadata.forget, topic)
+        except StoreUnavailable:
+            self._states.unsettle()
+            raise
+
     async def _change(self, topic_id: TopicId, changed: Callable[[Topic | None], Topic]) -> None:
         """Put what `changed` makes of the topic's row, and tell the states."""
 

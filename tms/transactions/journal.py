@@ -83,6 +83,8 @@ class Journal:
         self.counts: Counter[EditKind] = Counter()
         """Edits since the process began, by kind."""
         self.rows_written = 0
+        self.known_from = recovered.state.last_write_pointer
+        """What was published under greater pointers, this process knows."""
         self._adopt(recovered)
 
     def _adopt(self, recovered: Recovered) -> None:

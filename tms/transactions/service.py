@@ -29,6 +29,7 @@ from tms.core.transactions import (
     TransactionStatus,
 )
 from tms.transactions.journal import Decide, Decision, Journal, SteadyTime, Transition
+from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshots import Snapshots
 from tms.transactions.state import TransactionState
 
@@ -186,6 +187,10 @@ class TransactionService:
         self._publications.forget(pointers)
         found: int = count
         return found
+
+    async def invalid_list(self) -> InvalidList:
+        """Return the invalid list as cleanup needs it."""
+        return await self._seen(lambda state: invalid_list(state, self._journal.known_from))
 
     async def snapshot(self) -> bytes:
         """Return the whole state, as `docs/formats.md` describes it."""

@@ -1,0 +1,162 @@
+"""One pass over all tables: what has expired, what was deleted, what is invalid.
+
+A pass is a run of steps (`cleanup.ranges.Step`), with a pause between them where others have to do
+(`cleanup.runner`). Broken off anywhere, and begun anew in another process, it comes to the same:
+what it has done is gone from the tables, and bounds are recorded when they are reached.
+
+The row of a deleted topic is deleted last. Created again after that, the topic begins with
+generation 1 and with the clock's time. So nothing of it may be left, the topic must have been
+deleted for a while, in which a publish under way has ended, and its last message must be older than
+a grace, by which a clock may then be set back without a key being given twice.
+"""
+
+import logging
+from collections.abc import Generator, Iterator
+from typing import TypeVar
+
+from cleanup.expiry import (
+    drop_dead_generations,
+    expire_messages,
+    expire_payloads,
+    greatest_row,
+    written_ms,
+)
+from cleanup.invalid import InvalidSweep
+from cleanup.policy import first_live_ms
+from cleanup.ranges import Budget, Reason, Step, drop_range
+from cleanup.services import Services
+from cleanup.topics import Known, KnownTopics
+from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
+from tables.store import MESSAGE, METADATA, PAYLOAD, Store
+from tms.core.clock import Clock
+from tms.core.errors import StoreCorrupt
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.message import KEY
+
+_SETTLED_MS = 60_000
+"""After so long, what was under way when a topic was deleted has ended."""
+_COMPACTED_BYTES_MIN = 1024 * 1024
+"""Room that is worth giving back; LevelDB merges what is less by itself, some time."""
+_TOPICS_A_STEP = 100
+_MS_PER_S = 1_000
+
+Result = TypeVar("Result")
+
+_log = logging.getLogger(__name__)
+
+
+class Cleaner:
+    """Cleans the tables of one store. Used from one thread."""
+
+    def __init__(
+        self,
+        store: Store,
+        services: Services,
+        limits: Limits,
+        clock: Clock,
+        *,
+        inverts_invalid: bool = True,
+    ) -> None:
+        """Clean `store`, beside the services that use it."""
+        self._store = store
+        self._services = services
+        self._clock = clock
+        self._budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
+        self._grace_ms = limits.cleanup_grace_s * _MS_PER_S
+        self._writable_ms = limits.transaction_lifetime_s_max * _MS_PER_S + self._grace_ms
+        self._topics = KnownTopics(store)
+        self._invalid = InvalidSweep(store, services, limits, clock) if inverts_invalid else None
+
+    @property
+    def topics_count(self) -> int:
+        """How many topics the last pass saw, deleted ones included."""
+        return len(self._topics)
+
+    def steps(self) -> Iterator[Step]:
+        """Do one pass, giving each step when it is done.
+
+        Raises `StoreUnavailable` and the other `Unavailable` errors; the next pass goes on. A topic
+        whose rows are damaged is left alone, and logged.
+        """
+        for number, known in enumerate(self._topics.all(self._clock.steady_ms())):
+            if not number % _TOPICS_A_STEP:
+                yield Step(METADATA, Reason.GENERATION, scanned=_TOPICS_A_STEP)
+            try:
+                yield from self._clean(known)
+            except StoreCorrupt:
+                _log.exception("the topic %s is not cleaned up", known.topic.id)
+        if self._invalid is not None:
+            yield from self._invalid.steps(self._topics.topics)
+
+    def _clean(self, known: Known) -> Iterator[Step]:
+        """Do what is due for one topic."""
+        topic, now_ms = known.topic, self._clock.now_ms()
+        if not known.is_clean:
+            yield from self._clean_generations(known)
+        if not topic.exists:
+            return
+        if now_ms >= known.messages_due_ms:
+            expiry = expire_messages(self._store, topic, now_ms, self._budget)
+            known.messages_due_ms = yield from _counted(known, expiry)
+        if now_ms >= known.payloads_due_ms:
+            expiry = expire_payloads(
+                self._store, topic, now_ms, self._writable_ms, budget=self._budget
+            )
+            known.payloads_due_ms = yield from _counted(known, expiry)
+        yield from self._compact(known)
+
+    def _clean_generations(self, known: Known) -> Iterator[Step]:
+        """Drop dead generations; where that is all of a deleted topic, forget it."""
+        topic = known.topic
+        drop = drop_dead_generations(self._store, topic, self._budget)
+        is_none_left = yield from _counted(known, drop)
+        is_settled = self._clock.steady_ms() - known.since_ms >= _SETTLED_MS
+        if topic.exists:
+            known.is_clean = is_none_left and is_settled
+            return
+        yield from self._compact(known)
+        if is_settled:
+            yield from self._forget(known)
+
+    def _forget(self, known: Known) -> Iterator[Step]:
+        """Delete the last row of a deleted topic, and then that of its metadata."""
+        topic = known.topic
+        greatest = greatest_row(self._store, topic)
+        if greatest is not None:
+            if written_ms(greatest) + self._grace_ms > self._clock.now_ms():
+                return
+            end = greatest + b"\x00"
+            yield from drop_range(
+                self._store, MESSAGE, greatest, end, reason=Reason.GENERATION, budget=self._budget
+            )
+        if self._services.forget(topic):
+            yield Step(METADATA, Reason.GENERATION, dropped=1, dropped_bytes=len(known.row))
+
+    def _compact(self, known: Known) -> Iterator[Step]:
+        """Give back the room of what was dropped, where that is worth it."""
+        if known.dropped_bytes < _COMPACTED_BYTES_MIN:
+            return
+        known.dropped_bytes = 0
+        topic = known.topic
+        start = prefix(topic.id, FIRST_GENERATION)
+        current = prefix(topic.id, abs(topic.generation))
+        stops = {MESSAGE: after_prefix(current), PAYLOAD: after_prefix(current)}
+        if topic.exists:
+            live_ms = first_live_ms(topic.ttl_s, self._clock.now_ms())
+            stops[MESSAGE] = current + KEY.pack(live_ms, 0)
+            stops[PAYLOAD] = payload_prefix(current, live_ms * WRITE_POINTERS_PER_MS)
+        for table, stop in stops.items():
+            self._store.compact(table, start, stop)
+            yield Step(table, Reason.GENERATION)
+
+
+def _counted(known: Known, steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
+    """Give `steps` on, counting what they drop; return what they return."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as done:
+            result: Result = done.value
+            return result
+        known.dropped_bytes += step.dropped_bytes
+        yield step

@@ -1,0 +1,117 @@
+"""Takes out of one topic what has expired and what is of dead generations.
+
+Nothing is scanned for nothing:
+- Message rows are in the order of time, so what has expired is a range at the start of a topic.
+- Payload rows are in the order of write pointers, which are times of starts. Nothing is written
+  under a pointer after `writable_ms`, so what is older than that and the TTL together is expired as
+  a whole; what is younger than the TTL is not looked at; of each pointer between them, what has
+  expired is a range again.
+- Each of these says until when nothing more can expire, so that a pass has no need to look.
+
+Two rows stay that no reader sees, for keys must never go back when they are taken up again from
+the table: the greatest Message row of a topic, whatever its generation, and the greatest Payload
+row of a pointer that may still be written under.
+"""
+
+from collections.abc import Generator
+
+from cleanup.policy import first_live_ms
+from cleanup.ranges import Budget, Reason, Step, drop_range, first_key, last_key
+from tables.keys import (
+    FIRST_GENERATION,
+    after_prefix,
+    payload_pointer_of,
+    payload_prefix,
+    prefix,
+)
+from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Store
+from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.message import KEY, KEY_BYTES
+from tms.core.topic import Topic
+
+_MS_PER_S = 1_000
+
+
+def expire_messages(
+    store: Store, topic: Topic, now_ms: int, budget: Budget
+) -> Generator[Step, None, int]:
+    """Drop what has expired of a topic's messages; return when more may, in ms since 1970."""
+    start = prefix(topic.id, topic.generation)
+    ttl_ms = topic.ttl_s * _MS_PER_S
+    live = start + KEY.pack(first_live_ms(topic.ttl_s, now_ms), 0)
+    oldest = first_key(store, MESSAGE, live, after_prefix(start))
+    stop = live if oldest is not None else last_key(store, MESSAGE, start, live)
+    yield Step(MESSAGE, Reason.TTL)
+    if stop is not None:
+        yield from drop_range(store, MESSAGE, start, stop, reason=Reason.TTL, budget=budget)
+    return ttl_ms + (now_ms if oldest is None else written_ms(oldest))
+
+
+def expire_payloads(
+    store: Store, topic: Topic, now_ms: int, writable_ms: int, *, budget: Budget
+) -> Generator[Step, None, int]:
+    """Drop what has expired of a topic's payloads; return when more may, in ms since 1970.
+
+    Nothing is written under a pointer once it is older than `writable_ms`.
+    """
+    start = prefix(topic.id, topic.generation)
+    stop = after_prefix(start)
+    live_ms = first_live_ms(topic.ttl_s, now_ms)
+    due_ms = now_ms + topic.ttl_s * _MS_PER_S
+    at = payload_prefix(start, max(0, live_ms - writable_ms) * WRITE_POINTERS_PER_MS)
+    yield from drop_range(store, PAYLOAD, start, at, reason=Reason.TTL, budget=budget)
+    while (key := first_key(store, PAYLOAD, at, stop)) is not None:
+        yield Step(PAYLOAD, Reason.TTL)
+        pointer = payload_pointer_of(key)
+        started_ms = pointer // WRITE_POINTERS_PER_MS
+        if started_ms >= live_ms:
+            return min(due_ms, started_ms + topic.ttl_s * _MS_PER_S)
+        rows = payload_prefix(start, pointer)
+        at = after_prefix(rows)
+        live = rows + KEY.pack(live_ms, 0)
+        oldest = first_key(store, PAYLOAD, live, at)
+        end: bytes | None = live
+        if oldest is not None:
+            due_ms = min(due_ms, written_ms(oldest) + topic.ttl_s * _MS_PER_S)
+        elif now_ms - started_ms < writable_ms:
+            end = last_key(store, PAYLOAD, rows, live)
+            due_ms = min(due_ms, started_ms + writable_ms)
+        if end is not None:
+            yield from drop_range(store, PAYLOAD, rows, end, reason=Reason.TTL, budget=budget)
+    return due_ms
+
+
+def drop_dead_generations(
+    store: Store, topic: Topic, budget: Budget
+) -> Generator[Step, None, bool]:
+    """Drop all rows of generations that are dead; return whether none is left.
+
+    One is left where it is the greatest of the topic.
+    """
+    if topic.generation == FIRST_GENERATION:
+        return True
+    start = prefix(topic.id, FIRST_GENERATION)
+    current = prefix(topic.id, abs(topic.generation))
+    end = after_prefix(current)
+    stop = current if topic.exists else end
+    for table in (PAYLOAD, SUBSCRIPTION):
+        yield Step(table, Reason.GENERATION)
+        yield from drop_range(store, table, start, stop, reason=Reason.GENERATION, budget=budget)
+    greatest = last_key(store, MESSAGE, start, end)
+    yield Step(MESSAGE, Reason.GENERATION)
+    is_left = greatest is not None and greatest < stop
+    dead_end = greatest if greatest is not None and is_left else stop
+    yield from drop_range(store, MESSAGE, start, dead_end, reason=Reason.GENERATION, budget=budget)
+    return not is_left
+
+
+def greatest_row(store: Store, topic: Topic) -> bytes | None:
+    """Return the key of the greatest Message row of a topic in all its generations."""
+    start = prefix(topic.id, FIRST_GENERATION)
+    stop = after_prefix(prefix(topic.id, abs(topic.generation)))
+    return last_key(store, MESSAGE, start, stop)
+
+
+def written_ms(key: bytes) -> int:
+    """Return the time in the key of a Message or Payload row, in milliseconds since 1970."""
+    return int(KEY.unpack(key[-KEY_BYTES:])[0])

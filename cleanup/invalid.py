@@ -1,0 +1,125 @@
+"""Inverts the entries of invalid transactions, and takes those off the invalid list that are done.
+
+1. The invalid list is asked for. Of it, what every snapshot in progress has as invalid may be
+   inverted (`tms.transactions.pruning`), unless an earlier pass did.
+2. What this process published is known, so it is inverted without a scan. What an earlier process
+   did is looked for in the topics, by time: a pointer is the time of its transaction's start, and
+   nothing is written under it once the longest lifetime is over. The clock of the messages may
+   differ from that of the pointers, so a margin is left on both sides.
+3. The bound is recorded: nothing invalid up to it is left. It is written in a batch made before
+   anything was read, which a store refuses where a failed write came to light meanwhile
+   (`tables.store`, 6): what that wrote, this pass has not seen.
+4. What is not above the bound, and older than the longest lifetime and a grace, is taken off the
+   list. A recorded bound goes before, so that no truncation rests on what a crash takes away.
+
+Inversions go through the service, which tells the cache before the table.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
+
+from cleanup.ranges import Budget, Reason, Step
+from cleanup.services import Row, Services
+from tables.bound_table import Bound, StoreBoundTable
+from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
+from tables.store import MESSAGE, Store
+from tms.core.clock import Clock
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.message import KEY
+from tms.core.tables import Batch
+from tms.core.topic import Topic
+from tms.transactions.pruning import InvalidList
+
+WHOLE = (b"", b"\xff")
+"""The one range of the Message table on an embedded store."""
+_MS_PER_S = 1_000
+
+
+def bound_of(store: Store) -> int:
+    """Return the pointer up to which all is inverted in the whole Message table; 0: nothing is."""
+    bounds = StoreBoundTable(store).bounds(MESSAGE)
+    return next((b.write_pointer for b in bounds if (b.start, b.stop) == WHOLE), 0)
+
+
+class InvalidSweep:
+    """The passes over invalid transactions of one store."""
+
+    def __init__(self, store: Store, services: Services, limits: Limits, clock: Clock) -> None:
+        self._store = store
+        self._services = services
+        self._clock = clock
+        self._lifetime_ms = limits.transaction_lifetime_s_max * _MS_PER_S
+        self._margin_ms = self._lifetime_ms + limits.cleanup_grace_s * _MS_PER_S
+        self._budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
+        self._inverted: set[int] = set()
+        """Pointers above the bound that are done."""
+
+    def steps(self, topics: Callable[[], Iterable[Topic]]) -> Iterator[Step]:
+        """Do one pass over the `topics`; give a step after each part of it.
+
+        Raises `StoreUnavailable` and the other `Unavailable` errors: then nothing is recorded.
+        """
+        listed = self._services.invalid_list()
+        if listed is None or not listed.since:
+            return
+        proof = self._store.batch()
+        bound = bound_of(self._store)
+        todo = {p for p in listed.seen_by_all() if p > bound} - self._inverted
+        for pointer in sorted(p for p in todo if p > listed.known_from):
+            inverted = self._services.invert_published(pointer)
+            yield Step(MESSAGE, Reason.INVALID, inverted=inverted)
+        unknown = {p for p in todo if p <= listed.known_from}
+        if unknown:
+            for topic in topics():
+                if topic.exists:
+                    yield from self._invert_in(topic, unknown)
+        self._record(proof, listed, todo, bound)
+        self._truncate(listed)
+
+    def _invert_in(self, topic: Topic, pointers: Collection[int]) -> Iterator[Step]:
+        """Invert what a topic has under `pointers`."""
+        start_ms = max(0, min(pointers) // WRITE_POINTERS_PER_MS - self._margin_ms)
+        stop_ms = max(pointers) // WRITE_POINTERS_PER_MS + self._lifetime_ms + self._margin_ms
+        whole = prefix(topic.id, topic.generation)
+        start = whole + KEY.pack(start_ms, 0)
+        stop = min(whole + KEY.pack(stop_ms, 0), after_prefix(whole))
+        while True:
+            with self._store.scan(MESSAGE, start, stop) as rows:
+                seen = list(islice(rows, self._budget.rows_max))
+            found: dict[int, list[Row]] = {}
+            for row in seen:
+                pointer = _pointer(row)
+                if pointer in pointers:
+                    found.setdefault(pointer, []).append(row)
+            inverted = 0
+            for pointer, own in found.items():
+                inverted += self._services.invert(topic.id, topic.generation, pointer, own)
+            yield Step(MESSAGE, Reason.INVALID, scanned=max(1, len(seen)), inverted=inverted)
+            if len(seen) < self._budget.rows_max:
+                return
+            start = seen[-1][0] + b"\x00"
+
+    def _record(self, proof: Batch, listed: InvalidList, todo: set[int], bound: int) -> None:
+        """Record how far it has come, if that is further than before."""
+        done = self._inverted | todo
+        left = (p for p in listed.since if p > bound and p not in done)
+        reached = max(bound, min(listed.ended_up_to, next(left, listed.ended_up_to + 1) - 1))
+        if not todo and not any(bound < pointer <= reached for pointer in listed.since):
+            return
+        recorded = Bound(MESSAGE, *WHOLE, reached, self._clock.now_ms())
+        StoreBoundTable(self._store).put(proof, recorded)
+        self._store.write(proof)
+        self._inverted = {p for p in done if p > reached and p in listed.since}
+
+    def _truncate(self, listed: InvalidList) -> None:
+        """Take off the list what is done and old enough."""
+        old_ms = self._clock.now_ms() - self._margin_ms
+        old = min(bound_of(self._store), old_ms * WRITE_POINTERS_PER_MS - 1)
+        pointers = [pointer for pointer in listed.since if pointer <= old]
+        if pointers:
+            self._services.truncate(pointers)
+
+
+def _pointer(row: Row) -> int:
+    _, value = row
+    return 0 if value[0] == PLAIN_KIND else write_pointer_of(value)

@@ -1,0 +1,65 @@
+"""What cleanup counts, for Prometheus; plain numbers until they are asked for."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+
+from cleanup.runner import Runner
+from tms.core.clock import Clock
+
+
+class CleanupMetrics:
+    """The numbers of one runner."""
+
+    def __init__(self, registry: CollectorRegistry, runner: Runner, clock: Clock) -> None:
+        """Offer the metrics in `registry`."""
+        self._runner = runner
+        self._clock = clock
+        self._began_ms = clock.now_ms()
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics as they are now."""
+        counts = self._runner.counts
+        scanned = CounterMetricFamily(
+            "tms_cleanup_scanned_rows", "Rows that cleanup read.", labels=("reason",)
+        )
+        for reason, count in list(counts.scanned.items()):
+            scanned.add_metric((reason,), count)
+        yield scanned
+        dropped = CounterMetricFamily(
+            "tms_cleanup_dropped_rows", "Rows that cleanup deleted.", labels=("table", "reason")
+        )
+        for (table, reason), count in list(counts.dropped.items()):
+            dropped.add_metric((table, reason), count)
+        yield dropped
+        yield CounterMetricFamily(
+            "tms_cleanup_dropped_bytes", "Bytes of these rows.", counts.dropped_bytes
+        )
+        yield CounterMetricFamily(
+            "tms_cleanup_inverted_rows",
+            "Entries of invalid transactions that were marked as rolled back.",
+            counts.inverted,
+        )
+        yield CounterMetricFamily(
+            "tms_cleanup_failed_passes", "Passes that were not finished.", counts.failed_passes
+        )
+        yield SummaryMetricFamily(
+            "tms_cleanup_pass_seconds",
+            "Time of the passes that were finished.",
+            count_value=counts.passes,
+            sum_value=counts.pass_seconds,
+        )
+        last = self._runner.last_pass
+        begun_ms = self._began_ms if last is None else last.started_ms
+        yield GaugeMetricFamily(
+            "tms_cleanup_lag_seconds",
+            "Time since the last finished pass began, or since the server did.",
+            max(0, self._clock.now_ms() - begun_ms) / 1000,
+        )

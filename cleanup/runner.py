@@ -1,0 +1,177 @@
+"""The thread of cleanup: a pass on a period, and on demand, in slices with pauses between.
+
+While the server has requests, it works for a slice and pauses, so that publishing keeps its
+latency; otherwise it goes on at once. A pass that fails, because the disk is full or the server is
+stopping, is logged and done again with the next period: deletes need room too. Nothing but `stop`
+ends the thread.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from time import monotonic, perf_counter
+
+from cleanup.cleaner import Cleaner
+from cleanup.ranges import Reason, Step
+from tms.core.clock import Clock
+from tms.core.errors import TmsError
+from tms.core.limits import Limits
+
+_BUSY_S = 0.25
+"""So long after a request was seen, there may be more."""
+_MS_PER_S = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was done since the process began."""
+
+    scanned: Counter[Reason] = field(default_factory=Counter)
+    dropped: Counter[tuple[str, Reason]] = field(default_factory=Counter)
+    """By table."""
+    dropped_bytes: int = 0
+    inverted: int = 0
+    passes: int = 0
+    failed_passes: int = 0
+    pass_seconds: float = 0.0
+    """Of all passes that were finished."""
+
+    def add(self, step: Step) -> None:
+        """Count a step."""
+        self.scanned[step.reason] += step.scanned
+        if step.dropped:
+            self.dropped[step.table, step.reason] += step.dropped
+            self.dropped_bytes += step.dropped_bytes
+        self.inverted += step.inverted
+
+
+@dataclass(frozen=True, slots=True)
+class LastPass:
+    """The last pass that was finished."""
+
+    started_ms: int
+    """In milliseconds since 1970."""
+    seconds: float
+    rows: int
+    """How many it dropped or inverted."""
+
+
+class Runner:
+    """Runs passes of one cleaner in a thread of its own."""
+
+    def __init__(
+        self, cleaner: Cleaner, limits: Limits, clock: Clock, activity: Callable[[], int]
+    ) -> None:
+        """Run by `limits`; `activity` counts the server's requests."""
+        self.counts = Counts()
+        self.last_pass: LastPass | None = None
+        self.last_failure: str | None = None
+        """Why the last pass was not finished; None where it was."""
+        self.is_running = False
+        self._cleaner = cleaner
+        self._period_s = limits.cleanup_period_s
+        self._slice_s = limits.cleanup_slice_ms / _MS_PER_S
+        self._pause_s = limits.cleanup_pause_ms / _MS_PER_S
+        self._clock = clock
+        self._activity = activity
+        self._seen_activity = activity()
+        self._busy_until = 0.0
+        self._changed = Condition()
+        self._asked = 0
+        """How many passes were asked for."""
+        self._done = 0
+        """Up to which of them passes have ended."""
+        self._stopping = False
+        self._thread = Thread(target=self._work, name="tms-cleanup", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread; the first pass comes after a period, or when asked for."""
+        self._thread.start()
+
+    def run_pass(self, timeout_s: float) -> bool:
+        """Have a pass begin now; return whether it ended within `timeout_s` seconds. Blocks."""
+        with self._changed:
+            self._asked += 1
+            asked = self._asked
+            self._changed.notify_all()
+            ended = self._changed.wait_for(lambda: self._done >= asked or self._stopping, timeout_s)
+            return ended and self._done >= asked
+
+    def ask(self) -> None:
+        """Have a pass begin now, and do not wait for it."""
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End the thread after the step it is at. Blocks until then. Stopping twice is no error."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._stopping or self._asked > self._done, self._period_s
+                )
+                if self._stopping:
+                    return
+                asked = self._asked
+                self.is_running = True
+            self._pass()
+            with self._changed:
+                self.is_running = False
+                self._done = asked
+                self._changed.notify_all()
+
+    def _pass(self) -> None:
+        """Do a pass, whatever happens in it."""
+        started_ms, started = self._clock.now_ms(), perf_counter()
+        rows = 0
+        slice_ends = started + self._slice_s
+        try:
+            for step in self._cleaner.steps():
+                self.counts.add(step)
+                rows += step.dropped + step.inverted
+                if perf_counter() >= slice_ends:
+                    if self._is_stopped_in_pause():
+                        return
+                    slice_ends = perf_counter() + self._slice_s
+        except TmsError as error:
+            self._failed(str(error))
+            _log.warning("cleanup waits: %s", error)
+        except Exception as error:  # the thread must go on whatever happens
+            self._failed(str(error))
+            _log.exception("cleanup failed")
+        else:
+            self.last_failure = None
+            seconds = perf_counter() - started
+            self.counts.passes += 1
+            self.counts.pass_seconds += seconds
+            self.last_pass = LastPass(started_ms, seconds, rows)
+
+    def _failed(self, reason: str) -> None:
+        self.counts.failed_passes += 1
+        self.last_failure = reason
+
+    def _is_stopped_in_pause(self) -> bool:
+        """Let others have their turn; return whether it is to stop."""
+        with self._changed:
+            if self._is_busy():
+                self._changed.wait_for(lambda: self._stopping, self._pause_s)
+            return self._stopping
+
+    def _is_busy(self) -> bool:
+        """Whether the server has requests."""
+        activity = self._activity()
+        if activity != self._seen_activity:
+            self._seen_activity = activity
+            self._busy_until = monotonic() + _BUSY_S
+        return monotonic() < self._busy_until

@@ -1,0 +1,96 @@
+"""Cleanup as the server has it: the runner behind an interface for the event loop.
+
+Fulfils `tms.core.cleanup.Cleanup`. What it reads of tables, and waits for, is done in threads.
+"""
+
+import asyncio
+
+from cleanup.invalid import bound_of
+from cleanup.runner import Runner
+from cleanup.services import Transactions
+from tables.bound_table import Bound, StoreBoundTable
+from tables.store import MESSAGE, Store
+from tms.core.cleanup import CleanupState, InvalidState, PruneBound
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.transaction import NO_TX_IN_PROGRESS
+from tms.transactions.pruning import InvalidList
+
+_MS_PER_S = 1_000
+
+
+def told(bound: Bound) -> PruneBound:
+    """Return a bound for those who look after a server."""
+    return PruneBound(
+        table=bound.table,
+        start=bound.start.hex(),
+        stop=bound.stop.hex(),
+        write_pointer=bound.write_pointer,
+        transaction_ms=bound.write_pointer // WRITE_POINTERS_PER_MS,
+        recorded_ms=bound.recorded_ms,
+    )
+
+
+def invalid_state(listed: InvalidList, bound: int, limits: Limits) -> InvalidState:
+    """Return what holds the invalid list, `bound` being how far it has been inverted."""
+    pointers = list(listed.since)
+    above = sum(pointer > bound for pointer in pointers)
+    first = listed.first_in_progress
+    is_held = bool(above) and first != NO_TX_IN_PROGRESS
+    waits_until_ms = None
+    if pointers and pointers[0] <= bound:
+        stay_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
+        waits_until_ms = pointers[0] // WRITE_POINTERS_PER_MS + stay_s * _MS_PER_S
+    return InvalidState(
+        count=len(pointers),
+        oldest=pointers[0] if pointers else None,
+        not_inverted=above,
+        held_by=first if is_held else None,
+        waits_until_ms=waits_until_ms,
+    )
+
+
+class CleanupService:
+    """The cleanup of one store."""
+
+    def __init__(
+        self, runner: Runner, store: Store, transactions: Transactions | None, limits: Limits
+    ) -> None:
+        """Start the runner; None for transactions that are managed elsewhere."""
+        self._runner = runner
+        self._store = store
+        self._transactions = transactions
+        self._limits = limits
+        runner.start()
+
+    async def run_pass(self, timeout_s: float) -> bool:
+        """Have a pass begin now; return whether it ended within `timeout_s` seconds."""
+        return await asyncio.to_thread(self._runner.run_pass, timeout_s)
+
+    async def state(self) -> CleanupState:
+        """Return how cleanup stands."""
+        bounds = await asyncio.to_thread(StoreBoundTable(self._store).bounds, MESSAGE)
+        invalid = None
+        if self._transactions is not None:
+            listed = await self._transactions.invalid_list()
+            bound = await asyncio.to_thread(bound_of, self._store)
+            invalid = invalid_state(listed, bound, self._limits)
+        runner, counts, last = self._runner, self._runner.counts, self._runner.last_pass
+        return CleanupState(
+            is_running=runner.is_running,
+            passes=counts.passes,
+            failed_passes=counts.failed_passes,
+            last_started_ms=None if last is None else last.started_ms,
+            last_seconds=None if last is None else last.seconds,
+            last_rows=None if last is None else last.rows,
+            last_failure=runner.last_failure,
+            scanned_rows=sum(counts.scanned.values()),
+            dropped_rows=sum(counts.dropped.values()),
+            dropped_bytes=counts.dropped_bytes,
+            inverted_rows=counts.inverted,
+            bounds=[told(bound) for bound in bounds],
+            invalid=invalid,
+        )
+
+    async def close(self) -> None:
+        """End the thread. The services that it uses must still be open."""
+        await asyncio.to_thread(self._runner.stop)

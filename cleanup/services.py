@@ -1,0 +1,114 @@
+"""What cleanup asks of the services, whose state belongs to the event loop.
+
+The calls of `Services` block; they are made from the thread of cleanup. `LoopServices` hands them
+over to the loop. What cleanup can do in the tables alone, it does without them.
+"""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
+
+from tms.core.topic import Topic, TopicId
+from tms.transactions.pruning import InvalidList
+
+Row = tuple[bytes, bytes]
+T = TypeVar("T")
+
+
+class Services(Protocol):
+    """What cleanup asks, from its own thread. All raise `Unavailable` errors while that is so."""
+
+    def invalid_list(self) -> InvalidList | None:
+        """Return the invalid list, None where transactions are managed elsewhere."""
+        ...
+
+    def invert_published(self, write_pointer: int) -> int:
+        """Invert what this process has published under an invalid pointer; return how much."""
+        ...
+
+    def invert(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        """Invert Message rows, as stored under a pointer; return how many, 0 of a topic gone."""
+        ...
+
+    def truncate(self, write_pointers: Collection[int]) -> int:
+        """Take pointers off the invalid list; return how many were on it."""
+        ...
+
+    def forget(self, topic: Topic) -> bool:
+        """Delete the metadata row of a deleted topic, if it is as `topic` says."""
+        ...
+
+
+class Messaging(Protocol):
+    """What is asked of messaging, in the event loop."""
+
+    async def invert_published(self, write_pointer: int) -> int:
+        """Invert what this process has published under an invalid pointer."""
+        ...
+
+    async def invert_rows(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        """Invert Message rows, as stored under a pointer."""
+        ...
+
+    async def forget_topic(self, topic: Topic) -> bool:
+        """Delete the metadata row of a deleted topic."""
+        ...
+
+
+class Transactions(Protocol):
+    """What is asked of the transaction manager, in the event loop."""
+
+    async def invalid_list(self) -> InvalidList:
+        """Return the durable invalid list."""
+        ...
+
+    async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
+        """Take write pointers off the invalid list."""
+        ...
+
+
+class LoopServices:
+    """The services of one event loop, for another thread. Fulfils `Services`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        messaging: Messaging,
+        transactions: Transactions | None,
+    ) -> None:
+        """Call within `loop`; None for transactions that are managed elsewhere."""
+        self._loop = loop
+        self._messaging = messaging
+        self._transactions = transactions
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def invalid_list(self) -> InvalidList | None:
+        """Return the invalid list."""
+        transactions = self._transactions
+        return None if transactions is None else self._call(transactions.invalid_list())
+
+    def invert_published(self, write_pointer: int) -> int:
+        """Invert what this process has published under an invalid pointer."""
+        return self._call(self._messaging.invert_published(write_pointer))
+
+    def invert(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        """Invert Message rows, as stored under a pointer."""
+        work = self._messaging.invert_rows(topic_id, generation, write_pointer, rows)
+        return self._call(work)
+
+    def truncate(self, write_pointers: Collection[int]) -> int:
+        """Take pointers off the invalid list."""
+        assert self._transactions is not None
+        return self._call(self._transactions.truncate_invalid_ids(write_pointers))
+
+    def forget(self, topic: Topic) -> bool:
+        """Delete the metadata row of a deleted topic."""
+        return self._call(self._messaging.forget_topic(topic))

@@ -1,0 +1,33 @@
+"""Services for tests of the tables alone: no transactions, and topics that nobody uses."""
+
+from collections.abc import Collection, Sequence
+
+from cleanup.services import Row
+from tables.metadata_table import StoreMetadataTable
+from tables.store import Store
+from tms.core.topic import Topic, TopicId
+from tms.transactions.pruning import InvalidList
+
+
+class NoServices:
+    """Forgets topics in `store`, where there is one."""
+
+    def __init__(self, store: Store | None = None) -> None:
+        self._store = store
+
+    def invalid_list(self) -> InvalidList | None:
+        return None
+
+    def invert_published(self, write_pointer: int) -> int:
+        raise AssertionError(write_pointer)
+
+    def invert(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        raise AssertionError(topic_id, generation, write_pointer, rows)
+
+    def truncate(self, write_pointers: Collection[int]) -> int:
+        raise AssertionError(write_pointers)
+
+    def forget(self, topic: Topic) -> bool:
+        return self._store is not None and StoreMetadataTable(self._store).forget(topic)

@@ -1,0 +1,257 @@
+"""What a pass leaves in the tables is what the policy keeps, row by row, and the rows for keys."""
+
+import struct
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cleanup import policy
+from cleanup.cleaner import Cleaner
+from cleanup.policy import Decision
+from tables.keys import payload_pointer_of, payload_prefix, prefix, prefix_of
+from tables.leveldb import LevelDBStore
+from tables.memory import MemoryStore
+from tables.metadata_table import StoreMetadataTable
+from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
+from tests.cleanup.nobody import NoServices
+from tms.core.clock import ManualClock
+from tms.core.entries import PLAIN
+from tms.core.limits import Limits
+from tms.core.message import KEY, KEY_BYTES
+from tms.core.topic import Topic, TopicId
+
+NOW_MS = 1_800_000_000_000
+TTL_S = 60
+DAY_MS = 86_400_000
+LIMITS = Limits(cleanup_slice_rows=2)
+WRITABLE_MS = (LIMITS.transaction_lifetime_s_max + LIMITS.cleanup_grace_s) * 1000
+
+AGES_MS = st.sampled_from([0, 1, 59_999, 60_000, 60_001, 61_000, DAY_MS, 3 * DAY_MS])
+GENERATIONS = st.integers(1, 3)
+CURRENT = st.sampled_from([1, 2, 3, -1, -2, -3])
+NAMES = ("a", "a-b", "b")
+Rows = dict[bytes, bytes]
+
+
+def all_rows(store: Store, table: str) -> Rows:
+    with store.scan(table, b"", b"\xff") as rows:
+        return dict(rows)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[dict[str, int], Rows, Rows]:
+    """The generations of topics; Message rows; Payload rows."""
+    topics = draw(st.dictionaries(st.sampled_from(NAMES), CURRENT))
+    messages: Rows = {}
+    payloads: Rows = {}
+    for name in NAMES:
+        for generation, age_ms, number in draw(
+            st.lists(st.tuples(GENERATIONS, AGES_MS, st.integers(0, 2)), max_size=6)
+        ):
+            start = prefix(TopicId("ns", name), generation)
+            messages[start + KEY.pack(NOW_MS - age_ms, number)] = b"\0x"
+        for generation, age_ms, took_ms in draw(
+            st.lists(st.tuples(GENERATIONS, AGES_MS, AGES_MS), max_size=6)
+        ):
+            start = prefix(TopicId("ns", name), generation)
+            started_ms, written_ms = NOW_MS - age_ms, NOW_MS - min(age_ms, took_ms)
+            if written_ms - started_ms < WRITABLE_MS:
+                at = payload_prefix(start, started_ms * 1_000_000)
+                payloads[at + KEY.pack(written_ms, 0)] = b"x"
+    return topics, messages, payloads
+
+
+def put(store: Store, topics: dict[str, int], messages: Rows, payloads: Rows) -> None:
+    batch = store.batch()
+    batch.put_rows(MESSAGE, messages.items())
+    batch.put_rows(PAYLOAD, payloads.items())
+    store.write(batch)
+    for name, generation in topics.items():
+        topic = Topic(TopicId("ns", name), generation, TTL_S, {})
+        StoreMetadataTable(store).replace(None, topic)
+
+
+def kept_messages(topics: dict[str, int], messages: Rows) -> set[bytes]:
+    """The keys that the policy keeps, and the greatest of each topic."""
+    greatest: dict[TopicId, bytes] = {}
+    kept = set()
+    for key in sorted(messages):
+        topic_id, generation, _ = prefix_of(key)
+        current = topics.get(topic_id.name)
+        topic = None if current is None else Topic(topic_id, current, TTL_S, {})
+        if current is None or generation <= abs(current):
+            greatest[topic_id] = key
+        written_ms, _ = KEY.unpack(key[-KEY_BYTES:])
+        decision = policy.message(topic, generation, written_ms, PLAIN, invalids=(), now_ms=NOW_MS)
+        if decision is Decision.KEEP:
+            kept.add(key)
+    return kept | set(greatest.values())
+
+
+def kept_payloads(topics: dict[str, int], payloads: Rows) -> set[bytes]:
+    """The keys that the policy keeps, and the greatest of a pointer that may be written under."""
+    greatest: dict[bytes, bytes] = {}
+    kept = set()
+    for key in sorted(payloads):
+        topic_id, generation, _ = prefix_of(key)
+        current = topics.get(topic_id.name)
+        topic = None if current is None else Topic(topic_id, current, TTL_S, {})
+        written_ms, _ = KEY.unpack(key[-KEY_BYTES:])
+        started_ms = payload_pointer_of(key) // 1_000_000
+        if generation == current and NOW_MS - started_ms < WRITABLE_MS:
+            greatest[key[:-KEY_BYTES]] = key
+        if policy.payload(topic, generation, written_ms, now_ms=NOW_MS) is Decision.KEEP:
+            kept.add(key)
+    return kept | set(greatest.values())
+
+
+def run_pass(store: Store, clock: ManualClock) -> None:
+    for _ in Cleaner(store, NoServices(), LIMITS, clock).steps():
+        pass
+
+
+@settings(max_examples=300, deadline=None)
+@given(tables())
+def test_a_pass_leaves_what_the_policy_keeps(found: tuple[dict[str, int], Rows, Rows]) -> None:
+    store = MemoryStore()
+    topics, messages, payloads = found
+    put(store, topics, messages, payloads)
+    run_pass(store, ManualClock(NOW_MS))
+
+    assert set(all_rows(store, MESSAGE)) == kept_messages(topics, messages)
+    assert set(all_rows(store, PAYLOAD)) == kept_payloads(topics, payloads)
+
+
+@settings(max_examples=100, deadline=None)
+@given(tables(), st.lists(st.integers(0, 6), max_size=5))
+def test_passes_broken_off_come_to_the_same(
+    found: tuple[dict[str, int], Rows, Rows], lengths: list[int]
+) -> None:
+    store = MemoryStore()
+    put(store, *found)
+    for length in lengths:
+        steps = Cleaner(store, NoServices(), LIMITS, ManualClock(NOW_MS)).steps()
+        for _, _ in zip(range(length), steps, strict=False):
+            pass
+    run_pass(store, ManualClock(NOW_MS))
+
+    assert set(all_rows(store, MESSAGE)) == kept_messages(found[0], found[1])
+    assert set(all_rows(store, PAYLOAD)) == kept_payloads(found[0], found[2])
+
+
+def test_passes_in_one_process_find_what_expires_between_them() -> None:
+    store, clock = MemoryStore(), ManualClock(NOW_MS)
+    start = prefix(TopicId("ns", "a"), 1)
+    messages = {start + KEY.pack(NOW_MS + n * 1000, 0): b"\0x" for n in range(200)}
+    pointer = payload_prefix(start, NOW_MS * 1_000_000)
+    payloads = {pointer + KEY.pack(NOW_MS + n * 1000, 0): b"x" for n in range(200)}
+    put(store, {"a": 1}, messages, payloads)
+    cleaner = Cleaner(store, NoServices(), LIMITS, clock)
+    for second in range(1, 300, 7):
+        clock.set(NOW_MS + second * 1000)
+        for _ in cleaner.steps():
+            pass
+        left = min(199, max(0, second - TTL_S))
+        assert set(all_rows(store, MESSAGE)) == set(sorted(messages)[left:])
+        assert set(all_rows(store, PAYLOAD)) == set(sorted(payloads)[left:])
+
+
+def test_a_shorter_ttl_is_heeded_at_once() -> None:
+    store, clock = MemoryStore(), ManualClock(NOW_MS)
+    topic_id = TopicId("ns", "a")
+    start = prefix(topic_id, 1)
+    put(store, {"a": 1}, {start + KEY.pack(NOW_MS - 30_000, n): b"\0x" for n in range(3)}, {})
+    cleaner = Cleaner(store, NoServices(), LIMITS, clock)
+    assert sum(step.dropped for step in cleaner.steps()) == 0
+    metadata = StoreMetadataTable(store)
+    assert metadata.replace(metadata.get(topic_id), Topic(topic_id, 1, 29, {}))
+
+    assert sum(step.dropped for step in cleaner.steps()) == 2
+
+
+def test_a_topic_with_nothing_due_is_not_looked_at() -> None:
+    class Watched(MemoryStore):
+        scans = 0
+
+        def scan(self, *args: Any, **kwargs: Any) -> AbstractContextManager[Iterator[Row]]:
+            self.scans += 1
+            return super().scan(*args, **kwargs)
+
+    store, clock = Watched(), ManualClock(NOW_MS)
+    put(store, dict.fromkeys(NAMES, 1), {}, {})
+    cleaner = Cleaner(store, NoServices(), LIMITS, clock)
+    list(cleaner.steps())
+    first = store.scans
+    clock.advance(59_000)
+    list(cleaner.steps())
+
+    assert first > 3
+    assert store.scans == first + 1, "the metadata, and nothing else"
+
+
+@pytest.fixture
+def leveldb(tmp_path: Path) -> Iterator[LevelDBStore]:
+    store = LevelDBStore(tmp_path, sync=False)
+    yield store
+    store.close()
+
+
+def test_positions_of_dead_generations_go(leveldb: LevelDBStore) -> None:
+    rows = {prefix(TopicId("ns", "a"), generation) + b"x": b"" for generation in (1, 2)}
+    batch = leveldb.batch()
+    batch.put_rows(SUBSCRIPTION, rows.items())
+    leveldb.write(batch)
+    put(leveldb, {"a": 2}, {}, {})
+    run_pass(leveldb, ManualClock(NOW_MS))
+
+    assert list(all_rows(leveldb, SUBSCRIPTION)) == sorted(rows)[1:]
+
+
+class TestDeletedTopics:
+    def test_the_row_goes_when_nothing_of_it_is_left(self) -> None:
+        store, clock = MemoryStore(), ManualClock(NOW_MS)
+        start = prefix(TopicId("ns", "a"), 2)
+        put(store, {"a": -2}, {start + KEY.pack(NOW_MS - 1, n): b"\0x" for n in range(5)}, {})
+        services = NoServices(store)
+        cleaner = Cleaner(store, services, LIMITS, clock)
+        list(cleaner.steps())
+        assert len(all_rows(store, MESSAGE)) == 1, "the greatest"
+        clock.advance(LIMITS.cleanup_grace_s * 1000 - 2)
+        list(cleaner.steps())
+        assert len(all_rows(store, METADATA)) == 1
+        clock.advance(1)
+        list(cleaner.steps())
+
+        assert all_rows(store, MESSAGE) == all_rows(store, METADATA) == {}
+
+    def test_not_at_once_where_it_never_had_a_message(self) -> None:
+        store, clock = MemoryStore(), ManualClock(NOW_MS)
+        put(store, {"a": -1}, {}, {})
+        cleaner = Cleaner(store, NoServices(store), LIMITS, clock)
+        list(cleaner.steps())
+        clock.advance(59_999)
+        list(cleaner.steps())
+        assert len(all_rows(store, METADATA)) == 1
+        clock.advance(1)
+        list(cleaner.steps())
+
+        assert all_rows(store, METADATA) == {}
+
+
+def test_damaged_keys_stop_one_topic_alone(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    put(store, {"a": 1, "b": 1}, {}, {})
+    batch = store.batch()
+    batch.put(PAYLOAD, prefix(TopicId("ns", "a"), 1) + struct.pack(">q", 2**62), b"")
+    expired = [prefix(TopicId("ns", "b"), 1) + KEY.pack(1, n) for n in range(3)]
+    batch.put_rows(MESSAGE, [(key, b"\0x") for key in expired])
+    store.write(batch)
+    run_pass(store, ManualClock(NOW_MS))
+
+    assert list(all_rows(store, MESSAGE)) == expired[2:]
+    assert "ns:a is not cleaned up" in caplog.text

@@ -1,0 +1,74 @@
+"""The interface of cleanup, for those who look after a server.
+
+The package `cleanup` fulfils it. What it takes away no reader could see any more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneBound:
+    """How far the invalid transactions of one table's range have been cleaned up."""
+
+    table: str
+    start: str
+    """The keys of the range, in hexadecimal digits; empty for the first."""
+    stop: str
+    write_pointer: int
+    """Nothing that is invalid is left up to here."""
+    transaction_ms: int
+    """The time that the bound stands for: of the oldest transaction that may matter yet."""
+    recorded_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvalidState:
+    """What holds the invalid list."""
+
+    count: int
+    """Write pointers on it."""
+    oldest: int | None = None
+    """The least of them."""
+    not_inverted: int = 0
+    """How many are above the bound: what they wrote may not be inverted yet."""
+    held_by: int | None = None
+    """The oldest transaction in progress, where the bound cannot pass it; None where none does."""
+    waits_until_ms: int | None = None
+    """When the oldest is old enough to go, where it is inverted; None where it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupState:
+    """How cleanup stands. Times in milliseconds since 1970."""
+
+    is_running: bool
+    passes: int
+    failed_passes: int
+    last_started_ms: int | None
+    """When the last pass began that was finished; None before the first."""
+    last_seconds: float | None
+    last_rows: int | None
+    """How many rows it deleted or inverted."""
+    last_failure: str | None
+    """Why the pass after that could not be finished; None where it could."""
+    scanned_rows: int
+    dropped_rows: int
+    dropped_bytes: int
+    inverted_rows: int
+    bounds: Sequence[PruneBound] = ()
+    invalid: InvalidState | None = None
+    """None where transactions are managed elsewhere."""
+
+
+class Cleanup(Protocol):
+    """Cleanup of one server, in its event loop."""
+
+    async def run_pass(self, timeout_s: float) -> bool:
+        """Have a pass begin now; return whether it ended within `timeout_s` seconds."""
+        ...
+
+    async def state(self) -> CleanupState:
+        """Return how it stands. Raises `StoreUnavailable`."""
+        ...

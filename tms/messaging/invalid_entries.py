@@ -1,0 +1,87 @@
+"""Inverts what invalid transactions have published, so that nobody need know that they are invalid.
+
+It does to their entries what a rollback would have done: the cache is told first, then the table,
+through the writer. What is refused meanwhile, because the topic was deleted or loaded anew, is left
+as it is: a deleted topic's entries are read by nobody, and cleanup asks again for the others.
+"""
+
+from collections.abc import Sequence
+
+from tms.core.errors import TopicNotFound
+from tms.core.group_commit import GroupCommit, Lanes
+from tms.core.message import KEY_BYTES
+from tms.core.tables import Tables
+from tms.core.topic import TopicId
+from tms.messaging.topic_state import TopicState
+from tms.messaging.writes import Inversion, Writing
+
+Row = tuple[bytes, bytes]
+
+_ROWS = 2_000
+"""Entries read and inverted at a time: few, because publishers wait for each such flush."""
+
+
+class InvalidEntries:
+    """Inverts the entries of invalid transactions. Used from the event loop's thread alone."""
+
+    def __init__(self, tables: Tables, lanes: Lanes, writer: GroupCommit, writing: Writing) -> None:
+        self._tables = tables
+        self._states = writing.states
+        self._lanes = lanes
+        self._writer = writer
+        self._writing = writing
+
+    async def invert_published(self, write_pointer: int) -> int:
+        """Invert all that was published here under a pointer; return how many entries.
+
+        Raises the errors of the writer, and `StoreUnavailable`: then some may be left.
+        """
+        count = 0
+        for topic_id, ranges in self._writing.publications.ranges(write_pointer).items():
+            try:
+                state = await self._states.get(topic_id)
+                for first_key, last_key in ranges:
+                    count += await self._invert_range(state, first_key, last_key, write_pointer)
+            except TopicNotFound:
+                continue
+        return count
+
+    async def _invert_range(
+        self, state: TopicState, first_key: bytes, last_key: bytes, write_pointer: int
+    ) -> int:
+        count = 0
+        next_key: bytes | None = first_key
+        while next_key is not None and next_key <= last_key:
+            found = await self._lanes.read(
+                self._tables.messages.own_entries,
+                state.prefix,
+                next_key,
+                last_key,
+                write_pointer,
+                limit=_ROWS,
+            )
+            count += await self._invert(state, write_pointer, found.rows)
+            next_key = found.next_key
+        return count
+
+    async def invert_rows(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        """Invert rows of the Message table, ascending, as stored under a pointer.
+
+        Return how many: none where that generation is gone. Raises as `invert_published`.
+        """
+        try:
+            state = await self._states.get(topic_id)
+            if state.topic.generation != generation:
+                return 0
+            return await self._invert(state, write_pointer, rows)
+        except TopicNotFound:
+            return 0
+
+    async def _invert(self, state: TopicState, write_pointer: int, rows: Sequence[Row]) -> int:
+        if rows:
+            first_key, last_key = rows[0][0][-KEY_BYTES:], rows[-1][0][-KEY_BYTES:]
+            state.cache.invert(first_key, last_key, write_pointer)
+            await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
+        return len(rows)

@@ -1,0 +1,45 @@
+"""What cleanup must know of the invalid list to take pointers off it, once nothing is left of them.
+
+An entry of an invalid transaction may be inverted, as if it had been rolled back, when no snapshot
+in progress is older than its end: a reader by an older one stops at the entry, and would go on
+behind it. Pure.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tms.transactions.state import TransactionState
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidList:
+    """The invalid list at one moment, all of it durable."""
+
+    since: Mapping[int, int]
+    """By write pointer, ascending: the last one given out when its transaction became invalid."""
+    first_in_progress: int
+    """The oldest transaction in progress; above all where there is none."""
+    last_write_pointer: int
+    """Whatever starts from now on has a greater one."""
+    known_from: int
+    """What was published under greater pointers, this process knows."""
+
+    def seen_by_all(self) -> set[int]:
+        """Return the pointers that all snapshots in progress have on their list of invalid ones."""
+        return {p for p, since in self.since.items() if since < self.first_in_progress}
+
+    @property
+    def ended_up_to(self) -> int:
+        """The greatest pointer such that nothing up to it can become invalid any more."""
+        return min(self.first_in_progress - 1, self.last_write_pointer)
+
+
+def invalid_list(state: TransactionState, known_from: int) -> InvalidList:
+    """Return the invalid list of a state that is durable."""
+    by_pointer = state.invalids.by_pointer
+    return InvalidList(
+        {pointer: by_pointer[pointer].since for pointer in state.invalids.ascending},
+        state.opened.first,
+        state.last_write_pointer,
+        known_from,
+    )
