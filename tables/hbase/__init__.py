@@ -1,0 +1,1 @@
+"""The Store on HBase, through its Thrift gateway."""

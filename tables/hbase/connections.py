@@ -1,0 +1,166 @@
+"""Connections to the Thrift gateway, and the outcomes that a call through them can have.
+
+Three outcomes: it was answered; the gateway refused it (`Refused`), and says what nobody will take
+as it is; or it failed (`Failed`), and a write may or may not have happened, or may still happen
+while the gateway has not given up. The pool waits `timeout_s` for an answer. Set the gateway's own
+`hbase.client.operation.timeout` below that: then what is repeated here is not under way there.
+
+After a failed connection all idle ones are dropped too: a gateway that was restarted has forgotten
+them all. Calls with the same effect when made twice are repeated until `retry_s` have passed.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import BoundedSemaphore, Lock
+from typing import Any, Literal, TypeVar
+
+import happybase
+from Hbase_thrift import IllegalArgument
+from Hbase_thrift import IOError as HBaseError
+from thriftpy2.thrift import TException
+
+from tms.core.errors import StoreUnavailable
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.05
+_PAUSE_S_MAX = 1.0
+_REASON_CHARACTERS = 200
+_FOREVER_REFUSED = ("DoNotRetryIOException: Cell with size",)
+_MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisabledException")
+SCANNER_GONE = "scanner ID is invalid"
+
+
+class Failed(Exception):
+    """Raised when a call failed: made again, it may succeed."""
+
+
+class Refused(Exception):
+    """Raised when the gateway or HBase will not carry out a call as it is: nothing was done."""
+
+
+class Gateway:
+    """A pool of connections to one gateway, for many threads."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        size: int = 8,
+        timeout_s: float = 30.0,
+        retry_s: float = 15.0,
+        transport: Literal["buffered", "framed"] = "buffered",
+        protocol: Literal["binary", "compact"] = "binary",
+    ) -> None:
+        """Keep the arguments, those of `happybase.Connection` among them; connect when asked."""
+        self.address = f"{host}:{port}"
+        self._timeout_s = timeout_s
+        self._retry_s = retry_s
+        self._options = {
+            "host": host,
+            "port": port,
+            "timeout": int(timeout_s * 1000),
+            "transport": transport,
+            "protocol": protocol,
+            "autoconnect": False,
+        }
+        self._free = BoundedSemaphore(size)
+        self._idle: list[Any] = []
+        self._lock = Lock()
+
+    def once(self, call: Callable[[Any], T]) -> T:
+        """Return what `call` returns of a gateway's client. Raises `Failed`, `Refused`."""
+        with self._connection() as connection:
+            try:
+                return call(connection.client)
+            except HBaseError as error:
+                said = _said(error)
+                if any(said.find(known) >= 0 for known in _FOREVER_REFUSED):
+                    raise Refused(said) from None
+                raise Failed(said) from None
+            except IllegalArgument as error:
+                raise Refused(_said(error)) from None
+
+    def repeated(self, call: Callable[[Any], T]) -> T:
+        """Return what `call` returns, made again while it fails, for a bounded time.
+
+        Raises `Failed` with the last failure, and `Refused`.
+        """
+        give_up, pause_s = time.monotonic() + self._retry_s, 0.0
+        while True:
+            try:
+                return self.once(call)
+            except Failed as failure:
+                if time.monotonic() + pause_s >= give_up or _is_missing(failure):
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(_PAUSE_S_MAX, pause_s * 2 or _PAUSE_S)
+
+    def read(self, call: Callable[[Any], T]) -> T:
+        """Return what `call` reads. Raises `StoreUnavailable`."""
+        try:
+            return self.repeated(call)
+        except (Failed, Refused) as failure:
+            raise StoreUnavailable(gateway=self.address, reason=str(failure)) from None
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
+        """Give a connection to this thread alone; what fails on it is not used again."""
+        if not self._free.acquire(timeout=self._timeout_s):
+            raise Failed("no connection became free in time")
+        try:
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            try:
+                if connection is None:
+                    connection = happybase.Connection(**self._options)
+                connection.open()
+                yield connection
+            except (HBaseError, IllegalArgument, Failed, Refused):
+                self._keep(connection)  # the answer was an error; the connection is as good as ever
+                raise
+            # thriftpy2 asserts that a socket which the other side has closed is there.
+            except (TException, OSError, EOFError, AssertionError) as error:
+                self._drop(connection)
+                raise Failed(_said(error)) from None
+            except BaseException:
+                self._drop(connection)
+                raise
+            self._keep(connection)
+        finally:
+            self._free.release()
+
+    def _keep(self, connection: Any) -> None:
+        with self._lock:
+            self._idle.append(connection)
+
+    def _drop(self, connection: Any) -> None:
+        _close(connection)
+        self.close_idle()
+
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses now."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            _close(connection)
+
+
+def _close(connection: Any) -> None:
+    if connection is not None:
+        with suppress(TException, OSError):
+            connection.close()
+
+
+def _is_missing(failure: Failed) -> bool:
+    """Whether a table is not there: that does not change by waiting."""
+    return any(name in str(failure) for name in _MISSING)
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of an error; HBase gives Java's whole trace, as bytes."""
+    said = getattr(error, "message", None) or str(error) or type(error).__name__
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return text.partition("\n")[0][:_REASON_CHARACTERS]

@@ -1,0 +1,127 @@
+"""Creates the tables of a store in HBase; what is there already stays.
+
+The gateway's first Thrift interface, which all else goes through, creates a table in one region;
+only the second one takes keys to split it at. So with `admin`, the address of a gateway of the
+second kind, each bucket has its region from the start. Without, HBase splits the tables when they
+have grown, or an operator does (`Created.splits`). Compression is left to the operator too.
+
+What was created is recorded last: a creation that did not finish is no store, and is finished by
+being asked for again.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import thriftpy2
+from Hbase_thrift import AlreadyExists, ColumnDescriptor, Mutation
+from thriftpy2.rpc import make_client
+from thriftpy2.thrift import TException
+
+from tables.hbase.connections import Failed, Gateway, Refused
+from tables.hbase.layout import (
+    BUCKETS_DEFAULT,
+    COLUMN,
+    FAMILY,
+    FORMAT_KEY,
+    Place,
+    Salt,
+    format_row,
+    recorded_buckets,
+)
+from tables.hbase.store import recorded
+from tables.store import METADATA, TABLES
+from tms.core.errors import StoreUnavailable
+
+_ADMIN = thriftpy2.load(
+    str(Path(__file__).with_name("admin.thrift")), module_name="hbase_admin_thrift"
+)
+_ADMIN_TIMEOUT_MS = 120_000
+_FOREVER_S = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What `create` found or made."""
+
+    buckets: int
+    tables: list[str]
+    """The tables that were not there before, by HBase's names."""
+    splits: dict[str, list[bytes]]
+    """Where to split those of them that are in one region and should not be."""
+
+
+def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None) -> Created:
+    """Create the tables that are missing, and record the number of buckets.
+
+    `admin` is host and port of a gateway of Thrift's second interface. Raises `StoreFormatUnknown`
+    where there is a store with another number of buckets, `StoreUnavailable`.
+    """
+    row = recorded(place, gateway)
+    buckets = recorded_buckets(place, row) if row else place.buckets or BUCKETS_DEFAULT
+    try:
+        there = set(gateway.repeated(lambda client: client.getTableNames()))
+        made, splits = [], {}
+        for table in TABLES:
+            name = place.name_of(table)
+            if name in there:
+                continue
+            keys = Salt(table, buckets).split_keys()
+            if admin is not None:
+                _create_split(admin, name, keys)
+            else:
+                gateway.once(lambda client, name=name: _create_whole(client, name))
+                if keys:
+                    splits[name.decode()] = keys
+            made.append(name.decode())
+        if row is None:
+            _record(place, gateway, buckets)
+    except (Failed, Refused) as failure:
+        raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
+    return Created(buckets, made, splits)
+
+
+def _create_whole(client: Any, name: bytes) -> None:
+    family = ColumnDescriptor(
+        name=f"{FAMILY}:".encode(),
+        maxVersions=1,
+        compression="NONE",
+        bloomFilterType="ROW",
+        blockCacheEnabled=True,
+        timeToLive=_FOREVER_S,
+    )
+    try:
+        client.createTable(name, [family])
+    except AlreadyExists:
+        return
+
+
+def _create_split(admin: tuple[str, int], name: bytes, keys: list[bytes]) -> None:
+    namespace, _, qualifier = name.rpartition(b":")
+    attributes = {b"VERSIONS": b"1", b"BLOOMFILTER": b"ROW", b"BLOCKCACHE": b"true"}
+    table = _ADMIN.TTableDescriptor(
+        tableName=_ADMIN.TTableName(ns=namespace or None, qualifier=qualifier),
+        columns=[_ADMIN.TColumnFamilyDescriptor(name=FAMILY.encode(), attributes=attributes)],
+    )
+    host, port = admin
+    try:
+        client = make_client(_ADMIN.THBaseService, host, port, timeout=_ADMIN_TIMEOUT_MS)
+        try:
+            client.createTable(table, keys or None)
+        finally:
+            client.close()
+    except (TException, OSError, EOFError, AssertionError) as error:
+        said = str(getattr(error, "message", None) or error or type(error).__name__)
+        raise StoreUnavailable(
+            admin=f"{host}:{port}", table=name.decode(), reason=said.partition("\n")[0]
+        ) from None
+
+
+def _record(place: Place, gateway: Gateway, buckets: int) -> None:
+    """Record the number of buckets, if nobody else has meanwhile. Raises `StoreFormatUnknown`."""
+    name, value = place.name_of(METADATA), format_row(buckets)
+    mutation = Mutation(False, COLUMN, value, True)
+    gateway.repeated(
+        lambda client: client.checkAndPut(name, FORMAT_KEY, COLUMN, None, mutation, {})
+    )
+    recorded_buckets(Place(place.host, place.port, place.prefix, buckets), recorded(place, gateway))

@@ -1,0 +1,130 @@
+"""Where rows are in HBase: names of tables, salted keys, and the ranges that a scan covers.
+
+    HBase table := prefix "_" table
+    HBase row   := bucket uint8, key                  one cell, d:v, with the value
+    format row  := 0xff "format"                      in the Metadata table, a JSON object
+
+All rows of a topic are in one bucket: that of the CRC-32 of its metadata row key, which all of its
+row keys begin with. So a poll is one scan. The Metadata and Transaction tables have one bucket, 0.
+DO NOT CHANGE: stored.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qs, urlsplit
+from zlib import crc32
+
+from tables.store import METADATA, TRANSACTION
+from tms.core.errors import StoreFormatUnknown
+
+COLUMN = b"d:v"
+FAMILY = "d"
+FORMAT_KEY = b"\xffformat"
+FORMAT = 1
+BUCKETS_DEFAULT = 8
+BUCKETS_MAX = 128
+_UNSALTED = frozenset({METADATA, TRANSACTION})
+_PORT_MAX = 65_535
+_PREFIX = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*:)?[A-Za-z0-9_][A-Za-z0-9_.-]*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a store is: a Thrift gateway, and the start of the tables' names."""
+
+    host: str
+    port: int
+    prefix: str
+    buckets: int | None
+    """As the URL says; None where it leaves that to what is recorded."""
+
+    def name_of(self, table: str) -> bytes:
+        """Return the name that HBase has for a table."""
+        return f"{self.prefix}_{table}".encode()
+
+
+def parse(url: str) -> Place:
+    """Return the place that `hbase://HOST:PORT/PREFIX?buckets=N` names; PREFIX may be NS:PREFIX.
+
+    Raises ValueError, with what is wanted.
+    """
+    try:
+        parts = urlsplit(url)
+        options = parse_qs(parts.query, strict_parsing=True) if parts.query else {}
+        buckets = [int(number) for number in options.pop("buckets", [])]
+        host, port, prefix = parts.hostname, parts.port, parts.path.removeprefix("/")
+    except ValueError:
+        host = port = None
+    if (
+        not host
+        or not port
+        or options
+        or parts.scheme != "hbase"
+        or not _PREFIX.fullmatch(prefix)
+        or any(not 1 <= number <= BUCKETS_MAX for number in buckets)
+    ):
+        raise ValueError(
+            f"hbase://HOST:PORT/PREFIX is wanted, with ?buckets=1 to {BUCKETS_MAX} behind it or not"
+        )
+    return Place(host, port, prefix, buckets[0] if buckets else None)
+
+
+def topic_start(key: bytes) -> bytes:
+    """Return the metadata row key that a row key begins with; a key without one, whole."""
+    end = key.find(b":", key.find(b":") + 1)
+    return key[: end + 1] if end > 0 else key
+
+
+class Salt:
+    """The bucket of each key of a table."""
+
+    def __init__(self, table: str, buckets: int) -> None:
+        self.buckets = 1 if table in _UNSALTED else buckets
+
+    def of(self, key: bytes) -> bytes:
+        """Return the byte that stands before `key` in HBase."""
+        return bytes((crc32(topic_start(key)) % self.buckets,))
+
+    def ranges(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
+        """Return HBase's ranges for start <= key < stop: one where all of it is of one topic."""
+        if start >= stop:
+            return []
+        topic = topic_start(start)
+        if self.buckets == 1 or (topic.count(b":") >= 2 and stop <= topic[:-1] + b";"):  # noqa: PLR2004
+            salts = [self.of(start)]
+        else:
+            salts = [bytes((bucket,)) for bucket in range(self.buckets)]
+        return [(salt + start, salt + stop) for salt in salts]
+
+    def split_keys(self) -> list[bytes]:
+        """Return where to split the table so that each bucket has a region."""
+        return [bytes((bucket,)) for bucket in range(1, self.buckets)]
+
+
+def format_row(buckets: int) -> bytes:
+    """Return what is recorded of a store when it is created."""
+    return json.dumps({"buckets": buckets, "format": FORMAT}).encode()
+
+
+def recorded_buckets(place: Place, row: bytes | None) -> int:
+    """Return the number of buckets that `row` records.
+
+    Raises `StoreFormatUnknown` where there is none, it is not understood, or the URL has another.
+    """
+    try:
+        recorded = json.loads(row or b"")
+        buckets, number = int(recorded["buckets"]), recorded["format"]
+    except (ValueError, TypeError, KeyError):
+        raise StoreFormatUnknown(
+            prefix=place.prefix, reason="no store was created there; `tms init` creates one"
+        ) from None
+    if number != FORMAT:
+        raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT)
+    if place.buckets not in (None, buckets):
+        raise StoreFormatUnknown(
+            prefix=place.prefix,
+            reason=f"it was created with {buckets} buckets, which cannot be changed: give "
+            f"?buckets={buckets} or none, or another prefix for a new store",
+        )
+    return buckets

@@ -1,0 +1,127 @@
+"""Batches as HBase is given them: runs of puts or of deletes of one table, one after the other.
+
+A batch is not atomic. Its runs are carried out in the order in which they were added, each in calls
+of bounded size. Rows of one call that are in one region become visible together; those of one topic
+are, because a topic's newest rows are behind wherever its region was ever split. So what is there
+of a batch, at any moment and after any crash, is for each topic a first part of its rows in each
+run, and nothing of a run before all of the runs before it.
+
+The gateway carries out the deletes of one call behind its puts, and knows milliseconds only: a put
+in the millisecond of a delete of the same row is not seen. Hence the runs, and `Deleted`.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+from Hbase_thrift import BatchMutation, Mutation
+
+from tables.hbase.layout import COLUMN, Salt, topic_start
+from tables.store import Row
+
+_CALL_ROWS = 5000
+_CALL_BYTES = 8 * 1024 * 1024
+_SAME_TIME_S = 0.003
+
+
+@dataclass(slots=True)
+class Run:
+    """Puts, or deletes, of rows of one table. No row is in it twice."""
+
+    table: str
+    is_delete: bool
+    rows: dict[bytes, bytes] = field(default_factory=dict)
+    """By key as HBase has it; the value of a delete is empty."""
+
+
+class HBaseBatch:
+    """Runs that belong together, and how often a write had failed when the batch was made."""
+
+    def __init__(self, salts: dict[str, Salt], failures: int) -> None:
+        self.failures = failures
+        self.runs: list[Run] = []
+        self._salts = salts
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Add a put."""
+        self.put_rows(table, ((key, value),))
+
+    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
+        """Add a put for each key and value."""
+        salt_of = self._salts[table].of
+        topic, salt = None, b""
+        run = self._run(table, is_delete=False)
+        for key, value in rows:
+            if topic is None or not key.startswith(topic):
+                salt = salt_of(key)
+                start = topic_start(key)
+                topic = start if start.endswith(b":") else None
+            row = salt + key
+            if row in run.rows:
+                run = self._begin(table, is_delete=False)
+            run.rows[row] = value
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Add a delete."""
+        run = self._run(table, is_delete=True)
+        run.rows[self._salts[table].of(key) + key] = b""
+
+    def _run(self, table: str, *, is_delete: bool) -> Run:
+        """Return the last run if it is of that kind, else a new one."""
+        last = self.runs[-1] if self.runs else None
+        if last is not None and last.table == table and last.is_delete == is_delete:
+            return last
+        return self._begin(table, is_delete=is_delete)
+
+    def _begin(self, table: str, *, is_delete: bool) -> Run:
+        self.runs.append(Run(table, is_delete))
+        return self.runs[-1]
+
+
+def calls_of(run: Run) -> Iterator[list[Any]]:
+    """Give the mutations of `run` in parts, each for one call of the gateway."""
+    rows = iter(run.rows.items())
+    while part := list(islice(rows, 1)):
+        size = len(part[0][1])
+        for row in islice(rows, _CALL_ROWS - 1):
+            part.append(row)
+            size += len(row[0]) + len(row[1])
+            if size >= _CALL_BYTES:
+                break
+        yield [_mutation(row, None if run.is_delete else value) for row, value in part]
+
+
+def _mutation(row: bytes, value: bytes | None) -> Any:
+    if value is None:
+        return BatchMutation(row, [Mutation(True, COLUMN, None, True)])
+    return BatchMutation(row, [Mutation(False, COLUMN, value, True)])
+
+
+class Deleted:
+    """The rows deleted in the last milliseconds, by whose end they may be put again."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._latest: list[tuple[float, str, frozenset[bytes]]] = []
+
+    def add(self, table: str, rows: Iterable[bytes]) -> None:
+        """Note rows whose deletion has been answered just now."""
+        now = time.monotonic()
+        with self._lock:
+            self._latest = [each for each in self._latest if now - each[0] < _SAME_TIME_S]
+            self._latest.append((now, table, frozenset(rows)))
+
+    def wait(self, table: str, rows: Iterable[bytes]) -> None:
+        """Return when a put of these rows comes later than their deletion."""
+        with self._lock:
+            latest = self._latest
+        if not latest:
+            return
+        wanted = set(rows)
+        for when, of_table, deleted in latest:
+            left_s = when + _SAME_TIME_S - time.monotonic()
+            if left_s > 0 and of_table == table and not wanted.isdisjoint(deleted):
+                time.sleep(left_s)
