@@ -113,3 +113,13 @@ class TestTruncating:
         assert state.prune_upper_bound == first.transaction_id
         living.truncate(first.transaction_id)
         assert state.prune_upper_bound == second.transaction_id - 1
+
+
+def test_all_are_truncated_before_a_time_that_no_write_pointer_has() -> None:
+    living = Living()
+    first = living.start()
+    living.do(living.state.invalidate(first.transaction_id))
+    count, edits = living.state.truncate_invalid_before(2**62)
+    living.do(edits)
+
+    assert (count, living.state.invalid_count) == (1, 0)

@@ -263,7 +263,7 @@ class TransactionState(Ledger):
 
         Raises `InvalidTruncateTime` where something in progress started before it.
         """
-        if self.opened.first < time_ms * WRITE_POINTERS_PER_MS:
+        if self.opened.count and self.opened.first < time_ms * WRITE_POINTERS_PER_MS:
             raise InvalidTruncateTime(time_ms=time_ms, transaction_id=self.opened.first)
         count = len(self.invalid_before(time_ms))
         return count, (Edit(EditKind.TRUNCATED, truncate_before_ms=time_ms),) if count else ()

@@ -67,7 +67,7 @@ def check_truncation(asked: Truncation) -> Truncation:
         raise InvalidRequest("invalid_body", expected="ids or before_ms")
     for pointer in asked.ids or ():
         check_transaction_id(pointer)
-    if asked.before_ms is not None and asked.before_ms < 0:
+    if asked.before_ms is not None and not 0 <= asked.before_ms <= _INT64_MAX:
         raise InvalidRequest("invalid_time", before_ms=asked.before_ms)
     return asked
 
