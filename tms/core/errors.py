@@ -7,6 +7,7 @@ TmsError
 │   ├── TopicNotFound             404
 │   ├── TransactionUnknown        404
 │   ├── SubscriptionNotFound      404
+│   ├── PathNotFound              404
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
 │       ├── TransactionExpired
@@ -18,17 +19,24 @@ TmsError
 │       ├── TransactionsElsewhere
 │       ├── SubscriptionExists
 │       ├── SubscriptionMoved
+│       ├── BadVersion
+│       ├── PathExists
+│       ├── PathHasChildren
+│       ├── LockBusy
 │       └── RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later
 │   ├── QueueFull
 │   ├── TooManyTransactions
 │   ├── StoreUnavailable
 │   ├── Stopping
+│   ├── MetadataUnavailable
+│   ├── MetadataClosed
 │   └── ServerUnreachable         raised by the client only
 ├── OutcomeUnknown                raised by the client only: it may or may not have been done
 ├── StoreError                    an operator must act: the folder cannot be opened
 │   ├── StoreLocked
 │   ├── StoreCorrupt
+│   │   └── ValueUnreadable
 │   └── StoreFormatUnknown
 └── InternalError                 500: our fault
 
@@ -166,6 +174,36 @@ class SubscriptionMoved(Conflict):
     code = "subscription_moved"
 
 
+class PathNotFound(RequestError):
+    """Raised when the metadata store has nothing at a path."""
+
+    code = "path_not_found"
+
+
+class BadVersion(Conflict):
+    """Raised when a path has another version than expected, or is there, or is not."""
+
+    code = "bad_version"
+
+
+class PathExists(Conflict):
+    """Raised when a path of the metadata store is created that exists already."""
+
+    code = "path_exists"
+
+
+class PathHasChildren(Conflict):
+    """Raised when a path is deleted that has others below it."""
+
+    code = "path_has_children"
+
+
+class LockBusy(Conflict):
+    """Raised when somebody else holds a lock, or has come to hold it."""
+
+    code = "lock_busy"
+
+
 class RollbackRefused(Conflict):
     """Raised when a range to roll back holds only entries of other writers."""
 
@@ -200,6 +238,18 @@ class Stopping(Unavailable):
     code = "stopping"
 
 
+class MetadataUnavailable(Unavailable):
+    """Raised when the metadata store was not reached; a write may have been carried out."""
+
+    code = "metadata_unavailable"
+
+
+class MetadataClosed(Unavailable):
+    """Raised when a metadata store, or what stands on it, was closed by this process."""
+
+    code = "metadata_closed"
+
+
 class ServerUnreachable(Unavailable):
     """Raised by the client when no connection could be made: the request was not sent."""
 
@@ -226,6 +276,12 @@ class StoreLocked(StoreError):
 
 class StoreCorrupt(StoreError):
     """Raised when stored bytes are damaged. Nothing is repaired or dropped silently."""
+
+
+class ValueUnreadable(StoreCorrupt):
+    """Raised when a value of the metadata store is none of what is expected at its path."""
+
+    code = "value_unreadable"
 
 
 class StoreFormatUnknown(StoreError):

@@ -138,6 +138,12 @@ CATALOGUE = _catalogue(
         "A subscription's name has 1 to 255 letters, digits, _, - or dots.",
         "InvalidRequest",
     ),
+    Problem(
+        "invalid_path",
+        400,
+        "A path starts with / and does not end with it; no part is empty or only dots.",
+        "InvalidRequest",
+    ),
     Problem("not_found", 404, "There is nothing at this path.", "InvalidRequest"),
     Problem("topic_not_found", 404, "The topic does not exist.", "TopicNotFound"),
     Problem(
@@ -152,6 +158,7 @@ CATALOGUE = _catalogue(
         "The topic has no subscription of this name.",
         "SubscriptionNotFound",
     ),
+    Problem("path_not_found", 404, "There is no value at this path.", "PathNotFound"),
     Problem("method_not_allowed", 405, "This path does not take this method.", "InvalidRequest"),
     Problem("body_too_slow", 408, "The body did not arrive in time.", "InvalidRequest"),
     Problem("topic_exists", 409, "A topic of this name exists already.", "TopicExists"),
@@ -210,6 +217,15 @@ CATALOGUE = _catalogue(
         "SubscriptionMoved",
     ),
     Problem(
+        "bad_version",
+        409,
+        "The value at this path has another version than was expected.",
+        "BadVersion",
+    ),
+    Problem("path_exists", 409, "There is a value at this path already.", "PathExists"),
+    Problem("path_has_children", 409, "There are paths below this one.", "PathHasChildren"),
+    Problem("lock_busy", 409, "Somebody else holds this lock.", "LockBusy"),
+    Problem(
         "rollback_refused",
         409,
         "The range holds only entries of other writers.",
@@ -225,6 +241,7 @@ CATALOGUE = _catalogue(
         "The topic has as many subscriptions as one may.",
         "TooLarge",
     ),
+    Problem("value_too_large", 413, "The value is over the cap for a value.", "TooLarge"),
     Problem(
         "too_many_checkpoints",
         413,
@@ -258,6 +275,13 @@ CATALOGUE = _catalogue(
         "StoreUnavailable",
     ),
     Problem("stopping", 503, "The service is stopping; try again.", "Stopping"),
+    Problem(
+        "metadata_unavailable",
+        503,
+        "The metadata store was not reached; try again.",
+        "MetadataUnavailable",
+    ),
+    Problem("metadata_closed", 503, "The metadata store is closed.", "MetadataClosed"),
     Problem("server_unreachable", 503, "No connection to the server.", "ServerUnreachable"),
     Problem(
         "outcome_unknown",
@@ -267,6 +291,12 @@ CATALOGUE = _catalogue(
     ),
     Problem("store_locked", 500, "Another process holds the data folder.", "StoreLocked"),
     Problem("store_corrupt", 500, "Stored bytes are damaged.", "StoreCorrupt"),
+    Problem(
+        "value_unreadable",
+        500,
+        "The value at this path is none of what is expected there.",
+        "ValueUnreadable",
+    ),
     Problem(
         "store_format_unknown",
         500,
