@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import uvloop
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
@@ -75,10 +75,10 @@ _log = logging.getLogger(__name__)
 
 
 def open_tables(store: str, settings: Settings) -> StoreTables:
-    """Open the store that `store` names: `leveldb:DIR`, or `memory:`.
+    """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
-    Blocks while a LevelDB recovers. Raises `StoreError`, `StoreUnavailable`, and ValueError for
-    another URL.
+    Blocks while a LevelDB recovers, or HBase is asked. Raises `StoreError`, `StoreUnavailable`,
+    ValueError for another URL, and ModuleNotFoundError where what HBase needs is not installed.
     """
     kind, _, place = store.partition(":")
     if kind == "memory" and not place:
@@ -92,7 +92,33 @@ def open_tables(store: str, settings: Settings) -> StoreTables:
                 block_cache_bytes=settings.leveldb_block_cache_bytes,
             )
         )
-    raise ValueError(f"no store at {store!r}: give leveldb:DIR or memory:")
+    if kind == "hbase":
+        from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
+
+        return StoreTables(open_store(store, **_hbase_options(settings)))
+    raise ValueError(
+        f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
+    )
+
+
+def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None) -> Any:
+    """Create the tables of `store`, which is `hbase://…`: `tables.hbase.creation.create`.
+
+    Raises as that and as `open_tables`.
+    """
+    from tables.hbase.opening import create_store  # noqa: PLC0415  as above
+
+    return create_store(store, admin, **_hbase_options(settings))
+
+
+def _hbase_options(settings: Settings) -> dict[str, Any]:
+    return {
+        "size": settings.hbase_connections,
+        "timeout_s": settings.hbase_timeout_s,
+        "retry_s": settings.hbase_retry_s,
+        "transport": settings.hbase_transport,
+        "protocol": settings.hbase_protocol,
+    }
 
 
 @dataclass(frozen=True, slots=True)

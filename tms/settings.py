@@ -34,7 +34,8 @@ _OF_KUBERNETES = re.compile(
 )
 """What Kubernetes sets in every container for a service named `tms` or `tms-…`."""
 
-_STORE = re.compile(r"memory:|leveldb:.+")
+_STORE = re.compile(r"memory:|leveldb:.+|hbase://\S+:\d+/\S+")
+_STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
 _PORT_MAX = 65_535
 _LIMITS = Limits()
@@ -57,7 +58,8 @@ class Settings(BaseSettings):
 
     store: str = Field(
         default="leveldb:./tms-data",
-        description="Where everything is kept: leveldb:DIR, or memory: to keep nothing.",
+        description="Where everything is kept: leveldb:DIR, hbase://HOST:PORT/PREFIX (a Thrift "
+        "gateway; `tms init` creates the tables), or memory: to keep nothing.",
     )
     listen: str = Field(
         default="127.0.0.1:11015",
@@ -101,6 +103,26 @@ class Settings(BaseSettings):
         default=32 * 1024 * 1024,
         gt=0,
         description="LevelDB keeps this much of its files in memory.",
+    )
+    hbase_connections: int = Field(
+        default=8, gt=0, description="The most connections to HBase's Thrift gateway."
+    )
+    hbase_timeout_s: float = Field(
+        default=30.0,
+        gt=0,
+        description="How long an answer of the gateway is waited for. Let the gateway's own "
+        "hbase.client.operation.timeout be shorter: then a call that is repeated has ended there.",
+    )
+    hbase_retry_s: float = Field(
+        default=15.0,
+        ge=0,
+        description="How long calls to HBase are repeated that fail; then publishers get 503.",
+    )
+    hbase_transport: Literal["buffered", "framed"] = Field(
+        default="buffered", description="The gateway's Thrift transport."
+    )
+    hbase_protocol: Literal["binary", "compact"] = Field(
+        default="binary", description="The gateway's Thrift protocol."
     )
 
     ttl_s_default: int = _limit(
@@ -214,7 +236,7 @@ class Settings(BaseSettings):
     @classmethod
     def _check_store(cls, store: str) -> str:
         if not _STORE.fullmatch(store):
-            raise ValueError("leveldb:DIR or memory: is wanted")
+            raise ValueError(f"{_STORES} is wanted")
         return store
 
     @field_validator("listen")

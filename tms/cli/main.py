@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from tms import __version__
-from tms.cli import failure, poll, publish, publish_all, rollback, subscription, topic, tx
+from tms.cli import failure, init, poll, publish, publish_all, rollback, subscription, topic, tx
 from tms.cli.target import NAMESPACE_HELP, URL, URL_HELP, JsonOption, Target, with_target
 from tms.core.errors import TmsError
 
@@ -95,6 +95,7 @@ app.add_typer(tx.app, name="tx")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)
+app.command(epilog=init.EXAMPLES)(init.init)
 app.command()(rollback.rollback)
 
 

@@ -1,0 +1,35 @@
+"""A store by its URL: opened, or created. All of `tables.hbase` that others need."""
+
+try:
+    import happybase  # noqa: F401  asked for here so that whoever has not installed it is told how
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "a store on HBase needs happybase: pip install 'tms-messaging[server,hbase]'",
+        name=error.name,
+    ) from None
+
+from typing import Any
+
+from tables.hbase.connections import Gateway
+from tables.hbase.creation import Created, create
+from tables.hbase.layout import parse
+from tables.hbase.store import HBaseStore
+
+
+def open_store(url: str, **options: Any) -> HBaseStore:
+    """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
+
+    Raises `StoreFormatUnknown` where none was created there, `StoreUnavailable`, ValueError.
+    """
+    place = parse(url)
+    return HBaseStore(place, Gateway(place.host, place.port, **options))
+
+
+def create_store(url: str, admin: tuple[str, int] | None, **options: Any) -> Created:
+    """Create the store at `url`, as far as it is missing. Raises as `create`, and ValueError."""
+    place = parse(url)
+    gateway = Gateway(place.host, place.port, **options)
+    try:
+        return create(place, gateway, admin)
+    finally:
+        gateway.close_idle()
