@@ -6,11 +6,16 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
    not at all where `atomic` is true.
 2. A `write` that raises `StoreUnavailable` may or may not have happened; which of the two is
    settled before any later write succeeds.
-3. A `scan` sees one state of the table, keys ascending as bytes (descending in reverse).
+3. A `scan` gives keys ascending as bytes (descending in reverse). Where `atomic` is true it sees
+   one state of the table. Elsewhere each row is as it was at some moment of the scan; one that is
+   ascending still never misses a row before one that it gives, where both were put in this order.
 4. All methods may be called from several threads at once. A batch belongs to one thread at a time.
 5. After `close` every call raises `StoreUnavailable`.
 6. A batch that was made before a write failed is refused after that was settled. So where a batch
    is written, nothing that a failed write did has come to light since it was made.
+7. A batch is carried out in its order: at any moment, and after any crash, a row of it is there
+   only with those that were added before it, to another table or to the same topic. So where a
+   batch is not atomic, what is there of it is a beginning: add last what vouches for the rest.
 
 `compare_and_put` is atomic against all other writes of its key made through the same store.
 """

@@ -22,6 +22,15 @@ shares_the_store = settings(
 )
 
 
+ranges = given(rows=st.dictionaries(KEYS, VALUES), start=KEYS, stop=KEYS, limit=st.integers(0, 5))
+batches = given(
+    batches=st.lists(
+        st.lists(st.tuples(st.sampled_from(TABLES), KEYS, st.none() | VALUES), max_size=8),
+        max_size=8,
+    )
+)
+
+
 def rows_of(
     store: Store, table: str, start: bytes = b"", stop: bytes = END, **how: bool | int | None
 ) -> list[tuple[bytes, bytes]]:
@@ -107,9 +116,7 @@ class StoreContract:
 
         assert store.get(MESSAGE, b"k") is None
 
-    @shares_the_store
-    @given(rows=st.dictionaries(KEYS, VALUES), start=KEYS, stop=KEYS, limit=st.integers(0, 5))
-    def test_a_scan_gives_a_range_in_byte_order(
+    def scans_a_range_in_byte_order(
         self, store: Store, rows: dict[bytes, bytes], start: bytes, stop: bytes, limit: int
     ) -> None:
         empty(store)
@@ -122,14 +129,7 @@ class StoreContract:
         backwards = expected[::-1][:limit]
         assert rows_of(store, MESSAGE, start, stop, reverse=True, limit=limit) == backwards
 
-    @shares_the_store
-    @given(
-        batches=st.lists(
-            st.lists(st.tuples(st.sampled_from(TABLES), KEYS, st.none() | VALUES), max_size=8),
-            max_size=8,
-        )
-    )
-    def test_it_is_an_ordered_map_for_each_table(
+    def is_an_ordered_map_for_each_table(
         self, store: Store, batches: list[list[tuple[str, bytes, bytes | None]]]
     ) -> None:
         empty(store)
@@ -147,6 +147,11 @@ class StoreContract:
 
         for table in TABLES:
             assert rows_of(store, table) == sorted(model[table].items())
+
+    test_a_scan_gives_a_range_in_byte_order = shares_the_store(ranges(scans_a_range_in_byte_order))
+    test_it_is_an_ordered_map_for_each_table = shares_the_store(
+        batches(is_an_ordered_map_for_each_table)
+    )
 
     def test_a_scan_does_not_see_what_is_written_while_it_runs(self, store: Store) -> None:
         put(store, MESSAGE, *((bytes((i,)), b"old") for i in range(10)))
@@ -210,6 +215,42 @@ class StoreContract:
         assert all(len(values) == 1 for values in seen)
         numbers = [int(next(iter(values))) for values in seen]
         assert all(earlier <= later for earlier, later in pairwise(numbers))
+
+    def test_what_comes_later_in_a_batch_is_never_there_without_what_came_before(
+        self, store: Store
+    ) -> None:
+        topic, other = b"ns:t:", b"ns:other:"
+        written = [(MESSAGE, topic + b"1"), (MESSAGE, topic + b"2"), (PAYLOAD, other)]
+        done = threading.Event()
+        behind: list[tuple[int, int]] = []
+
+        def read() -> None:
+            while not done.is_set():
+                # Backwards: what is read first was written last.
+                numbers = [int(store.get(table, key) or b"0") for table, key in written[::-1]]
+                behind.extend(pair for pair in pairwise(numbers) if pair[0] > pair[1])
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for number in range(1, 40):
+            batch = store.batch()
+            for table, key in written:
+                batch.put(table, key, str(number).encode())
+            store.write(batch)
+        done.set()
+        reader.join()
+
+        assert behind == []
+
+    def test_a_row_deleted_in_the_same_instant_can_be_put_again(self, store: Store) -> None:
+        for number in range(100):
+            put(store, MESSAGE, (b"k", b"old"))
+            batch = store.batch()
+            batch.delete(MESSAGE, b"k")
+            store.write(batch)
+            put(store, MESSAGE, (b"k", str(number).encode()))
+
+            assert store.get(MESSAGE, b"k") == str(number).encode()
 
     def test_a_closed_store_refuses_everything(self, store: Store) -> None:
         batch = store.batch()
