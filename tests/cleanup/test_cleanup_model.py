@@ -1,0 +1,198 @@
+"""Whatever happens in whatever order, readers of a server that is cleaned up see what those of its
+twin see that is not: without a transaction, committed, and in each transaction in progress.
+
+Time only goes on here, and a TTL is never raised: both bring back what had expired and was not
+deleted yet, in a server without cleanup for ever.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tables.leveldb import LevelDBStore
+from tables.store import Store
+from tests.cleanup.twins import NOW_MS, Twin
+from tms.core.clock import ManualClock
+from tms.core.errors import TmsError
+from tms.core.messaging import RollbackRange
+from tms.core.topic import TopicId
+from tms.core.transaction import TransactionType
+from tms.core.transactions import StartRequest
+from tms.transactions import service
+
+TOPICS = tuple(TopicId("ns", name) for name in ("a", "a-b"))
+TOPIC = st.sampled_from(TOPICS)
+TTLS_S = (5, 100, 604_800)
+PAYLOADS = st.lists(st.binary(max_size=3), min_size=1, max_size=5)
+PICK = st.integers(0, 1_000)
+FORGOTTEN = "transaction_unknown"
+"""An invalid transaction that was taken off the list is not known any more."""
+
+
+class LevelDBTwin(Twin):
+    def open_store(self) -> Store:
+        if not hasattr(self, "folder"):
+            self.folder = Path(tempfile.mkdtemp(prefix="tms-twin-"))
+        return LevelDBStore(self.folder, sync=False, write_buffer_bytes=64 * 1024)
+
+
+class Twins(RuleBasedStateMachine):
+    make: type[Twin] = Twin
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock(NOW_MS)
+        self.cleaned, self.plain = (self.make(self.loop, self.clock) for _ in range(2))
+        self.ttl_s: dict[TopicId, int] = {}
+        self.open: dict[int, list[tuple[TopicId, RollbackRange]]] = {}
+        for topic_id in TOPICS:
+            self.create(topic_id, 604_800)
+
+    def both(self, ask: Callable[[Twin], Any]) -> Any:
+        """Ask both the same; both must give, or refuse, the same."""
+        answers = []
+        for twin in (self.cleaned, self.plain):
+            try:
+                answers.append(twin.await_(ask(twin)))
+            except TmsError as error:
+                answers.append(error.problem.code)
+        assert answers[0] in (answers[1], FORGOTTEN)
+        return answers[0]
+
+    def create(self, topic_id: TopicId, ttl_s: int) -> None:
+        self.both(lambda twin: twin.services.messaging.create_topic(topic_id, {"ttl": ttl_s}))
+        self.ttl_s.setdefault(topic_id, ttl_s)
+
+    @rule(topic_id=TOPIC, ttl_s=st.sampled_from(TTLS_S))
+    def create_or_delete(self, topic_id: TopicId, ttl_s: int) -> None:
+        if topic_id not in self.ttl_s:
+            self.create(topic_id, ttl_s)
+        else:
+            del self.ttl_s[topic_id]
+            self.both(lambda twin: twin.services.messaging.delete_topic(topic_id))
+
+    @rule(topic_id=TOPIC, ttl_s=st.sampled_from(TTLS_S))
+    def shorten_the_ttl(self, topic_id: TopicId, ttl_s: int) -> None:
+        if ttl_s < self.ttl_s.get(topic_id, 0):
+            self.ttl_s[topic_id] = ttl_s
+            properties = {"ttl": ttl_s}
+            self.both(lambda twin: twin.services.messaging.update_topic(topic_id, properties))
+
+    @rule(by_ms=st.sampled_from([1, 1, 700, 7_000, 31_000, 61_000, 200_000]))
+    def time_passes(self, by_ms: int) -> None:
+        self.clock.advance(by_ms)
+        for twin in (self.cleaned, self.plain):
+            twin.await_(twin.transactions._expire())
+
+    @rule(topic_id=TOPIC, payloads=PAYLOADS)
+    def publish(self, topic_id: TopicId, payloads: list[bytes]) -> None:
+        self.both(lambda twin: twin.services.messaging.publish(topic_id, payloads))
+
+    @rule(long=st.booleans())
+    def start(self, *, long: bool) -> None:
+        kind = TransactionType.LONG if long else TransactionType.SHORT
+
+        async def start(twin: Twin) -> int:
+            return (await twin.transactions.start(StartRequest(type=kind))).transaction_id
+
+        self.open[self.both(start)] = []
+
+    @precondition(lambda self: self.open)
+    @rule(pick=PICK, topic_id=TOPIC, payloads=PAYLOADS, stored=st.booleans())
+    def publish_in_one(
+        self, pick: int, topic_id: TopicId, payloads: list[bytes], *, stored: bool
+    ) -> None:
+        pointer = self.picked(pick)
+        if stored:
+            self.both(lambda twin: twin.services.messaging.store(topic_id, payloads, pointer))
+            payloads = []
+        published = self.both(
+            lambda twin: twin.services.messaging.publish(topic_id, payloads, pointer)
+        )
+        if isinstance(published, RollbackRange):
+            self.open[pointer].append((topic_id, published))
+
+    def picked(self, pick: int) -> int:
+        return list(self.open)[pick % len(self.open)]
+
+    @precondition(lambda self: self.open)
+    @rule(pick=PICK, how=st.sampled_from(["commit", "abort", "invalidate", "invalidate"]))
+    def end(self, pick: int, how: str) -> None:
+        pointer = self.picked(pick)
+        self.both(lambda twin: getattr(twin.transactions, how)(pointer))
+        del self.open[pointer]
+
+    @precondition(lambda self: self.open)
+    @rule(pick=PICK, all_of_it=st.booleans())
+    def roll_back(self, pick: int, *, all_of_it: bool) -> None:
+        ranges = self.open[self.picked(pick)]
+        for topic_id, published in ranges if all_of_it else ranges[-1:]:
+            self.both(partial(Twin.rolled_back, topic_id=topic_id, published=published))
+
+    @rule()
+    def clean(self) -> None:
+        self.cleaned.clean()
+
+    @rule(steps=st.integers(0, 12), crashes=st.booleans())
+    def restart_within_a_pass(self, steps: int, *, crashes: bool) -> None:
+        self.cleaned.clean(steps)
+        self.cleaned.reopen(crashes=crashes)
+        self.plain.reopen(crashes=crashes)
+
+    @invariant()
+    def readers_see_the_same(self) -> None:
+        for topic_id in TOPICS:
+            self.both(partial(Twin.polled, topic_id=topic_id))
+            self.both(partial(Twin.polled, topic_id=topic_id, committed=True))
+            for pointer in self.open:
+                self.both(partial(Twin.polled, topic_id=topic_id, transaction=pointer))
+
+    def teardown(self) -> None:
+        for twin in (self.cleaned, self.plain):
+            with suppress(TmsError):
+                twin.close()
+        self.loop.close()
+
+
+class LevelDBTwins(Twins):
+    make = LevelDBTwin
+
+    def teardown(self) -> None:
+        super().teardown()
+        for twin in (self.cleaned, self.plain):
+            assert isinstance(twin, LevelDBTwin)
+            shutil.rmtree(twin.folder)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _timeouts_by_hand() -> Iterator[None]:
+    tick_s = service._TICK_S
+    service._TICK_S = 1_000_000.0
+    yield
+    service._TICK_S = tick_s
+
+
+TestTwinsInMemory = Twins.TestCase
+TestTwinsInMemory.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+
+
+class LongTwins(Twins):
+    pass
+
+
+TestTwinsForLong = pytest.mark.slow(LongTwins.TestCase)
+TestTwinsForLong.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+
+TestTwinsOnLevelDB = pytest.mark.slow(LevelDBTwins.TestCase)
+TestTwinsOnLevelDB.settings = settings(max_examples=20, stateful_step_count=40, deadline=None)

@@ -1,0 +1,133 @@
+"""Two servers that are asked the same under one clock: one is cleaned up, the other never is.
+
+Cleanup is made by hand, step by step, in the thread of the event loop, and so are timeouts.
+"""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from cleanup.cleaner import Cleaner
+from cleanup.services import Row
+from tables.memory import MemoryStore
+from tables.store import Store
+from tables.store_tables import StoreTables
+from tms.core.clock import ManualClock
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID
+from tms.core.messaging import RollbackRange
+from tms.core.topic import Topic, TopicId
+from tms.node import OpenServices, services_on
+from tms.transactions.pruning import InvalidList
+from tms.transactions.service import TransactionService
+
+T = TypeVar("T")
+NOW_MS = 1_800_000_000_000
+LIMITS = Limits(
+    transaction_lifetime_s_max=100,
+    transaction_timeout_s_max=50,
+    transaction_long_timeout_s=50,
+    cleanup_grace_s=50,
+    cleanup_slice_rows=3,
+)
+
+
+class ReopenedStore(MemoryStore):
+    """One that is there again after it was closed, as a folder is."""
+
+    def close(self) -> None:
+        pass
+
+
+class Twin:
+    """One of both, in a loop that runs only while it is asked."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: ManualClock, limits: Limits = LIMITS
+    ) -> None:
+        self.loop = loop
+        self.clock = clock
+        self.limits = limits
+        self.store = self.open_store()
+        self.open()
+
+    def open_store(self) -> Store:
+        return ReopenedStore()
+
+    def await_(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    def open(self) -> None:
+        self.services = self._opened()
+        self.cleaner = Cleaner(self.store, self, self.limits, self.clock)
+
+    def _opened(self) -> OpenServices:
+        tables = StoreTables(self.store)
+        return self.await_(services_on(tables, self.limits, self.clock, CollectorRegistry()))
+
+    @property
+    def transactions(self) -> TransactionService:
+        found = self.services.transactions
+        assert isinstance(found, TransactionService)
+        return found
+
+    def close(self) -> None:
+        self.await_(self.services.close())
+
+    def crash(self) -> None:
+        """Write nothing any more."""
+
+        async def end() -> None:
+            self.transactions._timer.cancel()
+            await self.transactions._journal.close()
+
+        self.await_(end())
+        self.services._engine.lanes.close()
+        self.store.close()
+
+    def reopen(self, *, crashes: bool) -> None:
+        if crashes:
+            self.crash()
+        else:
+            self.close()
+        if not isinstance(self.store, ReopenedStore):
+            self.store = self.open_store()
+        self.open()
+
+    def clean(self, steps: int = 1_000_000) -> int:
+        """Do a pass, or as many steps of it; return how many rows it dropped and inverted."""
+        taken = zip(range(steps), self.cleaner.steps(), strict=False)
+        return sum(step.dropped + step.inverted for _, step in taken)
+
+    async def polled(
+        self, topic_id: TopicId, transaction: int | None = None, *, committed: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        blocks = self.services.messaging.poll(
+            topic_id, FIRST_ID, limit=10_000, transaction=transaction, committed=committed
+        )
+        return [(m.id, m.payload) async for block in blocks for m in block]
+
+    async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
+        await self.services.messaging.rollback(topic_id, published)
+
+    # What cleanup asks (`cleanup.services.Services`).
+
+    def invalid_list(self) -> InvalidList | None:
+        return self.await_(self.transactions.invalid_list())
+
+    def invert_published(self, write_pointer: int) -> int:
+        return self.await_(self.services.messaging.invert_published(write_pointer))
+
+    def invert(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        messaging = self.services.messaging
+        return self.await_(messaging.invert_rows(topic_id, generation, write_pointer, rows))
+
+    def truncate(self, write_pointers: Collection[int]) -> int:
+        return self.await_(self.transactions.truncate_invalid_ids(write_pointers))
+
+    def forget(self, topic: Topic) -> bool:
+        return self.await_(self.services.messaging.forget_topic(topic))
