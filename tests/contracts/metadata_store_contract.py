@@ -1,0 +1,398 @@
+"""What every MetadataStore does (`tms/metadata/interface.py`). A subclass gives `sessions`.
+
+`sessions` makes sessions with one store that is empty at the start, as many as are asked for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tms.core.errors import (
+    BadVersion,
+    InvalidRequest,
+    MetadataClosed,
+    PathHasChildren,
+    PathNotFound,
+    TooLarge,
+)
+from tms.metadata.interface import (
+    NEW,
+    VALUE_BYTES_MAX,
+    Change,
+    MetadataStore,
+    Notification,
+    Value,
+)
+
+Sessions = Callable[[], Awaitable[MetadataStore]]
+
+TOLD_S_MAX = 10.0
+WRONG_PATHS = ("", " ", "a", "a/b", "/a/", "//", "/a//b", "/a/./b", "/a/../b", "/a\0", "/\ud800")
+
+
+def version_of(found: Value | None) -> int:
+    assert found is not None
+    return found.stat.version
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(TOLD_S_MAX):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+class MetadataStoreContract:
+    @pytest.fixture
+    def sessions(self) -> Sessions:
+        raise AssertionError("a subclass gives the sessions")
+
+    @pytest.fixture
+    async def store(self, sessions: Sessions) -> MetadataStore:
+        return await sessions()
+
+    async def test_an_empty_store_has_nothing(self, store: MetadataStore) -> None:
+        assert not await store.exists("/absent")
+        assert await store.get("/absent") is None
+        assert await store.get_children("/absent") == []
+        assert await store.get_children("/") == []
+        with pytest.raises(PathNotFound):
+            await store.delete("/absent")
+        with pytest.raises(PathNotFound):
+            await store.delete("/absent", 0)
+        await store.delete_recursive("/absent")
+
+    async def test_a_put_needs_the_version_it_expects(self, store: MetadataStore) -> None:
+        for wrong in (0, 1):
+            with pytest.raises(BadVersion):
+                await store.put("/k", b"0", wrong)
+        assert (await store.put("/k", b"0", NEW)).version == 0
+        for wrong in (NEW, 1):
+            with pytest.raises(BadVersion):
+                await store.put("/k", b"x", wrong)
+        stat = await store.put("/k", b"1", 0)
+        assert stat.version == 1
+        assert await store.get("/k") == Value(b"1", stat)
+        assert (await store.put("/k", b"2")).version == 2
+
+    async def test_a_stat_tells_of_the_value(self, store: MetadataStore) -> None:
+        first = await store.put("/k", b"0")
+        second = await store.put("/k", b"1")
+
+        assert first.path == second.path == "/k"
+        assert first.created_revision == first.modified_revision == second.created_revision
+        assert second.modified_revision > first.modified_revision
+        assert first.created_ms == second.created_ms <= second.modified_ms
+        assert not second.is_ephemeral
+        assert not second.created_by_self
+
+    async def test_revisions_grow_though_values_go(self, store: MetadataStore) -> None:
+        revisions = []
+        for _ in range(5):
+            revisions.append((await store.put("/k", b"", NEW)).created_revision)
+            await store.delete("/k")
+
+        assert revisions == sorted(set(revisions))
+
+    async def test_an_empty_value_is_a_value(self, store: MetadataStore) -> None:
+        await store.put("/k", b"")
+
+        assert await store.exists("/k")
+        found = await store.get("/k")
+        assert found is not None
+        assert found.value == b""
+
+    async def test_children_are_names_sorted_and_no_grandchildren(
+        self, store: MetadataStore
+    ) -> None:
+        names = [f"c-{number}" for number in range(10)]
+        for name in reversed(names):
+            await store.put(f"/top/{name}", b"")
+            await store.put(f"/top/{name}/below", b"")
+        await store.put("/top-not-below", b"")
+
+        assert await store.get_children("/top") == names
+        for name in names:
+            await store.delete_recursive(f"/top/{name}")
+        assert await store.get_children("/top") == []
+
+    async def test_names_around_the_separator_stay_sorted_and_single(
+        self, store: MetadataStore
+    ) -> None:
+        for path in ("/p/a", "/p/a-b", "/p/a/x", "/p/a/y/z", "/p/a0", "/p/a.", "/p/b/c"):
+            await store.put(path, b"")
+
+        assert await store.get_children("/p") == ["a", "a-b", "a.", "a0", "b"]
+        assert await store.get_children("/p/a") == ["x", "y"]
+
+    async def test_parents_need_not_be_created(self, store: MetadataStore) -> None:
+        await store.put("/a/b/c", b"")
+
+        assert await store.get_children("/") == ["a"]
+        assert await store.get_children("/a") == ["b"]
+        assert await store.get_children("/a/b") == ["c"]
+        assert not await store.exists("/a/b")
+        assert await store.get("/a") is None
+
+    async def test_parents_that_were_not_created_go_with_their_last_child(
+        self, store: MetadataStore
+    ) -> None:
+        await store.put("/a/b/c", b"")
+        await store.put("/a/d", b"")
+        await store.delete("/a/b/c")
+        assert await store.get_children("/a") == ["d"]
+        await store.delete("/a/d")
+
+        assert await store.get_children("/") == []
+
+    async def test_a_parent_can_be_created_after_its_child(self, store: MetadataStore) -> None:
+        await store.put("/a/b", b"")
+        assert (await store.put("/a", b"value", NEW)).version == 0
+
+        assert await store.get_children("/a") == ["b"]
+        await store.delete("/a/b")
+        assert await store.exists("/a")
+
+    async def test_a_delete_needs_its_version_and_no_children(self, store: MetadataStore) -> None:
+        await store.put("/a", b"")
+        await store.put("/a/b", b"")
+        with pytest.raises(PathHasChildren):
+            await store.delete("/a")
+        for wrong in (1, NEW):
+            with pytest.raises(BadVersion):
+                await store.delete("/a/b", wrong)
+        await store.delete("/a/b", 0)
+        await store.delete("/a")
+
+        assert not await store.exists("/a")
+
+    async def test_a_recursive_delete_takes_all_below_and_nothing_beside(
+        self, store: MetadataStore
+    ) -> None:
+        for path in ("/a", "/a/b/c", "/a/b/d/e", "/ab", "/a-"):
+            await store.put(path, b"")
+        await store.delete_recursive("/a")
+
+        assert await store.get_children("/") == ["a-", "ab"]
+        await store.delete_recursive("/")
+        assert await store.get_children("/") == []
+
+    @pytest.mark.parametrize("path", WRONG_PATHS)
+    async def test_a_malformed_path_is_refused(self, store: MetadataStore, path: str) -> None:
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.get(path),
+            lambda: store.get_children(path),
+            lambda: store.exists(path),
+            lambda: store.put(path, b""),
+            lambda: store.delete(path),
+            lambda: store.delete_recursive(path),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidRequest) as caught:
+                await call()
+            assert caught.value.problem.code == "invalid_path"
+        with pytest.raises(InvalidRequest):
+            store.observe(lambda _: None, path)
+
+    async def test_the_root_has_no_value(self, store: MetadataStore) -> None:
+        assert await store.get("/") is None
+        with pytest.raises(InvalidRequest):
+            await store.put("/", b"")
+        with pytest.raises(InvalidRequest):
+            await store.delete("/")
+
+    async def test_a_value_has_a_largest_size(self, store: MetadataStore) -> None:
+        await store.put("/k", b"x" * VALUE_BYTES_MAX)
+        with pytest.raises(TooLarge):
+            await store.put("/k", b"x" * (VALUE_BYTES_MAX + 1))
+
+        assert version_of(await store.get("/k")) == 0
+
+    async def test_changes_are_told_in_order(self, sessions: Sessions) -> None:
+        writer, watcher = await sessions(), await sessions()
+        told: list[Notification] = []
+        watcher.observe(told.append)
+        await writer.put("/a", b"0")
+        await writer.put("/a", b"1")
+        await writer.put("/a/b", b"")
+        await writer.delete("/a/b")
+        await writer.delete("/a")
+        await until(lambda: len(told) >= 9)
+
+        assert told == [
+            (Change.CREATED, "/a"),
+            (Change.CHILDREN_CHANGED, "/"),
+            (Change.MODIFIED, "/a"),
+            (Change.CREATED, "/a/b"),
+            (Change.CHILDREN_CHANGED, "/a"),
+            (Change.DELETED, "/a/b"),
+            (Change.CHILDREN_CHANGED, "/a"),
+            (Change.DELETED, "/a"),
+            (Change.CHILDREN_CHANGED, "/"),
+        ]
+
+    async def test_an_ancestor_hears_where_its_children_are_others(
+        self, store: MetadataStore
+    ) -> None:
+        told: list[Notification] = []
+        store.observe(told.append, "/a")
+        await store.put("/a/b/c", b"")
+        await store.put("/a/b/d", b"")
+        await until(lambda: len(told) >= 5)
+
+        assert told == [
+            (Change.CREATED, "/a/b/c"),
+            (Change.CHILDREN_CHANGED, "/a/b"),
+            (Change.CHILDREN_CHANGED, "/a"),
+            (Change.CREATED, "/a/b/d"),
+            (Change.CHILDREN_CHANGED, "/a/b"),
+        ]
+
+    async def test_an_observer_hears_of_its_sub_tree_until_stopped(
+        self, store: MetadataStore
+    ) -> None:
+        below: list[Notification] = []
+        everything: list[Notification] = []
+        stop = store.observe(below.append, "/a")
+        store.observe(everything.append)
+        for path in ("/a", "/ab", "/a/b"):
+            await store.put(path, b"")
+        await until(lambda: (Change.CHILDREN_CHANGED, "/a") in everything)
+        stop()
+        stop()
+        await store.put("/a/c", b"")
+        await until(lambda: (Change.CREATED, "/a/c") in everything)
+
+        assert [told.path for told in below] == ["/a", "/a/b", "/a"]
+
+    async def test_an_observer_that_fails_keeps_nothing_from_others(
+        self, store: MetadataStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fail(_: Notification) -> None:
+            raise ValueError
+
+        told: list[Notification] = []
+        store.observe(fail)
+        store.observe(told.append)
+        await store.put("/a", b"")
+        await until(lambda: len(told) >= 2)
+
+        assert "observer" in caplog.text
+
+    async def test_ephemeral_values_end_with_their_session(self, sessions: Sessions) -> None:
+        short, other = await sessions(), await sessions()
+        stat = await short.put("/e/1", b"v", NEW, ephemeral=True)
+        await other.put("/e/2", b"", ephemeral=True)
+        await other.put("/e/3", b"")
+        told: list[Notification] = []
+        other.observe(told.append)
+        seen = await other.get("/e/1")
+
+        assert (stat.is_ephemeral, stat.created_by_self) == (True, True)
+        assert seen is not None
+        assert (seen.stat.is_ephemeral, seen.stat.created_by_self) == (True, False)
+        await short.close()
+        await until(lambda: len(told) >= 2)
+        assert told == [(Change.DELETED, "/e/1"), (Change.CHILDREN_CHANGED, "/e")]
+        assert await other.get_children("/e") == ["2", "3"]
+
+    async def test_a_put_over_a_value_leaves_it_as_ephemeral_as_it_was(
+        self, sessions: Sessions
+    ) -> None:
+        owner, other = await sessions(), await sessions()
+        await owner.put("/e", b"", ephemeral=True)
+        await other.put("/p", b"")
+        taken = await other.put("/e", b"other")
+        kept = await owner.put("/p", b"owner", ephemeral=True)
+
+        assert (taken.is_ephemeral, taken.created_by_self) == (True, False)
+        assert not kept.is_ephemeral
+        await owner.close()
+        await until_gone(other, "/e")
+        assert await other.exists("/p")
+
+    async def test_an_ephemeral_value_has_no_children(self, store: MetadataStore) -> None:
+        await store.put("/e", b"", ephemeral=True)
+        with pytest.raises(InvalidRequest):
+            await store.put("/e/child", b"")
+        await store.put("/p/child", b"")
+        with pytest.raises(PathHasChildren):
+            await store.put("/p", b"", ephemeral=True)
+
+    async def test_sequential_paths_are_new_each_time(self, store: MetadataStore) -> None:
+        stats = [await store.put("/my/path", b"v", NEW, sequential=True) for _ in range(2)]
+        await store.delete(stats[1].path)
+        stats.append(await store.put("/my/path", b"v", sequential=True, ephemeral=True))
+
+        digits = [stat.path.removeprefix("/my/path") for stat in stats]
+        assert all(text.isdecimal() for text in digits)
+        numbers = [int(text) for text in digits]
+        assert numbers == sorted(set(numbers))
+        assert {stat.version for stat in stats} == {0}
+        assert await store.exists(stats[0].path)
+        assert stats[2].is_ephemeral
+
+    async def test_of_many_who_put_at_one_version_one_wins(self, sessions: Sessions) -> None:
+        stores = [await sessions() for _ in range(3)]
+
+        async def count_up(store: MetadataStore) -> None:
+            for _ in range(10):
+                while True:
+                    found = await store.get("/count")
+                    number, version = (
+                        (0, NEW) if found is None else (int(found.value), found.stat.version)
+                    )
+                    try:
+                        await store.put("/count", str(number + 1).encode(), version)
+                    except BadVersion:
+                        continue
+                    break
+
+        await asyncio.gather(*map(count_up, stores))
+        found = await stores[0].get("/count")
+
+        assert found is not None
+        assert (found.value, found.stat.version) == (b"30", 29)
+
+    async def test_calls_at_once_have_their_own_outcomes(self, store: MetadataStore) -> None:
+        first, second, third, fourth = await asyncio.gather(
+            store.put("/a", b""),
+            store.put("/b", b"", 1),
+            store.put("/c", b"", NEW),
+            store.delete("/d"),
+            return_exceptions=True,
+        )
+
+        assert not isinstance(first, BaseException)
+        assert isinstance(second, BadVersion)
+        assert not isinstance(third, BaseException)
+        assert isinstance(fourth, PathNotFound)
+
+    async def test_many_large_values_at_once(self, store: MetadataStore) -> None:
+        await asyncio.gather(*(store.put(f"/big/{n}", bytes(500_000)) for n in range(40)))
+
+        assert len(await store.get_children("/big")) == 40
+
+    async def test_a_closed_store_refuses_everything(self, store: MetadataStore) -> None:
+        assert store.is_connected
+        await store.close()
+        await store.close()
+
+        assert not store.is_connected
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.get("/a"),
+            lambda: store.get_children("/a"),
+            lambda: store.exists("/a"),
+            lambda: store.put("/a", b""),
+            lambda: store.delete("/a"),
+            lambda: store.delete_recursive("/a"),
+        ]
+        for call in calls:
+            with pytest.raises(MetadataClosed):
+                await call()
+
+
+async def until_gone(store: MetadataStore, path: str) -> None:
+    async with asyncio.timeout(TOLD_S_MAX):
+        while await store.exists(path):
+            await asyncio.sleep(0.001)

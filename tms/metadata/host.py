@@ -1,0 +1,166 @@
+"""A metadata store of this process: one tree, and the sessions that use it.
+
+Changes are made one at a time: decided, made durable where there is a journal, applied, and told to
+the observers of all sessions, before the call returns. Without a journal all that happens at once,
+in one turn of the event loop. A cancelled call is carried out all the same.
+
+Where the journal fails, a change may or may not be durable; so the tree is read anew before
+anything else is changed, and what turns out to be different is told.
+
+The sessions of a host are used in one event loop. The host plays its part in what can happen to a
+session too (`disconnect`, `expire`, `reconnect`), so that applications can be tested with it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from tms.core.clock import Clock, SystemClock
+from tms.core.errors import MetadataClosed, MetadataUnavailable, StoreUnavailable
+from tms.metadata.interface import Notification, SessionEvent
+from tms.metadata.journal import NOBODY, Journal
+from tms.metadata.local import LocalSession
+from tms.metadata.tree import Edit, Tree
+
+Decide = Callable[[Tree], list[Edit]]
+"""Returns what to change, or raises what the caller is to be told."""
+
+
+class MetadataHost:
+    """The tree that the sessions of this process share."""
+
+    def __init__(
+        self, tree: Tree | None = None, journal: Journal | None = None, clock: Clock | None = None
+    ) -> None:
+        """Serve `tree`; `open_host` reads it from a journal."""
+        self.tree = tree or Tree()
+        self.clock: Clock = clock or SystemClock()
+        self._journal = journal
+        self._in_doubt = False
+        self._turn = asyncio.Lock()
+        self._running: set[asyncio.Task[list[Edit]]] = set()
+        self._sessions: dict[int, LocalSession] = {}
+        self._last_session = 0
+        self._closed = False
+
+    def open_session(self) -> LocalSession:
+        """Return a new session. Raises `MetadataClosed`."""
+        if self._closed:
+            raise MetadataClosed
+        session = LocalSession(self, self._next_session())
+        self._sessions[session.number] = session
+        return session
+
+    def _next_session(self) -> int:
+        self._last_session += 1
+        return self._last_session
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether any session is open."""
+        return bool(self._sessions)
+
+    async def change(self, decide: Decide) -> list[Edit]:
+        """Carry out what `decide` returns; return it.
+
+        Raises what it raises, and `MetadataUnavailable` where it may not be durable.
+        """
+        if self._journal is None:
+            return self._apply(decide(self.tree))
+        task = asyncio.ensure_future(self._change(self._journal, decide))
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        return await asyncio.shield(task)
+
+    def _finished(self, task: "asyncio.Task[list[Edit]]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller may be gone, and then nobody else looks
+
+    async def _change(self, journal: Journal, decide: Decide) -> list[Edit]:
+        async with self._turn:
+            try:
+                if self._in_doubt:
+                    await self._read_anew(journal)
+                edits = decide(self.tree)
+                if edits:
+                    await asyncio.to_thread(journal.write, edits)
+            except StoreUnavailable as error:
+                self._in_doubt = True
+                raise MetadataUnavailable(reason=str(error)) from error
+            return self._apply(edits)
+
+    async def _read_anew(self, journal: Journal) -> None:
+        found = await asyncio.to_thread(journal.load)
+        ours, theirs = dict(self.tree.nodes()), dict(found.nodes())
+        gone = [path for path in reversed(ours) if path not in theirs]
+        edits = [Edit(path, None, found.revision) for path in gone]
+        for path, node in theirs.items():
+            old = ours.get(path)
+            if old is None or old.modified_revision != node.modified_revision:
+                # The owner of an ephemeral value is not in the rows. One that came to be by the
+                # failed write belongs to nobody here, and is deleted as if its session had ended.
+                owned = old.owner if old is not None else node.owner
+                edits.append(Edit(path, replace(node, owner=owned), found.revision))
+        self._apply(edits)
+        strays = self.tree.owned_by(NOBODY)
+        if strays:
+            lost = self.tree.decide_delete_all(strays)
+            await asyncio.to_thread(journal.write, lost)
+            self._apply(lost)
+        self._in_doubt = False
+
+    def _apply(self, edits: list[Edit]) -> list[Edit]:
+        self._tell(self.tree.apply(edits))
+        return edits
+
+    def _tell(self, notifications: Iterable[Notification]) -> None:
+        for notification in notifications:
+            for session in list(self._sessions.values()):
+                session.hear(notification)
+
+    async def end(self, session: LocalSession) -> None:
+        """End a session for good, and its ephemeral values."""
+        if self._sessions.pop(session.number, None) is not None:
+            await self._drop_ephemerals(session.number)
+
+    async def _drop_ephemerals(self, number: int) -> None:
+        await self.change(lambda tree: tree.decide_delete_all(tree.owned_by(number)))
+
+    async def close(self) -> None:
+        """End all sessions, and wait for what is under way."""
+        self._closed = True
+        for session in list(self._sessions.values()):
+            await session.close()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def disconnect(self, session: LocalSession) -> None:
+        """Let a session lose its connection: calls fail, and it hears of nothing."""
+        session.happen(SessionEvent.CONNECTION_LOST)
+
+    async def expire(self, session: LocalSession) -> None:
+        """Let a session end on the store's side, as when it was silent for too long."""
+        if session.is_connected:
+            self.disconnect(session)
+        del self._sessions[session.number]
+        await self._drop_ephemerals(session.number)
+        session.number = self._next_session()
+        self._sessions[session.number] = session
+        session.happen(SessionEvent.SESSION_LOST)
+
+    def reconnect(self, session: LocalSession) -> None:
+        """Let a session have its connection again, or a new one where it had ended."""
+        session.happen(SessionEvent.RECONNECTED)
+
+
+async def open_host(journal: Journal, clock: Clock | None = None) -> MetadataHost:
+    """Return a host of what the journal has, without the ephemeral values of former processes.
+
+    Raises `StoreUnavailable`, `StoreCorrupt`, `StoreFormatUnknown`.
+    """
+    tree = await asyncio.to_thread(journal.load)
+    left = tree.decide_delete_all(tree.owned_by(NOBODY))
+    if left:
+        await asyncio.to_thread(journal.write, left)
+        tree.apply(left)
+    return MetadataHost(tree, journal, clock)

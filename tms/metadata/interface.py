@@ -1,0 +1,149 @@
+"""What every metadata store does; `tests/contracts/metadata_store_contract.py` checks it.
+
+1. A value has a version: 0 when created, one more with each put. `expected_version` is compared and
+   the value written in one step; -1 expects that there is no value.
+2. Parents need not be created: a path with others below it is listed among its parent's children,
+   but has no value, and does not exist, until it is put itself. It goes with its last descendant.
+3. Each change of the store has a revision, and revisions grow for as long as the store lives. So a
+   value that was deleted and created anew is told from the first by `created_revision`.
+4. Ephemeral values end with the session that created them. They have no children.
+5. Observers are called in the event loop, in the order of the changes, with no polling. A change
+   that was made while the connection was lost may never be told: after `RECONNECTED` or
+   `SESSION_REESTABLISHED` an observer must look anew.
+6. After `close` every call raises `MetadataClosed`.
+
+A call that raises `MetadataUnavailable` may have been carried out. All sessions are used from one
+event loop each, the one they were opened in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+VALUE_BYTES_MAX = 1_000_000
+"""The largest value: what every kind of store takes as it is set up by default."""
+
+NEW = -1
+"""The expected version of what must not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """What a store knows of a value, beside the value."""
+
+    path: str
+    version: int
+    created_ms: int
+    """By the clock of the store, milliseconds since the epoch."""
+    modified_ms: int
+    created_revision: int
+    """Grows with each value created in the store, so it is a fencing token of what it creates."""
+    modified_revision: int
+    is_ephemeral: bool
+    created_by_self: bool
+    """Whether this session created an ephemeral value; False for any other value."""
+
+
+class Value(NamedTuple):
+    """A value with its stat."""
+
+    value: bytes
+    stat: Stat
+
+
+class Change(Enum):
+    """What happened to a path."""
+
+    CREATED = "created"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    CHILDREN_CHANGED = "children changed"
+    """The names below it are others; told after what happened to the child itself."""
+
+
+class Notification(NamedTuple):
+    """A change of one path."""
+
+    change: Change
+    path: str
+
+
+class SessionEvent(Enum):
+    """What happened to a session. A lost connection is not a lost session."""
+
+    CONNECTION_LOST = "connection lost"
+    RECONNECTED = "reconnected"
+    SESSION_LOST = "session lost"
+    """Its ephemeral values are gone, or soon will be."""
+    SESSION_REESTABLISHED = "session re-established"
+    """Told after `RECONNECTED`, and only where the session had been lost."""
+
+
+Observer = Callable[[Notification], None]
+SessionObserver = Callable[[SessionEvent], None]
+Stop = Callable[[], None]
+"""Ends an observation. Calling it again does nothing."""
+
+
+class MetadataStore(Protocol):
+    """A session with a store of versioned values."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether calls can succeed now, as far as is known."""
+        ...
+
+    async def get(self, path: str) -> Value | None:
+        """Return the value at `path`, None where there is none."""
+        ...
+
+    async def get_children(self, path: str) -> list[str]:
+        """Return the names directly below `path`, sorted; none where it is absent."""
+        ...
+
+    async def exists(self, path: str) -> bool:
+        """Return whether `path` has a value."""
+        ...
+
+    async def put(
+        self,
+        path: str,
+        value: bytes,
+        expected_version: int | None = None,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+    ) -> Stat:
+        """Create or replace the value at `path`, and return its stat.
+
+        `ephemeral` is for a value that this call creates; one that is there stays as it is.
+        `sequential` appends digits that this store never gave to the same path, so that the value
+        is new; its path is in the stat. Raises `BadVersion`, `TooLarge`, and `InvalidRequest` for a
+        path that is malformed, the root, or below an ephemeral value; `PathHasChildren` for an
+        ephemeral value above others.
+        """
+        ...
+
+    async def delete(self, path: str, expected_version: int | None = None) -> None:
+        """Delete the value at `path`. Raises `PathNotFound`, `BadVersion`, `PathHasChildren`."""
+        ...
+
+    async def delete_recursive(self, path: str) -> None:
+        """Delete `path` and all below it, children first, not atomically; absent is no error."""
+        ...
+
+    def observe(self, observer: Observer, under: str = "/") -> Stop:
+        """Call `observer` with each change of `under` and what is below it, until stopped.
+
+        What it raises is logged and keeps nothing from others.
+        """
+        ...
+
+    def observe_session(self, observer: SessionObserver) -> Stop:
+        """Call `observer` with each event of this session, until stopped."""
+        ...
+
+    async def close(self) -> None:
+        """End the session, and its ephemeral values with it. Closing twice is no error."""
+        ...

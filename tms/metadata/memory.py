@@ -1,0 +1,23 @@
+"""Metadata stores in this process's memory, by name: for tests, and for one process by itself.
+
+Each opening of a name is a session of its own with the same values, and they are gone with the last
+of them. The name `local` is different for each opening, as in Pulsar.
+"""
+
+from tms.core.clock import Clock
+from tms.metadata.host import MetadataHost
+from tms.metadata.local import LocalSession
+
+PRIVATE = "local"
+
+_hosts: dict[str, MetadataHost] = {}
+
+
+def open_memory(name: str = PRIVATE, clock: Clock | None = None) -> LocalSession:
+    """Return a new session with the store `name`, which is made where no other session has it."""
+    host = _hosts.get(name)
+    if name == PRIVATE or host is None or not host.has_sessions:
+        host = MetadataHost(clock=clock)
+        if name != PRIVATE:
+            _hosts[name] = host
+    return host.open_session()
