@@ -72,17 +72,19 @@ class Servers:
 
     def start(self, name: str) -> None:
         """Start the process `name` of `commands`."""
-        log = Path(self.folder, "logs", f"{name}.log")
-        with log.open("ab") as out:
-            process = subprocess.Popen(
-                self.commands[name],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                cwd=self.folder,
-            )
-        self.pids[name] = process.pid
+        log = str(Path(self.folder, "logs", f"{name}.log"))
+        # Not subprocess: these outlive the process that starts them.
+        self.pids[name] = os.posix_spawnp(
+            self.commands[name][0],
+            self.commands[name],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
         self._save()
 
     def kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:

@@ -109,8 +109,8 @@ class HBaseStore:
             finally:
                 found.close()
 
-    def batch(self) -> HBaseBatch:
-        """Return an empty batch, if earlier writes are settled."""
+    def batch(self, *, durable: bool = True) -> HBaseBatch:  # noqa: ARG002  all are
+        """Return an empty batch, if earlier writes are settled. All batches are durable."""
         failures = self._failures
         self.check_writable()
         return HBaseBatch(self._salts, failures)
@@ -200,6 +200,16 @@ class HBaseStore:
             return self._gateway.once(attempt)
         except Failed:
             return self._gateway.repeated(settle)
+
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002  as below
+        """Do nothing: HBase compacts its regions by itself, when that suits it."""
+        with self._open():
+            return
+
+    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:  # noqa: ARG002
+        """Return 0: the gateway does not tell."""
+        with self._open():
+            return 0
 
     def _fail(self, reason: str, left: list[Run] | list[Swap]) -> None:
         """Refuse writes until what is `left` of a failed one is carried out."""

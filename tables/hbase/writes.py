@@ -66,8 +66,13 @@ class HBaseBatch:
 
     def delete(self, table: str, key: bytes) -> None:
         """Add a delete."""
+        self.delete_rows(table, (key,))
+
+    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
+        """Add a delete for each key."""
+        salt_of = self._salts[table].of
         run = self._run(table, is_delete=True)
-        run.rows[self._salts[table].of(key) + key] = b""
+        run.rows.update([(salt_of(key) + key, b"") for key in keys])
 
     def _run(self, table: str, *, is_delete: bool) -> Run:
         """Return the last run if it is of that kind, else a new one."""

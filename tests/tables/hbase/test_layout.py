@@ -1,0 +1,123 @@
+"""Where rows are in HBase, as far as that needs no HBase."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tables.hbase.layout import Place, Salt, format_row, parse, recorded_buckets, topic_start
+from tables.hbase.writes import HBaseBatch
+from tables.keys import after_prefix, metadata_key, prefix
+from tables.store import MESSAGE, METADATA, TABLES, TRANSACTION
+from tms.core.errors import StoreFormatUnknown
+from tms.core.topic import TopicId
+
+KEYS = st.binary(min_size=1, max_size=6) | st.sampled_from([b"a:b:c", b"a:b:d", b"a:c:", b"::"])
+TOPICS = st.sampled_from([TopicId("a", "b"), TopicId("a", "bb"), TopicId("default", "x-1")])
+BUCKETS = st.integers(1, 128)
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("hbase://h:9090/tms", Place("h", 9090, "tms", None)),
+        ("hbase://10.0.0.1:1/a:b_c?buckets=16", Place("10.0.0.1", 1, "a:b_c", 16)),
+        ("hbase://[::1]:9090/t", Place("::1", 9090, "t", None)),
+    ],
+)
+def test_a_url_names_a_place(url: str, place: Place) -> None:
+    assert parse(url) == place
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("hbase://h/tms", "hbase://h:9090", "hbase://h:9090/", "hbase://:9090/t", "memory:"),
+        *("hbase://h:9090/t?bucket=1", "hbase://h:9090/t?buckets=0", "hbase://h:9090/t?buckets=x"),
+        *("hbase://h:9090/t?buckets=129", "hbase://h:99999/t", "hbase://h:9090/t/u", "hbase://"),
+    ],
+)
+def test_another_url_is_refused_with_what_is_wanted(url: str) -> None:
+    with pytest.raises(ValueError, match="hbase://HOST:PORT/PREFIX is wanted"):
+        parse(url)
+
+
+def test_tables_are_named_after_the_prefix() -> None:
+    assert parse("hbase://h:1/ns:tms").name_of(MESSAGE) == b"ns:tms_message"
+
+
+@given(topic=TOPICS, generation=st.integers(1, 2**31 - 1), rest=st.binary(), buckets=BUCKETS)
+def test_all_rows_of_a_topic_are_in_one_bucket_and_scanned_there(
+    topic: TopicId, generation: int, rest: bytes, buckets: int
+) -> None:
+    salt = Salt(MESSAGE, buckets)
+    start = prefix(topic, generation)
+
+    assert topic_start(start + rest) == metadata_key(topic)
+    assert salt.of(start + rest) == salt.of(metadata_key(topic))
+    [(first, last)] = salt.ranges(start + rest[:10], after_prefix(start))
+    assert first == salt.of(start) + start + rest[:10]
+    assert last == salt.of(start) + after_prefix(start)
+
+
+@given(key=KEYS, start=KEYS, stop=KEYS, buckets=BUCKETS, table=st.sampled_from(TABLES))
+def test_a_key_is_in_the_ranges_where_it_is_between_the_ends(
+    key: bytes, start: bytes, stop: bytes, buckets: int, table: str
+) -> None:
+    salt = Salt(table, buckets)
+    row = salt.of(key) + key
+    covering = [r for r in salt.ranges(start, stop) if r[0] <= row < r[1]]
+
+    assert len(covering) == (start <= key < stop)
+
+
+def test_tables_without_salt_have_one_bucket_and_no_splits() -> None:
+    for table in (METADATA, TRANSACTION):
+        assert Salt(table, 8).split_keys() == []
+    assert Salt(MESSAGE, 4).split_keys() == [b"\x01", b"\x02", b"\x03"]
+
+
+def test_buckets_are_those_recorded() -> None:
+    assert recorded_buckets(Place("h", 1, "p", None), format_row(4)) == 4
+    assert recorded_buckets(Place("h", 1, "p", 4), format_row(4)) == 4
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (format_row(5), r"it was created with 5 buckets.*give \?buckets=5 or none"),
+        (None, "`tms init` creates one"),
+        (b"", "`tms init` creates one"),
+        (b"[1]", "`tms init` creates one"),
+        (b'{"buckets": 4, "format": 2}', "format=2, known=1"),
+    ],
+)
+def test_what_is_recorded_otherwise_is_refused(row: bytes | None, said: str) -> None:
+    with pytest.raises(StoreFormatUnknown, match=said):
+        recorded_buckets(Place("h", 1, "p", 4), row)
+
+
+@given(
+    writes=st.lists(
+        st.tuples(st.sampled_from(TABLES), KEYS, st.none() | st.binary(max_size=2)), max_size=20
+    )
+)
+def test_the_runs_of_a_batch_are_its_writes_in_order(
+    writes: list[tuple[str, bytes, bytes | None]],
+) -> None:
+    salts = {table: Salt(table, 3) for table in TABLES}
+    batch = HBaseBatch(salts, 0)
+    for table, key, value in writes:
+        if value is None:
+            batch.delete(table, key)
+        else:
+            batch.put(table, key, value)
+    carried_out = [
+        (run.table, row[1:], None if run.is_delete else value)
+        for run in batch.runs
+        for row, value in run.rows.items()
+    ]
+
+    # A row deleted twice in one run is deleted once.
+    deduplicated = list(dict.fromkeys(carried_out))
+    assert list(dict.fromkeys(writes)) == deduplicated
+    assert all(row[:1] == salts[run.table].of(row[1:]) for run in batch.runs for row in run.rows)
