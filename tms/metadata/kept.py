@@ -1,0 +1,87 @@
+"""What was read from a store and is kept, by path, until it is known to have changed.
+
+Readers of one path share one load. What is forgotten while it is being loaded is not kept: it may
+be from before the change. Whoever asks after `forget` returns gets what was read after it.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """Results of `load` by path, at most so many. Used from one event loop."""
+
+    def __init__(self, load: Callable[[str], Awaitable[T]], entries_max: int) -> None:
+        self._load = load
+        self._entries_max = entries_max
+        self._entries: OrderedDict[str, T] = OrderedDict()
+        self._loads: dict[str, asyncio.Task[T]] = {}
+        self._tasks: set[asyncio.Task[T]] = set()
+
+    async def get(self, path: str) -> T:
+        """Return what is kept of `path`, or load it. Raises what the load raises."""
+        if path in self._entries:
+            self._entries.move_to_end(path)
+            return self._entries[path]
+        # Shielded: one reader's cancellation is not the others'.
+        return await asyncio.shield(self._loading(path))
+
+    def peek(self, path: str) -> T | None:
+        """Return what is kept of `path`, None where nothing is."""
+        return self._entries.get(path)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._entries
+
+    def _loading(self, path: str) -> "asyncio.Task[T]":
+        task = self._loads.get(path)
+        if task is None:
+            task = asyncio.ensure_future(self._loaded(path))
+            self._loads[path] = task
+            self._tasks.add(task)
+            task.add_done_callback(self._finished)
+        return task
+
+    async def _loaded(self, path: str) -> T:
+        this = asyncio.current_task()
+        try:
+            found = await self._load(path)
+            if self._loads.get(path) is this:
+                self._entries[path] = found
+                while len(self._entries) > self._entries_max:
+                    self._entries.popitem(last=False)
+            return found
+        finally:
+            if self._loads.get(path) is this:
+                del self._loads[path]
+
+    def _finished(self, task: "asyncio.Task[T]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # a reload that nobody waits for may fail: the next reader loads again
+
+    def forget(self, path: str) -> None:
+        """Keep nothing of `path`, nor what is being loaded of it."""
+        self._entries.pop(path, None)
+        self._loads.pop(path, None)
+
+    def reload(self, path: str) -> None:
+        """Load what is kept or being loaded of `path` anew, without waiting for it."""
+        if path in self._entries or path in self._loads:
+            self.forget(path)
+            self._loading(path)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._entries.clear()
+        self._loads.clear()
+
+    async def close(self) -> None:
+        """Keep nothing, and wait for the loads under way."""
+        self.clear()
+        tasks = list(self._tasks)
+        await asyncio.gather(*tasks, return_exceptions=True)
