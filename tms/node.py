@@ -63,6 +63,7 @@ with _importing("tables"), _importing("cleanup"):
     from cleanup.runner import Runner
     from cleanup.service import CleanupService
     from cleanup.services import LoopServices
+    from cleanup.verification import Verification
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
     from tables.store_tables import StoreTables
@@ -99,6 +100,13 @@ def open_tables(store: str, settings: Settings) -> StoreTables:
     raise ValueError(
         f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
     )
+
+
+def inspect(store: str) -> Verification:
+    """Open a store to look into it; close what is returned. Raises as `open_tables`."""
+    settings = Settings.model_construct()
+    found = open_tables(store, settings).store
+    return Verification(found, settings.limits(), SystemClock().now_ms())
 
 
 def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None) -> Any:
@@ -163,6 +171,8 @@ async def open_services(
     services = await services_on(
         tables, limits, clock, registry, has_transactions=settings.transactions == "own"
     )
+    if store.startswith("hbase:"):
+        return services  # cleanup must be the only one: other servers may have the tables too
     cleanup = start_cleanup(
         services, tables, limits, clock, registry, inverts_invalid=settings.cleanup_invalid
     )

@@ -11,7 +11,18 @@ import typer
 from typer.core import TyperGroup
 
 from tms import __version__
-from tms.cli import failure, init, poll, publish, publish_all, rollback, subscription, topic, tx
+from tms.cli import (
+    debug,
+    failure,
+    init,
+    poll,
+    publish,
+    publish_all,
+    rollback,
+    subscription,
+    topic,
+    tx,
+)
 from tms.cli.target import NAMESPACE_HELP, URL, URL_HELP, JsonOption, Target, with_target
 from tms.core.errors import TmsError
 
@@ -92,6 +103,7 @@ app = typer.Typer(
 app.add_typer(topic.app, name="topic")
 app.add_typer(subscription.app, name="subscription")
 app.add_typer(tx.app, name="tx")
+app.add_typer(debug.app, name="debug")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)

@@ -1,0 +1,190 @@
+"""Looks into the tables of a store that no server has: rows decoded, sizes, a message explained.
+
+Reads only. What it gives is plain data, fit for JSON: times in milliseconds since 1970, keys and
+other bytes in hexadecimal digits, payloads in base64.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from cleanup import policy
+from cleanup.invalid import bound_of
+from cleanup.service import invalid_state, told
+from tables.bound_table import StoreBoundTable
+from tables.keys import (
+    PLAIN_KIND,
+    POINTER_END,
+    REFERENCE_KIND,
+    after_prefix,
+    metadata_key,
+    payload_pointer_of,
+    payload_prefix,
+    prefix,
+    prefix_of,
+    write_pointer_of,
+)
+from tables.metadata_table import StoreMetadataTable, decoded
+from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, Store
+from tables.transaction_table import StoreTransactionTable
+from tms.core.cleanup import InvalidState, PruneBound
+from tms.core.entries import PLAIN
+from tms.core.limits import Limits
+from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
+from tms.core.topic import Topic, TopicId
+from tms.transactions.pruning import invalid_list
+from tms.transactions.recovery import recover
+from tms.transactions.state import TransactionState
+
+Facts = dict[str, Any]
+
+_ROWS_AT_ONCE = 1_000
+_END = b"\xff"
+
+
+class Inspection:
+    """A look into one store."""
+
+    def __init__(self, store: Store, limits: Limits, now_ms: int) -> None:
+        """Look into `store` as of `now_ms`, in milliseconds since 1970."""
+        self._store = store
+        self._limits = limits
+        self._now_ms = now_ms
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
+
+    def rows(self, table: str, start: bytes = b"", stop: bytes = _END) -> Iterator[Row]:
+        """Give the rows of a range, as stored, holding no state of the table between them."""
+        while True:
+            with self._store.scan(table, start, stop, limit=_ROWS_AT_ONCE) as found:
+                rows = list(found)
+            yield from rows
+            if len(rows) < _ROWS_AT_ONCE:
+                return
+            start = rows[-1][0] + b"\x00"
+
+    def tables(self) -> list[Facts]:
+        """Return for each table its name, rows, their bytes, and about the bytes of its files."""
+        found = []
+        for table in TABLES:
+            count = size = 0
+            for key, value in self.rows(table):
+                count += 1
+                size += len(key) + len(value)
+            on_disk = self._store.size_bytes(table, b"", _END)
+            found.append({"table": table, "rows": count, "bytes": size, "disk_bytes": on_disk})
+        return found
+
+    def topic(self, topic_id: TopicId) -> Topic | None:
+        """Return a topic as its metadata has it, deleted or not."""
+        return StoreMetadataTable(self._store).get(topic_id)
+
+    def decoded(self, table: str, topic_id: TopicId | None, from_ms: int | None) -> Iterator[Facts]:
+        """Give the rows of a table decoded, of one topic or of all; messages from a time on."""
+        start, stop = b"", _END
+        if topic_id is not None and table in (MESSAGE, PAYLOAD, SUBSCRIPTION, METADATA):
+            start = metadata_key(topic_id)
+            stop = after_prefix(start)
+            topic = self.topic(topic_id)
+            if from_ms is not None and topic is not None and table == MESSAGE:
+                start = prefix(topic_id, abs(topic.generation)) + first_id_at(from_ms)[:KEY_BYTES]
+        for row in self.rows(table, start, stop):
+            yield row_facts(table, row)
+
+    def state(self) -> TransactionState | None:
+        """Return the state of transactions, None where there never was one. `StoreCorrupt`."""
+        table = StoreTransactionTable(self._store)
+        if not table.snapshots():
+            return None
+        return recover(table, self._limits, self._now_ms).state
+
+    def bounds(self) -> list[PruneBound]:
+        """Return how far cleanup has come with invalid transactions."""
+        return [told(bound) for bound in StoreBoundTable(self._store).bounds(MESSAGE)]
+
+    def invalid(self) -> InvalidState | None:
+        """Return what holds the invalid list, None where there is no state of transactions."""
+        state = self.state()
+        if state is None:
+            return None
+        listed = invalid_list(state, state.last_write_pointer)
+        return invalid_state(listed, bound_of(self._store), self._limits)
+
+    def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
+        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        parts = MessageId.decode(message_id)
+        facts: Facts = {
+            "id": message_id.hex(),
+            "published_ms": parts.publish_timestamp,
+            "sequence": parts.sequence_id,
+        }
+        topic = self.topic(topic_id)
+        if topic is None:
+            return facts | {"said": ["There is no such topic."]}
+        facts |= {"generation": topic.generation, "ttl_s": topic.ttl_s}
+        key = prefix(topic_id, abs(topic.generation)) + message_id[:KEY_BYTES]
+        value = self._store.get(MESSAGE, key)
+        said = [] if topic.exists else ["The topic is deleted."]
+        if parts.publish_timestamp < policy.first_live_ms(topic.ttl_s, self._now_ms):
+            said.append("It has expired: no reader is given it.")
+        if value is None:
+            said.append("There is no such row: never published, or cleaned up.")
+            return facts | {"said": said}
+        facts |= row_facts(MESSAGE, (key, value))
+        said += self._said_of_pointer(facts.get("write_pointer", PLAIN))
+        if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
+            start = payload_prefix(key[:-KEY_BYTES], facts["write_pointer"])
+            stored = self._store.get(PAYLOAD, start + message_id[KEY_BYTES:])
+            said.append("Its payload is not there." if stored is None else "Its payload is there.")
+        return facts | {"said": said}
+
+    def _said_of_pointer(self, pointer: int) -> list[str]:
+        """Return what readers with a transaction do at an entry, and why."""
+        if pointer == PLAIN:
+            return ["It belongs to no transaction: all readers are given it."]
+        if pointer < PLAIN:
+            return ["It was rolled back: only readers without a transaction are given it."]
+        state = self.state()
+        status = None if state is None else state.status(pointer)
+        if status is None:
+            return ["Its transaction is not known any more: it was committed, as far as is known."]
+        return [f"Its transaction is {status.value}."]
+
+
+def row_facts(table: str, row: Row) -> Facts:
+    """Return what a row says. Raises `StoreCorrupt`."""
+    key, value = row
+    if table == METADATA:
+        topic = decoded(key, value)
+        return {"table": table, "topic": str(topic.id), "properties": topic.all_properties()}
+    if table not in (MESSAGE, PAYLOAD, SUBSCRIPTION):
+        return {"table": table, "key": key.hex(), "value": _text(value)}
+    topic_id, generation, start = prefix_of(key)
+    facts: Facts = {"table": table, "topic": str(topic_id), "generation": generation}
+    if table == SUBSCRIPTION:
+        name = key[len(start) :].decode(errors="replace")
+        return facts | {"subscription": name, "value": value.hex()}
+    written_ms, number = KEY.unpack(key[-KEY_BYTES:])
+    if table == PAYLOAD:
+        facts["write_pointer"] = payload_pointer_of(key)
+        return facts | {"written_ms": written_ms, "sequence": number, "payload": _text(value)}
+    return facts | _entry_facts(key, value)
+
+
+def _entry_facts(key: bytes, value: bytes) -> Facts:
+    """Return what a Message row says of its entry."""
+    published_ms, number = KEY.unpack(key[-KEY_BYTES:])
+    facts: Facts = {"published_ms": published_ms, "sequence": number}
+    facts["id"] = (key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
+    if value and value[0] == PLAIN_KIND:
+        return facts | {"kind": "plain", "payload": _text(value[1:])}
+    facts["write_pointer"] = write_pointer_of(value)
+    if value[0] == REFERENCE_KIND:
+        return facts | {"kind": "reference"}
+    return facts | {"kind": "transactional", "payload": _text(value[POINTER_END:])}
+
+
+def _text(value: bytes) -> str:
+    return base64.b64encode(value).decode()

@@ -1,0 +1,125 @@
+"""Checks that the tables of a store hold together. Reads only.
+
+What is found is a line each; none of it is expected, whatever crashed when.
+"""
+
+from collections.abc import Iterator
+
+from cleanup import policy
+from cleanup.inspection import Inspection
+from cleanup.invalid import bound_of
+from tables.keys import (
+    PLAIN_KIND,
+    REFERENCE_KIND,
+    after_prefix,
+    metadata_key,
+    payload_prefix,
+    prefix_of,
+    write_pointer_of,
+)
+from tables.metadata_table import StoreMetadataTable
+from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Row, Store
+from tables.transaction_table import StoreTransactionTable
+from tms.core.entries import PLAIN
+from tms.core.errors import StoreCorrupt
+from tms.core.limits import Limits
+from tms.core.message import KEY, KEY_BYTES
+from tms.core.topic import Topic, TopicId
+
+
+class Verification(Inspection):
+    """A look into one store, which also checks it."""
+
+    def __init__(self, store: Store, limits: Limits, now_ms: int) -> None:
+        """Check `store` as of `now_ms`, in milliseconds since 1970."""
+        super().__init__(store, limits, now_ms)
+        self._invalids: frozenset[int] = frozenset()
+        self._bound = 0
+
+    def problems(self, *, is_cleaned: bool = False) -> Iterator[str]:
+        """Give what is wrong, a line each; none where all is well.
+
+        `is_cleaned`: a pass has just ended, so no row of a dead generation may be left.
+        """
+        topics: dict[TopicId, Topic] = {}
+        try:
+            topics = {topic.id: topic for topic in StoreMetadataTable(self._store).scan()}
+        except StoreCorrupt as error:
+            yield f"the metadata of topics is damaged: {error}"
+        yield from self._transactions()
+        for table in (MESSAGE, PAYLOAD, SUBSCRIPTION):
+            yield from self._rows(table, topics, is_cleaned=is_cleaned)
+
+    def _transactions(self) -> Iterator[str]:
+        table = StoreTransactionTable(self._store)
+        try:
+            state = self.state()
+            bound = bound_of(self._store)
+        except StoreCorrupt as error:
+            yield f"the transactions are damaged: {error}"
+            return
+        self._invalids = frozenset(state.invalids.by_pointer) if state is not None else frozenset()
+        self._bound = bound
+        if state is not None and bound > state.last_write_pointer:
+            yield f"the bound {bound} is above the last write pointer {state.last_write_pointer}"
+        oldest = min(table.snapshots(), default=0)
+        left = [n for n, _ in table.rows(0) if policy.log_row(n, oldest) is policy.Decision.DROP]
+        if left:
+            yield f"{len(left)} rows of the log of transactions are older than all snapshots"
+
+    def _rows(self, table: str, topics: dict[TopicId, Topic], *, is_cleaned: bool) -> Iterator[str]:
+        """Give what is wrong with the rows of a table with topics."""
+        before = b""
+        for row in self.rows(table):
+            place = f"{table} {row[0].hex()}"
+            if row[0] <= before:
+                yield f"{place}: the key is not above the one before"
+            before = row[0]
+            try:
+                topic_id, generation, _ = prefix_of(row[0])
+                topic = topics.get(topic_id)
+                yield from self._of_topic(table, row, topic, generation, is_cleaned=is_cleaned)
+            except StoreCorrupt as error:
+                yield f"{place}: {error}"
+
+    def _of_topic(
+        self, table: str, row: Row, topic: Topic | None, generation: int, *, is_cleaned: bool
+    ) -> Iterator[str]:
+        key, value = row
+        place = f"{table} {key.hex()}"
+        if topic is None:
+            yield f"{place}: its topic has no metadata"
+        elif generation > abs(topic.generation):
+            yield f"{place}: its generation {generation} is to come"
+        elif policy.is_dead(generation, topic.generation):
+            if is_cleaned and not self._is_greatest(table, key, topic):
+                yield f"{place}: of the dead generation {generation}"
+        elif table == MESSAGE:
+            yield from self._entry(place, topic, key, value)
+
+    def _is_greatest(self, table: str, key: bytes, topic: Topic) -> bool:
+        """Whether a row is the one of a topic that stays, for its key."""
+        start = metadata_key(topic.id)
+        with self._store.scan(table, start, after_prefix(start), reverse=True, limit=1) as rows:
+            return table == MESSAGE and next((k for k, _ in rows), None) == key
+
+    def _entry(self, place: str, topic: Topic, key: bytes, value: bytes) -> Iterator[str]:
+        """Give what is wrong with an entry of a living topic."""
+        if not value:
+            yield f"{place}: it has no value"
+            return
+        if value[0] == PLAIN_KIND:
+            return
+        pointer = write_pointer_of(value)
+        if pointer > PLAIN and pointer <= self._bound and pointer in self._invalids:
+            yield f"{place}: it is of the invalid transaction {pointer}, which is below the bound"
+        published_ms, _ = KEY.unpack(key[-KEY_BYTES:])
+        if value[0] == REFERENCE_KIND and pointer > PLAIN:
+            live_ms = policy.first_live_ms(topic.ttl_s, self._now_ms)
+            start = payload_prefix(key[:-KEY_BYTES], pointer)
+            with self._store.scan(PAYLOAD, start, after_prefix(start), limit=1) as rows:
+                has_payloads = next(rows, None) is not None
+            # A payload is stored, and expires, before its reference is published.
+            margin_ms = self._limits.transaction_lifetime_s_max * 1000
+            if not has_payloads and published_ms - margin_ms >= live_ms:
+                yield f"{place}: a reference without payloads, younger than its time to live"

@@ -1,0 +1,179 @@
+"""`tms debug` on a folder that no server has."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tables.keys import prefix, reference_value, transactional_start
+from tables.leveldb import LevelDBStore
+from tables.store import MESSAGE
+from tests.cli.conftest import Outcome, run_command
+from tms.core.clock import ManualClock
+from tms.core.message import FIRST_ID, KEY, MessageId
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.node import inspect, open_services
+
+NOW_MS = 1_700_000_000_000
+TOPIC = TopicId("default", "orders")
+NEVER_S = 2**31 - 1
+
+
+async def _fill(store: str) -> tuple[list[str], int]:
+    services = await open_services(store, clock=ManualClock(NOW_MS))
+    messaging, transactions = services.messaging, services.transactions
+    await messaging.create_topic(TOPIC, {"ttl": NEVER_S})
+    await messaging.publish(TOPIC, [b"plain"])
+    committed = (await transactions.start(StartRequest())).transaction_id
+    await messaging.store(TOPIC, [b"stored"], committed)
+    await messaging.publish(TOPIC, [], committed)
+    await transactions.commit(committed)
+    invalid = (await transactions.start(StartRequest())).transaction_id
+    await messaging.publish(TOPIC, [b"dead"], invalid)
+    await transactions.invalidate(invalid)
+    assert services.cleanup is not None
+    found = messaging.poll(TOPIC, FIRST_ID)
+    ids = [message.id.hex() async for block in found for message in block]
+    await services.close()
+    return ids, invalid
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"leveldb:{tmp_path}/data"
+
+
+@pytest.fixture
+def filled(store: str) -> tuple[list[str], int]:
+    """The ids of a plain, a stored and an invalid message, and the invalid pointer."""
+    return asyncio.run(_fill(store))
+
+
+def debug(store: str, *arguments: str) -> Outcome:
+    return run_command("debug", *arguments, "--store", store)
+
+
+def lines(store: str, *arguments: str) -> list[Any]:
+    code, out, err = debug(store, *arguments)
+    assert (code, err) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.mark.usefixtures("filled")
+def test_tables_with_rows_and_sizes(store: str) -> None:
+    [tables] = lines(store, "tables", "--json")
+    rows = {table["table"]: table["rows"] for table in tables}
+
+    assert rows["message"] == 3
+    assert rows["payload"] == rows["metadata"] == 1
+    assert "message" in debug(store, "tables")[1]
+
+
+def test_rows_decoded(store: str, filled: tuple[list[str], int]) -> None:
+    ids, invalid = filled
+    rows = lines(store, "rows", "--topic", "orders")
+
+    assert [row["kind"] for row in rows] == ["plain", "reference", "transactional"]
+    assert rows[0]["id"] == ids[0]
+    assert rows[0]["payload"] == "cGxhaW4="
+    assert rows[2]["write_pointer"] == invalid
+    assert len(lines(store, "rows", "--limit", "2")) == 2
+    assert lines(store, "rows", "--topic", "orders", "--from", str(NOW_MS + 1)) == []
+    assert lines(store, "rows", "--topic", "other") == []
+    [payload] = lines(store, "rows", "--table", "payload")
+    assert payload["payload"] == "c3RvcmVk"
+    [metadata] = lines(store, "rows", "--table", "metadata")
+    assert metadata["topic"] == "default:orders"
+
+
+def test_a_message_explained(store: str, filled: tuple[list[str], int]) -> None:
+    plain, stored, dead = filled[0]
+    unknown = MessageId(NOW_MS + 5, 0).encode().hex()
+
+    assert "belongs to no transaction" in debug(store, "explain", "orders", plain)[1]
+    told = debug(store, "explain", "orders", stored)[1]
+    assert "committed" in told
+    assert "payload is there" in told
+    assert "transaction is invalid" in debug(store, "explain", "orders", dead)[1]
+    assert "There is no such row" in debug(store, "explain", "orders", unknown)[1]
+    assert "There is no such topic" in debug(store, "explain", "other", plain)[1]
+
+
+def test_bounds_and_what_holds_them(store: str, filled: tuple[list[str], int]) -> None:
+    [told] = lines(store, "bounds", "--json")
+
+    assert told["bounds"] == []
+    assert told["invalid"]["oldest"] == filled[1]
+    assert "not yet cleaned up" in debug(store, "bounds")[1]
+
+    async def clean() -> None:
+        services = await open_services(store, clock=ManualClock(NOW_MS + 1))
+        assert services.cleanup is not None
+        assert await services.cleanup.run_pass(60)
+        await services.close()
+
+    asyncio.run(clean())
+    text = debug(store, "bounds")[1]
+    assert "inverted up to" in text
+    assert "stays until" in text
+    assert "rolled back" in debug(store, "explain", "orders", filled[0][2])[1]
+    assert debug(store, "verify", "--cleaned")[:2] == (0, "All tables hold together.\n")
+
+
+def test_an_export_is_a_line_of_json_a_row(store: str, filled: tuple[list[str], int]) -> None:
+    exported = lines(store, "export")
+    [tables] = lines(store, "tables", "--json")
+
+    assert len(exported) == sum(table["rows"] for table in tables)
+    assert len(lines(store, "export", "--table", "message")) == len(filled[0])
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_does_not_hold_together_is_found(store: str) -> None:
+    leveldb = LevelDBStore(Path(store.partition(":")[2]))
+    batch = leveldb.batch()
+    start = prefix(TOPIC, 1)
+    batch.put(MESSAGE, start + KEY.pack(NOW_MS + 10, 0), reference_value(1))
+    batch.put(MESSAGE, start + KEY.pack(NOW_MS + 11, 0), b"\x07")
+    batch.put(MESSAGE, start + KEY.pack(NOW_MS + 12, 0), transactional_start(5) + b"fine")
+    batch.put(MESSAGE, prefix(TOPIC, 2) + KEY.pack(1, 0), b"\0")
+    batch.put(MESSAGE, prefix(TopicId("default", "stray"), 1) + KEY.pack(1, 0), b"\0")
+    leveldb.write(batch)
+    leveldb.close()
+    code, out, _ = debug(store, "verify")
+
+    assert code == 1
+    assert len(out.splitlines()) == 4
+    for part in ("reference without payloads", "to come", "no metadata", "store"):
+        assert part in out.lower()
+
+
+def test_a_folder_without_a_store_is_not_made_one(tmp_path: Path) -> None:
+    code, _, err = debug(f"leveldb:{tmp_path}/none", "tables")
+
+    assert code == 2
+    assert "there is no store" in err
+    assert not (tmp_path / "none").exists()
+    assert debug("memory:", "tables")[0] == 2
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_folder_that_a_server_has_says_whose_it_is(store: str) -> None:
+    inspection = inspect(store)
+    code, _, err = debug(store, "tables")
+    inspection.close()
+
+    assert code == 1
+    assert "process" in err
+
+
+def test_a_look_leaves_all_rows_as_they_are(store: str, filled: tuple[list[str], int]) -> None:
+    before = lines(store, "export")
+    for command in (["tables"], ["rows"], ["bounds"], ["verify"]):
+        debug(store, *command)
+    debug(store, "explain", "orders", filled[0][0])
+
+    assert lines(store, "export") == before
