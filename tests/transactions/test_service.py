@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
 from tms.core.clock import ManualClock
 from tms.core.errors import (
     InvalidRequest,
     OwnerBusy,
     RollbackRefused,
+    StoreNotAtomic,
     SubscriptionMoved,
     TopicNotFound,
     TransactionConflict,
@@ -19,13 +22,14 @@ from tms.core.errors import (
     TransactionNotInProgress,
     TransactionUnknown,
 )
+from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
-from tms.node import OpenServices, open_services
+from tms.node import OpenServices, open_services, services_on
 
 pytestmark = pytest.mark.anyio
 
@@ -302,6 +306,48 @@ async def test_of_two_that_change_the_same_the_second_is_refused(services: OpenS
     with pytest.raises(TransactionConflict):
         await services.transactions.commit(second.transaction_id)
     assert await services.transactions.abort(second.transaction_id) is TransactionStatus.ABORTED
+
+
+class PartlyWritingStore(MemoryStore):
+    """A store that does not promise to write a batch whole."""
+
+    atomic = False
+
+
+class TestStoreThatIsNotAtomic:
+    @pytest.fixture
+    async def services(self, clock: ManualClock) -> AsyncIterator[OpenServices]:
+        tables = StoreTables(PartlyWritingStore())
+        services = await services_on(tables, Limits(), clock, CollectorRegistry())
+        for topic_id in (A, B):
+            await services.messaging.create_topic(topic_id)
+        yield services
+        await services.close()
+
+    async def test_publishing_to_all_is_committed_behind_its_messages(
+        self, services: OpenServices
+    ) -> None:
+        first = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, owner="p", sequence=0)
+        assert (await polled(services, A), await polled(services, B)) == ([b"1"], [b"2"])
+        again = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, owner="p", sequence=0)
+        assert (again.write_pointer, again.is_duplicate) == (first.write_pointer, True)
+
+    async def test_what_was_published_of_all_is_not_seen_where_the_rest_fails(
+        self, services: OpenServices
+    ) -> None:
+        with pytest.raises(TopicNotFound):
+            await services.messaging.publish_all({A: [b"1"], TopicId("default", "none"): [b"2"]})
+        assert await polled(services, A) == []
+        assert await services.transactions.in_progress() == []
+
+    async def test_a_commit_that_moves_positions_is_refused(self, services: OpenServices) -> None:
+        await services.subscriptions.create_subscription(A, "s")
+        tx = await services.transactions.start(SHORT)
+        with pytest.raises(StoreNotAtomic):
+            await services.transactions.commit(
+                tx.transaction_id, [Advance(A, "s", b"\x01" * 20, 0)]
+            )
+        await services.transactions.commit(tx.transaction_id)
 
 
 class TestPublishAll:

@@ -17,6 +17,7 @@ TmsError
 │       ├── OwnerBusy
 │       ├── InvalidTruncateTime
 │       ├── TransactionsElsewhere
+│       ├── StoreNotAtomic
 │       ├── SubscriptionExists
 │       ├── SubscriptionMoved
 │       ├── BadVersion
@@ -154,6 +155,12 @@ class TransactionsElsewhere(Conflict):
     """Raised when this server takes the write pointers of another transaction manager."""
 
     code = "transactions_elsewhere"
+
+
+class StoreNotAtomic(Conflict):
+    """Raised when the server's store cannot do in one durable step what must be done in one."""
+
+    code = "store_not_atomic"
 
 
 class SubscriptionNotFound(RequestError):

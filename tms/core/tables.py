@@ -237,6 +237,11 @@ class Tables(Protocol):
         """The Transaction table."""
         ...
 
+    @property
+    def is_atomic(self) -> bool:
+        """Whether a batch is written whole or not at all; else what is there is its beginning."""
+        ...
+
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the prefix of a topic's generation."""
         ...

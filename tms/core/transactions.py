@@ -215,6 +215,10 @@ class OpenTransactions(Protocol):
         ...
 
 
+class LocalTransactions(Transactions, OpenTransactions, Protocol):
+    """The manager in the same process."""
+
+
 class Moves(Write, Protocol):
     """Moves of subscriptions' positions, as a commit takes them into its flush."""
 

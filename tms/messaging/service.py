@@ -22,7 +22,8 @@ from tms.core.message import KEY, MessageBlock
 from tms.core.messaging import AllPublished, Page, RollbackRange
 from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
-from tms.core.transactions import OpenTransactions, check_owner
+from tms.core.transactions import LocalTransactions, check_owner
+from tms.messaging.all_topics import publish_in_a_flush, publish_in_steps
 from tms.messaging.cache import CacheBudget
 from tms.messaging.engine import Engine
 from tms.messaging.invalid_entries import InvalidEntries
@@ -31,7 +32,7 @@ from tms.messaging.publications import Publications
 from tms.messaging.reader import Reader
 from tms.messaging.topic_state import TopicStates
 from tms.messaging.topics import Topics
-from tms.messaging.writes import AtOnce, Inversion, Publication, Storing, Writing
+from tms.messaging.writes import Inversion, Publication, Storing, Writing
 
 _INT64_MAX = 2**63 - 1
 _ROLLBACK_ROWS = 10_000
@@ -45,7 +46,7 @@ class Service:
         self,
         engine: Engine,
         publications: Publications | None = None,
-        transactions: OpenTransactions | None = None,
+        transactions: LocalTransactions | None = None,
     ) -> None:
         """Serve on `engine`, which `close` closes.
 
@@ -146,21 +147,25 @@ class Service:
             raise InvalidRequest("empty_publish")
         check_owner(owner, sequence)
         self._payload_bytes([payload for payloads in publications.values() for payload in payloads])
-        parts: list[Publication] = []
         try:
-            for topic_id, payloads in publications.items():
-                state = self._states.loaded(topic_id) or await self._states.get(topic_id)
-                size = sum(map(len, payloads))
-                parts.append(Publication(self._writing, state, payloads, None, size))
-                parts[-1].accepted()
-            at_once = AtOnce(self._transactions, parts, owner, sequence)
-            published: AllPublished = await self._writer.submit(at_once)
+            if not self._tables.is_atomic:
+                return await publish_in_steps(
+                    self.publish,
+                    self._transactions,
+                    publications,
+                    owner=owner,
+                    sequence=sequence,
+                )
+            return await publish_in_a_flush(
+                self._writing,
+                self._writer,
+                self._transactions,
+                publications,
+                owner=owner,
+                sequence=sequence,
+            )
         except TransactionDuplicate as error:
             return AllPublished(error.detail["transaction_id"], is_duplicate=True)
-        finally:
-            for part in parts:
-                part.finished()
-        return published
 
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under `write_pointer`, to be published later; durable on return."""

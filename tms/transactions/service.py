@@ -17,7 +17,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tms.core.errors import StoreUnavailable, TmsError, TransactionNotInProgress, TransactionUnknown
+from tms.core.errors import (
+    StoreNotAtomic,
+    StoreUnavailable,
+    TmsError,
+    TransactionNotInProgress,
+    TransactionUnknown,
+)
 from tms.core.group_commit import GroupCommit
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
@@ -109,6 +115,8 @@ class TransactionService:
         """Make it visible as a whole, and with it move the positions of subscriptions."""
         moves = None
         if advances:
+            if not self._journal.is_store_atomic:
+                raise StoreNotAtomic(transaction_id=transaction_id)
             assert self._move_by is not None
             moves = await self._move_by(advances)
 
