@@ -1,92 +1,30 @@
 """The transaction manager with messaging: what readers see, what is refused, what wakes whom."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tables.memory import MemoryStore
-from tables.store_tables import StoreTables
+from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled, published
 from tms.core.clock import ManualClock
 from tms.core.errors import (
-    InvalidRequest,
     OwnerBusy,
     RollbackRefused,
-    StoreNotAtomic,
     SubscriptionMoved,
-    TopicNotFound,
     TransactionConflict,
     TransactionDuplicate,
     TransactionNotInProgress,
     TransactionUnknown,
 )
-from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
 from tms.core.subscriptions import Advance
-from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
-from tms.node import OpenServices, open_services, services_on
+from tms.node import OpenServices, open_services
 
 pytestmark = pytest.mark.anyio
-
-NOW_MS = 1_800_000_000_000
-A, B = TopicId("default", "a"), TopicId("default", "b")
-SHORT = StartRequest()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(NOW_MS)
-
-
-@pytest.fixture
-def registry() -> CollectorRegistry:
-    return CollectorRegistry()
-
-
-@pytest.fixture
-async def services(clock: ManualClock, registry: CollectorRegistry) -> AsyncIterator[OpenServices]:
-    services = await open_services("memory:", clock=clock, registry=registry)
-    for topic_id in (A, B):
-        await services.messaging.create_topic(topic_id)
-    yield services
-    await services.close()
-
-
-async def polled(
-    services: OpenServices, topic_id: TopicId, *, transaction: int | None = None, wait_s: float = 0
-) -> list[bytes]:
-    """Return what a reader sees by a transaction, or, without one, what is committed."""
-    blocks = services.messaging.poll(
-        topic_id,
-        FIRST_ID,
-        transaction=transaction,
-        committed=transaction is None,
-        wait_s=wait_s,
-    )
-    return [message.payload async for block in blocks for message in block]
-
-
-async def everything(services: OpenServices, topic_id: TopicId) -> list[bytes]:
-    blocks = services.messaging.poll(topic_id, FIRST_ID)
-    return [message.payload async for block in blocks for message in block]
-
-
-async def published(
-    services: OpenServices, topic_id: TopicId, payload: bytes, pointer: int
-) -> RollbackRange:
-    found = await services.messaging.publish(topic_id, [payload], pointer)
-    assert found is not None
-    return found
 
 
 async def test_a_transaction_is_seen_whole_once_it_is_committed(services: OpenServices) -> None:
@@ -306,80 +244,6 @@ async def test_of_two_that_change_the_same_the_second_is_refused(services: OpenS
     with pytest.raises(TransactionConflict):
         await services.transactions.commit(second.transaction_id)
     assert await services.transactions.abort(second.transaction_id) is TransactionStatus.ABORTED
-
-
-class PartlyWritingStore(MemoryStore):
-    """A store that does not promise to write a batch whole."""
-
-    atomic = False
-
-
-class TestStoreThatIsNotAtomic:
-    @pytest.fixture
-    async def services(self, clock: ManualClock) -> AsyncIterator[OpenServices]:
-        tables = StoreTables(PartlyWritingStore())
-        services = await services_on(tables, Limits(), clock, CollectorRegistry())
-        for topic_id in (A, B):
-            await services.messaging.create_topic(topic_id)
-        yield services
-        await services.close()
-
-    async def test_publishing_to_all_is_committed_behind_its_messages(
-        self, services: OpenServices
-    ) -> None:
-        first = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, owner="p", sequence=0)
-        assert (await polled(services, A), await polled(services, B)) == ([b"1"], [b"2"])
-        again = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, owner="p", sequence=0)
-        assert (again.write_pointer, again.is_duplicate) == (first.write_pointer, True)
-
-    async def test_what_was_published_of_all_is_not_seen_where_the_rest_fails(
-        self, services: OpenServices
-    ) -> None:
-        with pytest.raises(TopicNotFound):
-            await services.messaging.publish_all({A: [b"1"], TopicId("default", "none"): [b"2"]})
-        assert await polled(services, A) == []
-        assert await services.transactions.in_progress() == []
-
-    async def test_a_commit_that_moves_positions_is_refused(self, services: OpenServices) -> None:
-        await services.subscriptions.create_subscription(A, "s")
-        tx = await services.transactions.start(SHORT)
-        with pytest.raises(StoreNotAtomic):
-            await services.transactions.commit(
-                tx.transaction_id, [Advance(A, "s", b"\x01" * 20, 0)]
-            )
-        await services.transactions.commit(tx.transaction_id)
-
-
-class TestPublishAll:
-    async def test_it_is_seen_whole(self, services: OpenServices) -> None:
-        reader = await services.transactions.start(SHORT)
-        done = await services.messaging.publish_all({A: [b"1", b"2"], B: [b"3"]})
-        assert not done.is_duplicate
-        assert await polled(services, A) == [b"1", b"2"]
-        assert await polled(services, B) == [b"3"]
-        assert await polled(services, A, transaction=reader.transaction_id) == []
-        assert await services.transactions.in_progress() == [
-            await services.transactions.info(reader.transaction_id)
-        ]
-
-    async def test_a_topic_that_is_missing_refuses_all(self, services: OpenServices) -> None:
-        with pytest.raises(TopicNotFound):
-            await services.messaging.publish_all({A: [b"1"], TopicId("default", "none"): [b"2"]})
-        assert await everything(services, A) == []
-
-    @pytest.mark.parametrize("payloads", [{}, {A: []}])
-    async def test_nothing_to_publish_is_refused(
-        self, services: OpenServices, payloads: dict[TopicId, list[bytes]]
-    ) -> None:
-        with pytest.raises(InvalidRequest):
-            await services.messaging.publish_all(payloads)
-
-    async def test_a_sequence_is_published_once(self, services: OpenServices) -> None:
-        first = await services.messaging.publish_all({A: [b"1"]}, owner="p", sequence=0)
-        again = await services.messaging.publish_all({A: [b"1"]}, owner="p", sequence=0)
-        assert again.is_duplicate
-        assert again.write_pointer == first.write_pointer
-        assert await everything(services, A) == [b"1"]
 
 
 class TestOwners:
