@@ -20,8 +20,6 @@ _EXPORTED = (
 )
 JAVA_FLAGS = (
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
     "-Djava.net.preferIPv4Stack=true",
     "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
     "--add-modules=jdk.unsupported",
@@ -29,7 +27,9 @@ JAVA_FLAGS = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     *(f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED),
 )
-"""What HBase 2.6 needs of Java 17, and a fast start rather than fast code."""
+"""What HBase 2.6 needs of Java 17."""
+FAST_START = "-XX:TieredStopAtLevel=1"
+"""For tests: code that is compiled sooner, and slower."""
 
 LOG4J = """\
 appender.console.type = Console

@@ -3,10 +3,10 @@
     dev/hbase/start FOLDER [--cluster] [--port PORT]
     dev/hbase/stop FOLDER [--remove]
 
-Without `--cluster`, HBase is one JVM (master, region server and ZooKeeper), which starts faster;
-with it, ZooKeeper, a master and two region servers are processes of their own. Before both stand
-two Thrift gateways: the one that TMS talks to, and one of Thrift's second version, which alone can
-create tables in several regions (`tms init --admin`).
+Without `--cluster`, HBase is one JVM (master, region server and ZooKeeper), which starts faster
+and runs slower; with it, ZooKeeper, a master and two region servers are processes of their own.
+Before both stand two Thrift gateways: the one that TMS talks to, and one of Thrift's second
+version, which alone can create tables in several regions (`tms init --admin`).
 
 `FOLDER/servers.json` names each process by its id; stopping ends those and no others. Each has its
 log in `FOLDER/logs`. The jars come from Maven, once (dev/hbase/pom.xml).
@@ -29,7 +29,15 @@ from pathlib import Path
 import happybase
 from thriftpy2.thrift import TException
 
-from dev.hbase.configuration import HOST, JAVA_FLAGS, LOG4J, common_site, site_xml, zoo_cfg
+from dev.hbase.configuration import (
+    FAST_START,
+    HOST,
+    JAVA_FLAGS,
+    LOG4J,
+    common_site,
+    site_xml,
+    zoo_cfg,
+)
 
 POM = Path(__file__).with_name("pom.xml")
 STATE = "servers.json"
@@ -260,7 +268,8 @@ def _planned(folder: Path, jars: str, *, cluster: bool, port: int | None) -> Ser
         conf.mkdir(parents=True, exist_ok=True)
         (conf / "hbase-site.xml").write_text(site_xml({**site, **more}), encoding="utf-8")
         (conf / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
-        java = ("java", f"-Xmx{heap}", *JAVA_FLAGS, "-cp", f"{conf}:{jars}")
+        fast = () if cluster else (FAST_START,)
+        java = ("java", f"-Xmx{heap}", *fast, *JAVA_FLAGS, "-cp", f"{conf}:{jars}")
         servers.commands[name] = [*java, main, *arguments]
 
     def region_port(number: int) -> dict[str, str]:

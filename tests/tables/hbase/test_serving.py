@@ -1,0 +1,80 @@
+"""The service on a real HBase: against its model, and as a server that is killed and started again.
+
+`HBASE_EXAMPLES` as in conftest.py.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import tms
+from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tables.store import Store
+from tests.contracts.store_contract import empty
+from tests.faults.server_process import ServerProcess
+from tests.messaging.test_service_model import ServiceMachine
+from tests.tables.hbase.conftest import gateway_to
+from tms.messaging import cache
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def _tiny_cache_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "BLOCK_BYTES", 200)
+
+
+@pytest.mark.usefixtures("_tiny_cache_blocks")
+def test_the_service_does_as_its_model_on_hbase(place: Place) -> None:
+    class HBaseMachine(ServiceMachine):
+        def open_store(self) -> Store:
+            is_first = not hasattr(self, "store")
+            store = HBaseStore(place, gateway_to(place))
+            if is_first:
+                empty(store)
+            return store
+
+    run_state_machine_as_test(
+        HBaseMachine,
+        settings=settings(
+            max_examples=int(os.environ.get("HBASE_EXAMPLES", "8")),
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )
+
+
+@pytest.fixture
+def url(place: Place, hbase_store: HBaseStore) -> str:
+    return f"hbase://{place.host}:{place.port}/{place.prefix}"
+
+
+def served(url: str, tmp_path: Path) -> ServerProcess:
+    return ServerProcess(tmp_path / "unused", "--store", url, transactions="own")
+
+
+def test_what_was_acknowledged_survives_the_server(url: str, tmp_path: Path) -> None:
+    with served(url, tmp_path) as server:
+        with tms.connect(server.url) as client:
+            orders = client.topic("orders")
+            orders.create()
+            with client.transaction() as tx:
+                orders.publish([b"one", b"two"], tx)
+            orders.publish(b"three")
+            with suppress(ZeroDivisionError), client.transaction() as tx:
+                orders.publish(b"never", tx)
+                raise ZeroDivisionError
+        server.kill()
+    with served(url, tmp_path) as server, tms.connect(server.url) as client:
+        orders = client.topic("orders")
+        orders.publish(b"four")
+        with client.transaction() as tx:
+            found = [message.payload for message in orders.poll(tx=tx)]
+
+    assert found == [b"one", b"two", b"three", b"four"]
