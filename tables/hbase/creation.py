@@ -10,6 +10,7 @@ being asked for again.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
             if admin is not None:
                 _create_split(admin, name, keys)
             else:
-                gateway.once(lambda client, name=name: _create_whole(client, name))
+                gateway.once(partial(_create_whole, name))
                 if keys:
                     splits[name.decode()] = keys
             made.append(name.decode())
@@ -81,7 +82,7 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
     return Created(buckets, made, splits)
 
 
-def _create_whole(client: Any, name: bytes) -> None:
+def _create_whole(name: bytes, client: Any) -> None:
     family = ColumnDescriptor(
         name=f"{FAMILY}:".encode(),
         maxVersions=1,

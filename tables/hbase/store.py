@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -145,7 +146,7 @@ class HBaseStore:
         if not run.is_delete:
             self._deleted.wait(run.table, run.rows)
         for mutations in calls_of(run):
-            self._gateway.repeated(lambda client, m=mutations: client.mutateRows(name, m, {}))
+            self._gateway.repeated(partial(_mutate, name, mutations))
         if run.is_delete:
             self._deleted.add(run.table, run.rows)
 
@@ -253,6 +254,10 @@ class HBaseStore:
             if self._unsettled:
                 _log.error("closed with a failed write that HBase has not taken")
         self._gateway.close_idle()
+
+
+def _mutate(name: bytes, mutations: list[Any], client: Any) -> None:
+    client.mutateRows(name, mutations, {})
 
 
 def _get(client: Any, name: bytes, row: bytes) -> bytes | None:
