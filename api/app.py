@@ -19,6 +19,7 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api import (
+    cleanup,
     health,
     messages,
     poll,
@@ -49,6 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *transaction_reports.OPERATIONS,
     *transactions.OPERATIONS,
     *subscriptions.OPERATIONS,
+    *cleanup.OPERATIONS,
     *health.OPERATIONS,
 )
 

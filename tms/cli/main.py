@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from tms import __version__
 from tms.cli import (
+    cleanup,
     debug,
     failure,
     init,
@@ -103,6 +104,7 @@ app = typer.Typer(
 app.add_typer(topic.app, name="topic")
 app.add_typer(subscription.app, name="subscription")
 app.add_typer(tx.app, name="tx")
+app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from tms.core.cleanup import Cleanup
 from tms.core.messaging import Messaging, MessagingService
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import Transactions
@@ -36,4 +37,9 @@ class ServerServices(Services, Protocol):
     @property
     def messaging(self) -> MessagingService:
         """Topics and messages."""
+        ...
+
+    @property
+    def cleanup(self) -> Cleanup | None:
+        """Cleanup; None where the server has none."""
         ...

@@ -1,0 +1,143 @@
+"""Cleanup over REST: how it stands, and a pass on demand."""
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import SERVICE_ERRORS, Json, Operation
+from api.query import values_of, wait_of
+from api.schema_parts import TEXT, TIMESTAMP, WRITE_POINTER, json_media, record
+from tms.core.cleanup import Cleanup
+from tms.core.errors import InvalidRequest
+from tms.wire.json_cleanup import encode_state
+
+CLEANUP = "/v1/cleanup"
+
+_COUNT: Json = {"type": "integer", "minimum": 0}
+_TIME: Json = {"type": "integer", "description": "Milliseconds since 1970."}
+
+
+def _or_null(schema: Json) -> Json:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_BOUND = {
+    "table": TEXT,
+    "start": {**TEXT, "description": "The first key of the range, in hexadecimal digits."},
+    "stop": {**TEXT, "description": "The key behind the range."},
+    "write_pointer": {**_COUNT, "description": "Nothing invalid is left up to here."},
+    "transaction_ms": _TIME,
+    "recorded_ms": _TIME,
+}
+_INVALID = {
+    "count": {**_COUNT, "description": "Write pointers on the invalid list."},
+    "oldest": _or_null(_COUNT),
+    "not_inverted": {**_COUNT, "description": "Those of them above the bound."},
+    "held_by": _or_null({**_COUNT, "description": "The transaction that holds the bound."}),
+    "waits_until_ms": _or_null({**_TIME, "description": "When the oldest can go."}),
+}
+_STATE = {
+    "is_running": {"type": "boolean"},
+    "passes": _COUNT,
+    "failed_passes": _COUNT,
+    "last_started_ms": _or_null(_TIME),
+    "last_seconds": _or_null({"type": "number", "minimum": 0}),
+    "last_rows": _or_null({**_COUNT, "description": "Rows that it deleted or inverted."}),
+    "last_failure": _or_null(TEXT),
+    "scanned_rows": _COUNT,
+    "dropped_rows": _COUNT,
+    "dropped_bytes": _COUNT,
+    "inverted_rows": _COUNT,
+    "bounds": {"type": "array", "items": record(tuple(_BOUND), _BOUND)},
+    "invalid": _or_null(record(tuple(_INVALID), _INVALID)),
+}
+_EXAMPLE = {
+    "is_running": False,
+    "passes": 12,
+    "failed_passes": 0,
+    "last_started_ms": TIMESTAMP,
+    "last_seconds": 0.02,
+    "last_rows": 1000,
+    "last_failure": None,
+    "scanned_rows": 4000,
+    "dropped_rows": 1000,
+    "dropped_bytes": 100_000,
+    "inverted_rows": 3,
+    "bounds": [
+        {
+            "table": "message",
+            "start": "",
+            "stop": "ff",
+            "write_pointer": WRITE_POINTER,
+            "transaction_ms": TIMESTAMP,
+            "recorded_ms": TIMESTAMP,
+        }
+    ],
+    "invalid": {
+        "count": 1,
+        "oldest": WRITE_POINTER,
+        "not_inverted": 0,
+        "held_by": None,
+        "waits_until_ms": TIMESTAMP,
+    },
+}
+_CONTENT = {
+    "application/json": json_media(record(tuple(_STATE), _STATE), state=_EXAMPLE),
+}
+_WAIT: Json = {
+    "name": "wait",
+    "in": "query",
+    "description": "Wait up to so many seconds for its end.",
+    "schema": {"type": "number", "minimum": 0},
+    "example": 5,
+}
+
+
+def _cleanup_of(exchange: Exchange) -> Cleanup:
+    """Return the server's cleanup. Raises `InvalidRequest` (not_found) where it has none."""
+    cleanup = exchange.context.services.cleanup
+    if cleanup is None:
+        raise InvalidRequest("not_found", path=exchange.scope["path"])
+    return cleanup
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with how cleanup stands."""
+    state = await _cleanup_of(exchange).state()
+    await exchange.answer(OK, encode_state(state), JSON_TYPE)
+
+
+async def run(exchange: Exchange) -> None:
+    """Have a pass begin, and wait for its end if asked to."""
+    cleanup = _cleanup_of(exchange)
+    values = values_of(exchange.scope["query_string"])
+    wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
+    exchange.waited = wait_s > 0
+    await cleanup.run_pass(wait_s)
+    await show(exchange)
+
+
+OPERATIONS = (
+    Operation(
+        name="getCleanup",
+        method="GET",
+        path=CLEANUP,
+        handler=show,
+        tag="Server",
+        summary="Show how cleanup stands",
+        description="What was deleted since the server began, and what holds the invalid list.",
+        success="How it stands.",
+        answer=_CONTENT,
+        errors=("not_found", *SERVICE_ERRORS),
+    ),
+    Operation(
+        name="runCleanup",
+        method="POST",
+        path=CLEANUP,
+        handler=run,
+        tag="Server",
+        summary="Clean up now",
+        description="A pass begins at once, or after the one that is running.",
+        query=(_WAIT,),
+        success="How it stands after that, or after the wait.",
+        answer=_CONTENT,
+        errors=("invalid_wait", "not_found", *SERVICE_ERRORS),
+    ),
+)

@@ -1,0 +1,65 @@
+"""Cleanup over REST and on the command line."""
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.api.rest import NOW_MS, Rest, opened, refusal
+from tests.cli.conftest import run_command
+from tests.client.server_process import ServerProcess
+
+NOTHING_INVALID = {
+    "count": 0,
+    "oldest": None,
+    "not_inverted": 0,
+    "held_by": None,
+    "waits_until_ms": None,
+}
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=[True, False])
+async def rest(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Rest]:
+    """An application with transactions of its own, and one without."""
+    async with opened(own=request.param) as opened_rest:
+        yield opened_rest
+
+
+async def test_a_pass_on_demand_and_its_state(rest: Rest) -> None:
+    await rest.create(ttl=60)
+    await rest.post("publish", {"messages": ["old"] * 10})
+    rest.clock.advance(61_000)
+    before = (await rest.http.get("/v1/cleanup")).json()
+    assert (before["passes"], before["last_started_ms"]) == (0, None)
+
+    answer = await rest.http.post("/v1/cleanup?wait=30")
+
+    state = answer.json()
+    assert answer.status_code == 200
+    assert (state["passes"], state["dropped_rows"], state["last_rows"]) == (1, 9, 9)
+    assert state["last_started_ms"] == NOW_MS + 61_000
+    assert (state["invalid"] or NOTHING_INVALID) == NOTHING_INVALID
+    assert rest.metric("tms_cleanup_dropped_rows_total", table="message", reason="ttl") == 9
+
+
+async def test_a_wrong_wait_is_refused(rest: Rest) -> None:
+    assert refusal(await rest.http.post("/v1/cleanup?wait=x")) == (400, "invalid_wait")
+
+
+def test_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ServerProcess("memory:") as server:
+        monkeypatch.setenv("TMS_URL", server.url)
+        code, out, _ = run_command("cleanup", "run")
+        assert code == 0
+        assert out.startswith("1 passes, 0 not finished")
+        assert "0 write pointers are on the invalid list." in out
+        shown = json.loads(run_command("cleanup", "show", "--json")[1])
+
+    assert shown["passes"] == 1

@@ -1,0 +1,64 @@
+"""`tms cleanup`: how a server's cleanup stands, and a pass on demand."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from tms.cli.debug import bounds_text
+from tms.cli.target import Target, with_target
+from tms.client.http import Http
+from tms.core.cleanup import CleanupState
+from tms.wire.json_cleanup import decode_state
+
+app = typer.Typer(
+    help="See how a server's cleanup stands, and have it clean up now.", no_args_is_help=True
+)
+
+_PATH = "v1/cleanup"
+_ANSWER_S_MAX = 120.0
+
+Wait = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for the end of the pass.")
+]
+
+
+@app.command()
+@with_target
+def show(target: Target) -> None:
+    """Show what was deleted, and what holds the invalid list."""
+    state = asyncio.run(_ask(target.url, "GET", _PATH))
+    target.answer(_text(state), state)
+
+
+@app.command()
+@with_target
+def run(target: Target, *, wait_s: Wait = 30.0) -> None:
+    """Clean up now."""
+    state = asyncio.run(_ask(target.url, "POST", f"{_PATH}?wait={wait_s:g}"))
+    target.answer(_text(state), state)
+
+
+async def _ask(url: str, method: str, path: str) -> CleanupState:
+    try:
+        http = Http(url, timeout_s=_ANSWER_S_MAX, compress=False)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--url") from None
+    try:
+        return decode_state(await http.send(method, path))
+    finally:
+        await http.close()
+
+
+def _text(state: CleanupState) -> str:
+    running = "; one is running" if state.is_running else ""
+    deleted = f"{state.dropped_rows} rows, {state.dropped_bytes} bytes"
+    lines = [
+        f"{state.passes} passes, {state.failed_passes} not finished{running}.",
+        f"Deleted {deleted}; inverted {state.inverted_rows}; read {state.scanned_rows}.",
+    ]
+    if state.last_seconds is not None:
+        lines.append(f"The last pass took {state.last_seconds:.3f} s, for {state.last_rows} rows.")
+    if state.last_failure is not None:
+        lines.append(f"It could not be finished: {state.last_failure}")
+    return "\n".join([*lines, bounds_text(state.bounds, state.invalid)])
