@@ -10,6 +10,7 @@ import plyvel
 import pytest
 
 from tables import keys
+from tables.hbase.layout import Salt
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import MESSAGE, METADATA, TABLES
@@ -44,6 +45,11 @@ def leveldb_key(table: str, key: bytes) -> bytes:
     return prefixes[table] + key
 
 
+def hbase_row(table: str, key: bytes) -> bytes:
+    """Return HBase's row of a row key, in 8 buckets."""
+    return Salt(table, 8).of(key) + key
+
+
 T = 1_700_000_000_000
 NAMES: dict[str, Any] = {
     **vars(keys),
@@ -64,6 +70,7 @@ NAMES: dict[str, Any] = {
     "W": T * 1_000_000,
     "encode_snapshot": encode_snapshot,
     "encode_transaction": transaction_codec.encode_transaction,
+    "hbase_row": hbase_row,
     "leveldb_key": leveldb_key,
     "metadata_value": metadata_value,
 }
