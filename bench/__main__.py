@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import growth, memory, poll, publish, recovery, transactions, wrk
+from bench import cleanup, growth, memory, poll, publish, recovery, transactions, wrk
 from bench.rounds import FULL, QUICK
 from tms import __version__
 
@@ -19,6 +19,7 @@ _SUITES = {
     "poll": poll.run,
     "transactions": transactions.run,
     "recovery": recovery.run,
+    "cleanup": cleanup.run,
     "growth": growth.run,
     "memory": memory.run,
 }

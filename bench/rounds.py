@@ -20,6 +20,7 @@ class Effort:
     topics: int
     whole_topic_bytes: int
     log_edits: int
+    cleaned_messages: int
 
 
 FULL = Effort(
@@ -31,6 +32,7 @@ FULL = Effort(
     topics=10_000,
     whole_topic_bytes=1_000_000_000,
     log_edits=1_000_000,
+    cleaned_messages=1_000_000,
 )
 QUICK = Effort(
     seconds=1,
@@ -41,6 +43,7 @@ QUICK = Effort(
     topics=1_000,
     whole_topic_bytes=100_000_000,
     log_edits=100_000,
+    cleaned_messages=200_000,
 )
 
 Measure = Callable[[], Run]

@@ -1,0 +1,191 @@
+"""Cleanup: how fast it deletes, what a pass for nothing costs, and what publishers feel of it.
+
+The first figures are of one store in this process, with nothing else to do. The last are of a
+server that deletes while 32 connections publish.
+"""
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from statistics import median
+from urllib.request import Request, urlopen
+
+from bench import wrk
+from bench.rounds import Effort
+from bench.servers import tms_server
+from bench.table import Table, mebibytes, rate, times
+from bench.topics import Topic, create, fill
+from cleanup.cleaner import Cleaner
+from tables.keys import PLAIN_START, prefix
+from tables.leveldb import LevelDBStore
+from tables.metadata_table import StoreMetadataTable
+from tables.store import MESSAGE
+from tms.core.clock import ManualClock
+from tms.core.limits import UINT16_COUNT, Limits
+from tms.core.message import KEY
+from tms.core.topic import Topic as TopicRow
+from tms.core.topic import TopicId
+from tms.transactions.pruning import InvalidList
+
+_CONNECTIONS = 32
+_PAYLOAD_BYTES = 100
+_ROWS_A_BATCH = 10_000
+_TTL_S = 60
+_DISK_ROUNDS = 20
+_NOW_MS = 1_800_000_000_000
+_TOPIC = TopicId("default", "t")
+
+Row = tuple[bytes, bytes]
+
+
+class _NoServices:
+    """There is no service on the store."""
+
+    def invalid_list(self) -> InvalidList | None:
+        return None
+
+    def invert_published(self, write_pointer: int) -> int:
+        raise AssertionError(write_pointer)
+
+    def invert(
+        self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]
+    ) -> int:
+        raise AssertionError(topic_id, generation, write_pointer, rows)
+
+    def truncate(self, write_pointers: Collection[int]) -> int:
+        raise AssertionError(write_pointers)
+
+    def forget(self, topic: TopicRow) -> bool:
+        raise AssertionError(topic)
+
+
+class _Cleaned:
+    """A store and a cleaner of it, under a clock of its own."""
+
+    def __init__(self, folder: Path, topics: int) -> None:
+        self._folder = folder
+        self.store = LevelDBStore(folder, sync=False)
+        self.clock = ManualClock(_NOW_MS)
+        self._cleaner = Cleaner(self.store, _NoServices(), Limits(), self.clock)
+        table = StoreMetadataTable(self.store)
+        for number in range(1, topics + 1):
+            name = TopicId("default", "t" if topics == 1 else f"t{number}")
+            table.replace(None, TopicRow(name, 1, _TTL_S, {}))
+
+    def put(self, count: int) -> None:
+        """Put messages of now into the first topic."""
+        value = PLAIN_START + b"x" * _PAYLOAD_BYTES
+        start, now_ms = prefix(_TOPIC, 1), self.clock.now_ms()
+        for first in range(0, count, _ROWS_A_BATCH):
+            numbers = range(first, min(first + _ROWS_A_BATCH, count))
+            batch = self.store.batch()
+            keys = (KEY.pack(now_ms + n // UINT16_COUNT, n % UINT16_COUNT) for n in numbers)
+            batch.put_rows(MESSAGE, [(start + key, value) for key in keys])
+            self.store.write(batch)
+
+    def clean(self) -> tuple[float, int]:
+        """Do a pass; return its seconds and how many rows it deleted."""
+        started = time.perf_counter()
+        dropped = sum(step.dropped for step in self._cleaner.steps())
+        return time.perf_counter() - started, dropped
+
+    def disk_bytes(self) -> int:
+        """Return the bytes of all files in the folder."""
+        return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+
+
+def in_one_store(effort: Effort, folder: Path) -> None:
+    """Measure passes with all, with nothing and with little to do."""
+    table = Table("Cleanup of one store", ("pass", "rows", "seconds", "rows/s"))
+    count = effort.cleaned_messages
+    one = _Cleaned(folder / "one", 1)
+    one.put(count)
+    seconds, _ = one.clean()
+    table.row("nothing has expired, the first pass", rate(count), f"{seconds:.4f}", "")
+    one.clock.advance(1)
+    seconds, _ = one.clean()
+    table.row("nothing has expired, the next", rate(count), f"{seconds:.4f}", "")
+    one.clock.advance(2 * _TTL_S * 1000)
+    seconds, dropped = one.clean()
+    table.row("all have expired", rate(dropped), f"{seconds:.2f}", rate(dropped / seconds))
+    one.store.close()
+    many = _Cleaned(folder / "many", effort.topics)
+    seconds, _ = many.clean()
+    table.row(f"{rate(effort.topics)} idle topics, the first pass", "0", f"{seconds:.4f}", "")
+    seconds, _ = many.clean()
+    table.row(f"{rate(effort.topics)} idle topics, the next", "0", f"{seconds:.4f}", "")
+    many.store.close()
+
+
+def disk_over_rounds(effort: Effort, folder: Path) -> None:
+    """Show what the folder takes over rounds of publishing and expiry."""
+    table = Table("Disk space, over rounds of publish and expiry", ("round", "before", "after"))
+    cleaned = _Cleaned(folder / "rounds", 1)
+    for number in range(1, _DISK_ROUNDS + 1):
+        cleaned.put(effort.cleaned_messages // 4)
+        before = cleaned.disk_bytes()
+        cleaned.clock.advance(2 * _TTL_S * 1000)
+        cleaned.clean()
+        table.row(str(number), mebibytes(before), mebibytes(cleaned.disk_bytes()))
+    cleaned.store.close()
+
+
+def beside_publishers(effort: Effort, folder: Path, run_name: str) -> None:
+    """Compare publishing alone and while expired messages are deleted."""
+    table = Table("Publish 1 x 100 B, 32 connections", ("", "req/s", "p50 ms", "p99 ms", "p99"))
+    runs: dict[str, list[wrk.Run]] = {"alone": [], "beside cleanup": []}
+    rows = []
+    with tms_server(folder / "server", "--cleanup-period-s", "100000") as server:
+        [busy] = create(server.url, f"{run_name}-busy")
+        for number in range(effort.rounds):
+            runs["alone"].append(_publish(server.url, busy, effort))
+            [old] = create(server.url, f"{run_name}-old{number}")
+            fill([old], effort.cleaned_messages, _PAYLOAD_BYTES)
+            _ask(old.whole_url + "/properties", "PUT", {"ttl": 1})
+            time.sleep(1.1)
+            before = _ask(f"{server.url}/v1/cleanup", "POST")["dropped_rows"]
+            runs["beside cleanup"].append(_publish(server.url, busy, effort))
+            rows.append(_ask(f"{server.url}/v1/cleanup", "GET")["dropped_rows"] - before)
+            while _ask(f"{server.url}/v1/cleanup", "GET")["is_running"]:
+                time.sleep(0.1)
+    alone = median(run.p99_ms for run in runs["alone"])
+    for name, found in runs.items():
+        p99_ms = median(run.p99_ms for run in found)
+        table.row(
+            name,
+            rate(median(run.requests_per_s for run in found)),
+            f"{median(run.p50_ms for run in found):.2f}",
+            f"{p99_ms:.2f}",
+            times(p99_ms, alone),
+        )
+    print(f"\ndeleted meanwhile: {rate(median(rows) / effort.seconds)} rows/s")
+
+
+def _publish(url: str, topic: Topic, effort: Effort) -> wrk.Run:
+    return wrk.run(
+        "publish.lua",
+        url,
+        connections=_CONNECTIONS,
+        seconds=effort.seconds,
+        MESSAGES=1,
+        BYTES=_PAYLOAD_BYTES,
+        TOPICS=0,
+        TOPIC_PATH=topic.path,
+    )
+
+
+def _ask(url: str, method: str, body: object = None) -> dict[str, int]:
+    request = Request(url, json.dumps(body).encode() if body else None, method=method)
+    request.add_header("Content-Type", "application/json")
+    with urlopen(request) as answer:
+        content = answer.read()
+    told: dict[str, int] = json.loads(content) if content else {}
+    return told
+
+
+def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
+    """Measure all and print the figures."""
+    in_one_store(effort, folder)
+    disk_over_rounds(effort, folder)
+    beside_publishers(effort, folder, run_name)
