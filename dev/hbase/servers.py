@@ -45,6 +45,7 @@ START_S_MAX = 120
 STOP_S_MAX = 20
 DOWNLOAD_S_MAX = 900
 _LOG_LINES = 15
+_LOOKS = 10
 
 _MASTER = "org.apache.hadoop.hbase.master.HMaster"
 _REGION_SERVER = "org.apache.hadoop.hbase.regionserver.HRegionServer"
@@ -121,10 +122,17 @@ class Servers:
         """Whether `pid` runs, and is one of these rather than another that got its number."""
         with suppress(ChildProcessError):  # not our child: then it is no zombie of ours either
             os.waitpid(pid, os.WNOHANG)
-        try:
-            return self.folder.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return False
+        for _ in range(_LOOKS):
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                return False
+            if command:
+                return self.folder.encode() in command
+            time.sleep(
+                0.01
+            )  # it has just been started, or it has ended and its parent has not seen
+        return False
 
     def _save(self) -> None:
         Path(self.folder, STATE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")

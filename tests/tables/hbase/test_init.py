@@ -1,0 +1,65 @@
+"""`tms init`, and what `tms serve` says of a store that was not created."""
+
+import msgspec
+import pytest
+
+from dev.hbase.servers import Servers
+from tables.hbase.layout import Place
+from tests.cli.conftest import run_command
+
+
+@pytest.mark.slow
+def test_init_creates_the_tables_once(servers: Servers, place: Place) -> None:
+    url = f"hbase://{servers.gateway}/{place.prefix}init"
+    code, out, err = run_command(
+        *("init", "--store", f"{url}?buckets=2", "--admin", servers.admin, "--json")
+    )
+    assert (code, err) == (0, "")
+    assert msgspec.json.decode(out)["buckets"] == 2
+    assert f"{place.prefix}init_message" in msgspec.json.decode(out)["created"]
+
+    code, out, err = run_command("init", "--store", url)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "All tables were there.",
+        "Each table has 2 buckets.",
+        f"Now: tms serve --store {url}",
+    ]
+
+    code, out, err = run_command("init", "--store", f"{url}?buckets=3")
+    assert (code, out) == (1, "")
+    assert "it was created with 2 buckets, which cannot be changed: give ?buckets=2" in err
+
+
+@pytest.mark.slow
+def test_without_a_gateway_that_splits_it_says_how_to_split(place: Place) -> None:
+    url = f"hbase://{place.host}:{place.port}/{place.prefix}whole?buckets=2"
+    code, out, _ = run_command("init", "--store", url)
+
+    assert code == 0
+    assert f"""  split '{place.prefix}whole_message', "\\x01\"""" in out.splitlines()
+
+
+def test_other_stores_need_none() -> None:
+    code, out, err = run_command("init", "--store", "memory:")
+
+    assert (code, out) == (2, "")
+    assert err == "memory: needs no tables: `tms serve` creates what it needs there.\n"
+
+
+def test_a_url_that_is_wrong_is_told_with_what_is_wanted() -> None:
+    code, _, err = run_command("init", "--store", "hbase://h:1/tms?bucket=2")
+
+    assert code == 2
+    assert "hbase://HOST:PORT/PREFIX is wanted, with ?buckets=1 to 128 behind it or not" in err
+    code, _, err = run_command("init", "--store", "hbase://h:1/tms", "--admin", "h")
+    assert code == 2
+    assert "HOST:PORT is wanted" in err
+
+
+def test_no_gateway_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMS_HBASE_RETRY_S", "0")
+    code, _, err = run_command("init", "--store", "hbase://127.0.0.1:1/tms")
+
+    assert code == 1
+    assert "Could not connect" in err
