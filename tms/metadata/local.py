@@ -99,7 +99,13 @@ class LocalSession:
         """Delete the value at `path`, as `MetadataStore.delete`."""
         self._check_usable()
         check_value_path(path)
-        await self._host.change(lambda tree: [tree.decide_delete(path, expected_version)])
+
+        def decide(tree: Tree) -> list[Edit]:
+            # A session that has ended since must not delete what another has put there.
+            self._check_usable()
+            return [tree.decide_delete(path, expected_version)]
+
+        await self._host.change(decide)
 
     async def delete_recursive(self, path: str) -> None:
         """Delete `path` and all below it."""

@@ -1,0 +1,20 @@
+"""Hosts whose sessions can be lost at will: in memory, and journalled."""
+
+import pytest
+
+from tables.memory import MemoryStore
+from tests.metadata.rows import TableRows
+from tms.metadata.host import MetadataHost, open_host
+from tms.metadata.journal import Journal
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "local"])
+async def host(request: pytest.FixtureRequest) -> MetadataHost:
+    if request.param == "memory":
+        return MetadataHost()
+    return await open_host(Journal(TableRows(MemoryStore())))

@@ -1,0 +1,218 @@
+"""Elections: one leads, the others follow, and each change is told once."""
+
+import asyncio
+
+import pytest
+
+from tests.contracts.metadata_store_contract import until
+from tests.coordination.test_locks import Member
+from tms.coordination import LeaderElection, LeaderState
+from tms.core.errors import LockBusy, MetadataClosed
+from tms.metadata.host import MetadataHost
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/leader"
+NO_LEADER, LEADING, FOLLOWING = (
+    LeaderState.NO_LEADER,
+    LeaderState.LEADING,
+    LeaderState.FOLLOWING,
+)
+
+
+class Candidate(Member):
+    """A member of the election, with the states it was told."""
+
+    def __init__(self, host: MetadataHost) -> None:
+        super().__init__(host)
+        self.told: list[LeaderState] = []
+        self.election: LeaderElection = self.service.election(PATH, self.told.append)
+
+
+@pytest.fixture
+async def one(host: MetadataHost) -> Candidate:
+    return Candidate(host)
+
+
+@pytest.fixture
+async def two(host: MetadataHost) -> Candidate:
+    return Candidate(host)
+
+
+async def test_one_leads_and_the_next_takes_over(one: Candidate, two: Candidate) -> None:
+    assert one.election.state is NO_LEADER
+    assert await one.election.leader_content() is None
+    assert await one.election.elect(b"one") is LEADING
+    assert await one.election.elect(b"ignored") is LEADING
+    assert await two.election.elect(b"two") is FOLLOWING
+    assert await two.election.leader_content() == b"one"
+    assert two.election.token is None
+    old_token = one.election.token
+    assert old_token is not None
+    await one.election.close()
+    token = await asyncio.wait_for(two.election.wait_until_leading(), 5)
+
+    assert token > old_token
+    assert one.election.state is NO_LEADER
+    assert one.told == [LEADING, NO_LEADER]
+    assert two.told == [FOLLOWING, LEADING]
+
+
+async def test_it_may_stand_again_after_closing(one: Candidate) -> None:
+    for _ in range(3):
+        assert await one.election.elect(b"one") is LEADING
+        await one.election.close()
+        await one.election.close()
+        assert not await one.store.exists(PATH)
+    assert one.told == [LEADING, NO_LEADER] * 3
+
+
+async def test_a_leader_whose_value_is_deleted_leads_again(one: Candidate, two: Candidate) -> None:
+    await one.election.elect(b"one")
+    old_token = one.election.token
+    assert old_token is not None
+    await two.store.delete(PATH)
+    token = await asyncio.wait_for(one.election.wait_until_leading(), 5)
+
+    assert token > old_token
+    assert one.told == [LEADING, NO_LEADER, LEADING]
+
+
+@pytest.mark.parametrize("content", [b"one", b"before"])
+async def test_a_value_of_ones_own_session_is_taken_over(one: Candidate, content: bytes) -> None:
+    await one.store.put(PATH, content, ephemeral=True)
+
+    assert await one.election.elect(b"one") is LEADING
+    assert await one.election.leader_content() == b"one"
+
+
+async def test_the_same_content_takes_over_and_other_content_follows(
+    one: Candidate, two: Candidate
+) -> None:
+    await one.store.put(PATH, b"same", ephemeral=True)
+    assert await two.election.elect(b"other") is FOLLOWING
+    await two.election.close()
+    assert await two.election.elect(b"same") is LEADING
+
+
+async def test_two_with_the_same_content_do_not_take_it_from_each_other_for_ever(
+    one: Candidate, two: Candidate
+) -> None:
+    assert await one.election.elect(b"same") is LEADING
+    await two.election.elect(b"same")
+    await until(lambda: {one.election.state, two.election.state} == {LEADING, FOLLOWING})
+    await asyncio.sleep(0.02)
+
+    assert {one.election.state, two.election.state} == {LEADING, FOLLOWING}
+    assert len(one.told) + len(two.told) <= 5
+
+
+async def test_a_stale_leaders_close_leaves_the_new_leader_alone(
+    host: MetadataHost, one: Candidate, two: Candidate
+) -> None:
+    await one.election.elect(b"one")
+    await two.election.elect(b"two")
+    host.disconnect(one.store)
+    await two.store.delete(PATH)  # as its end of session does
+    await until(lambda: two.election.state is LEADING)
+    # The stale leader has its connection again, but closes before it hears of anything.
+    one.store._is_connected = True
+    await one.election.close()
+
+    assert await two.election.leader_content() == b"two"
+    assert two.told == [FOLLOWING, LEADING]
+
+
+async def test_a_leader_steps_down_when_its_session_is_lost(
+    host: MetadataHost, one: Candidate, two: Candidate
+) -> None:
+    await one.election.elect(b"one")
+    await two.election.elect(b"two")
+    await host.expire(one.store)
+    assert one.election.state is NO_LEADER
+    assert one.election.token is None
+    await asyncio.wait_for(two.election.wait_until_leading(), 5)
+    host.reconnect(one.store)
+    await until(lambda: one.election.state is FOLLOWING)
+
+    assert one.told == [LEADING, NO_LEADER, FOLLOWING]
+
+
+async def test_a_leader_that_lost_its_session_leads_again_where_nobody_else_does(
+    host: MetadataHost, one: Candidate
+) -> None:
+    await one.election.elect(b"one")
+    old_token = one.election.token
+    assert old_token is not None
+    await host.expire(one.store)
+    host.reconnect(one.store)
+
+    assert await asyncio.wait_for(one.election.wait_until_leading(), 5) > old_token
+    assert one.told == [LEADING, NO_LEADER, LEADING]
+
+
+async def test_a_lost_connection_alone_changes_nothing(host: MetadataHost, one: Candidate) -> None:
+    await one.election.elect(b"one")
+    token = one.election.token
+    host.disconnect(one.store)
+    assert one.election.state is LEADING
+    host.reconnect(one.store)
+    await asyncio.sleep(0.02)
+
+    assert one.election.token == token
+    assert one.told == [LEADING]
+
+
+async def test_it_is_elected_when_the_store_is_reached_again(
+    host: MetadataHost, one: Candidate
+) -> None:
+    host.disconnect(one.store)
+    electing = asyncio.ensure_future(one.election.elect(b"one"))
+    await asyncio.sleep(0.01)
+    assert not electing.done()
+    host.reconnect(one.store)
+
+    assert await asyncio.wait_for(electing, 5) is LEADING
+
+
+async def test_closing_ends_every_waiter(
+    host: MetadataHost, one: Candidate, two: Candidate
+) -> None:
+    await one.election.elect(b"one")
+    await two.election.elect(b"two")
+    leading = asyncio.ensure_future(two.election.wait_until_leading())
+    await asyncio.sleep(0)
+    await two.service.close()
+    with pytest.raises(MetadataClosed):
+        await asyncio.wait_for(leading, 5)
+    with pytest.raises(MetadataClosed):
+        await two.election.wait_until_leading()
+
+    await one.election.close()
+    host.disconnect(one.store)
+    electing = asyncio.ensure_future(one.election.elect(b"one"))
+    await asyncio.sleep(0)
+    await one.service.close()
+    with pytest.raises(MetadataClosed):
+        await asyncio.wait_for(electing, 5)
+
+
+async def test_a_path_is_stood_for_once_in_a_session(one: Candidate) -> None:
+    await one.election.elect(b"one")
+    with pytest.raises(LockBusy):
+        one.service.election(PATH)
+    with pytest.raises(LockBusy):
+        await one.service.acquire_lock(PATH, b"one")
+
+
+async def test_a_listener_that_fails_ends_nothing(
+    host: MetadataHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: LeaderState) -> None:
+        raise ValueError
+
+    member = Member(host)
+    election = member.service.election(PATH, fail)
+
+    assert await election.elect(b"x") is LEADING
+    assert "listener" in caplog.text

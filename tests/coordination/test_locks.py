@@ -1,0 +1,335 @@
+"""Locks: who gets them, who loses them and hears of it, and that tokens grow."""
+
+import asyncio
+
+import pytest
+
+from tests.contracts.metadata_store_contract import until
+from tms.coordination import CoordinationService, ResourceLock
+from tms.coordination import lock as lock_module
+from tms.core.errors import InvalidRequest, LockBusy, MetadataClosed, MetadataUnavailable
+from tms.metadata.host import MetadataHost
+from tms.metadata.interface import NEW, MetadataStore, Value
+from tms.metadata.local import LocalSession
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/locks/1"
+
+
+class Member:
+    """A session with what is coordinated in it."""
+
+    def __init__(self, host: MetadataHost) -> None:
+        self.store: LocalSession = host.open_session()
+        self.service = CoordinationService(self.store)
+
+
+@pytest.fixture
+async def one(host: MetadataHost) -> Member:
+    return Member(host)
+
+
+@pytest.fixture
+async def two(host: MetadataHost) -> Member:
+    return Member(host)
+
+
+async def value_at(store: MetadataStore, path: str = PATH) -> Value:
+    found = await store.get(path)
+    assert found is not None
+    return found
+
+
+async def until_retaken(store: MetadataStore, lock: ResourceLock, old_token: int) -> None:
+    await until(lambda: lock.token > old_token)
+    assert (await value_at(store, lock.path)).stat.created_revision == lock.token
+
+
+async def test_a_lock_is_taken_read_listed_and_released(one: Member, two: Member) -> None:
+    assert await one.service.list_locks("/locks") == []
+    assert await one.service.read_lock(PATH) is None
+    lock = await one.service.acquire_lock(PATH, b"one")
+
+    assert (lock.path, lock.content, lock.is_valid) == (PATH, b"one", True)
+    assert await two.service.list_locks("/locks") == ["1"]
+    assert await two.service.read_lock(PATH) == b"one"
+    for member in (one, two):
+        with pytest.raises(LockBusy):
+            await member.service.acquire_lock(PATH, b"two")
+    await lock.release()
+    await lock.release()
+    assert not lock.is_valid
+    assert not lock.expired.done(), "a release is not an expiry"
+    assert await two.service.list_locks("/locks") == []
+    again = await two.service.acquire_lock(PATH, b"two")
+    assert again.token > lock.token
+    await lock.release()
+    assert await one.service.read_lock(PATH) == b"two"
+
+
+async def test_closing_releases_all(one: Member, two: Member) -> None:
+    locks = [await one.service.acquire_lock(f"/locks/{n}", b"") for n in range(3)]
+    await one.service.close()
+    await one.service.close()
+
+    assert await two.service.list_locks("/locks") == []
+    assert not any(lock.is_valid for lock in locks)
+    with pytest.raises(MetadataClosed):
+        await one.service.acquire_lock(PATH, b"")
+    assert one.store.is_connected
+
+
+async def test_a_malformed_path_is_no_lock(one: Member) -> None:
+    with pytest.raises(InvalidRequest):
+        await one.service.acquire_lock("/locks/", b"")
+    with pytest.raises(InvalidRequest):
+        await one.service.become_leader("", b"")
+    with pytest.raises(InvalidRequest):
+        one.service.election("/")
+
+
+async def test_an_update_is_seen_and_keeps_the_token(one: Member, two: Member) -> None:
+    lock = await one.service.acquire_lock(PATH, b"1")
+    token = lock.token
+    await lock.update(b"2")
+    await lock.update(b"3")
+
+    assert lock.content == b"3"
+    assert await two.service.read_lock(PATH) == b"3"
+    assert lock.token == token
+
+
+@pytest.mark.parametrize("outside", [b"new", b"other"])
+async def test_an_update_heals_a_version_out_of_step(one: Member, outside: bytes) -> None:
+    lock = await one.service.acquire_lock(PATH, b"old")
+    await one.store.put(PATH, outside, ephemeral=True)
+    await lock.update(b"new")
+    await lock.update(b"newer")
+
+    assert await one.service.read_lock(PATH) == b"newer"
+    assert lock.is_valid
+
+
+async def test_an_update_heals_a_deleted_lock(one: Member, two: Member) -> None:
+    lock = await one.service.acquire_lock(PATH, b"old")
+    token = lock.token
+    await two.store.delete(PATH)
+    await lock.update(b"new")
+
+    assert await two.service.read_lock(PATH) == b"new"
+    assert lock.token > token
+    assert not lock.expired.done()
+
+
+async def test_an_update_of_a_lost_lock_says_so(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    await host.expire(one.store)
+    await two.service.acquire_lock(PATH, b"two")
+    one.store._is_connected = True  # and nothing was told yet
+    with pytest.raises(LockBusy):
+        await lock.update(b"other")
+
+    await until(lock.expired.done)
+    assert await two.service.read_lock(PATH) == b"two"
+
+
+@pytest.mark.parametrize("content", [b"old", b"new"])
+async def test_a_value_of_ones_own_session_is_taken_over(one: Member, content: bytes) -> None:
+    await one.store.put(PATH, content, NEW, ephemeral=True)
+    lock = await one.service.acquire_lock(PATH, b"new")
+    await asyncio.sleep(0.01)
+
+    assert lock.is_valid
+    assert (await value_at(one.store)).value == b"new"
+    assert (await value_at(one.store)).stat.created_revision == lock.token
+
+
+async def test_what_is_not_ephemeral_is_no_lock_to_take(one: Member) -> None:
+    await one.store.put(PATH, b"same")
+    with pytest.raises(LockBusy):
+        await one.service.acquire_lock(PATH, b"same")
+
+    assert (await value_at(one.store)).stat.version == 0
+
+
+async def test_the_same_content_takes_what_a_former_run_left(one: Member, two: Member) -> None:
+    former = await one.store.put(PATH, b"me", ephemeral=True)
+    with pytest.raises(LockBusy):
+        await two.service.acquire_lock(PATH, b"you")
+    latter = await two.service.acquire_lock(PATH, b"me")
+
+    assert latter.token > former.created_revision
+    assert (await value_at(one.store)).stat.created_revision == latter.token
+
+
+async def test_two_with_the_same_content_do_not_both_keep_the_lock(
+    one: Member, two: Member
+) -> None:
+    former = await one.service.acquire_lock(PATH, b"me")
+    try:
+        latter = await two.service.acquire_lock(PATH, b"me")
+    except LockBusy:  # the former was quicker to put it back
+        assert former.is_valid
+        return
+    await asyncio.wait_for(former.expired, 5)
+    assert latter.is_valid, "the former must not take it back"
+    await former.release()
+    assert await one.service.list_locks("/locks") == ["1"]
+
+
+async def test_a_deleted_lock_is_put_back_each_time(one: Member, two: Member) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    for _ in range(3):
+        token = lock.token
+        await two.store.delete(PATH)
+        await until_retaken(two.store, lock, token)
+
+    assert not lock.expired.done()
+
+
+async def test_a_lock_kept_in_its_own_session_is_put_back_too(one: Member, two: Member) -> None:
+    await one.store.put(PATH, b"one", ephemeral=True)
+    lock = await one.service.acquire_lock(PATH, b"one")
+    token = lock.token
+    await two.store.delete(PATH)
+
+    await until_retaken(two.store, lock, token)
+
+
+async def test_locks_are_taken_again_after_a_lost_session(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    token = lock.token
+    await host.expire(one.store)
+    assert lock.is_valid
+    assert await two.service.read_lock(PATH) is None
+    host.reconnect(one.store)
+
+    await until_retaken(two.store, lock, token)
+
+
+async def test_a_lock_taken_by_another_meanwhile_expires(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    await host.expire(one.store)
+    other = await two.service.acquire_lock(PATH, b"two")
+    host.reconnect(one.store)
+    await asyncio.wait_for(lock.expired, 5)
+
+    assert other.token > lock.token
+    assert await one.service.read_lock(PATH) == b"two"
+    with pytest.raises(LockBusy):
+        await lock.update(b"again")
+
+
+async def test_a_deletion_during_a_lost_connection_is_healed(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    token = lock.token
+    host.disconnect(one.store)
+    await two.store.delete(PATH)
+    host.reconnect(one.store)
+
+    await until_retaken(two.store, lock, token)
+
+
+async def test_a_lock_is_held_while_the_store_is_not_reached(
+    host: MetadataHost, one: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_module, "RETRY_S", 0.01)
+    lock = await one.service.acquire_lock(PATH, b"one")
+    host.disconnect(one.store)
+    lock.check()
+    await asyncio.sleep(0.03)
+    assert lock.is_valid
+    with pytest.raises(MetadataUnavailable):
+        await lock.update(b"x")
+    host.reconnect(one.store)
+    await lock.update(b"y")
+
+    assert await one.service.read_lock(PATH) == b"y"
+
+
+async def test_a_release_that_failed_can_be_made_again(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    host.disconnect(one.store)
+    with pytest.raises(MetadataUnavailable):
+        await lock.release()
+    assert not lock.is_valid
+    host.reconnect(one.store)
+    await lock.release()
+
+    assert await two.service.read_lock(PATH) is None
+
+
+async def test_a_cancelled_call_leaves_no_lock(host: MetadataHost, one: Member) -> None:
+    for turns in range(6):
+        call = asyncio.ensure_future(one.service.acquire_lock(PATH, b"x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        outcome = (await asyncio.gather(call, return_exceptions=True))[0]
+        if isinstance(outcome, ResourceLock):
+            await outcome.release()
+        await until(lambda: not host.tree.children("/locks") and not one.service._tasks)
+
+
+async def test_becoming_leader_waits_for_its_turn(one: Member, two: Member) -> None:
+    first = await one.service.become_leader(PATH, b"one")
+    second = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
+    third = asyncio.ensure_future(one.service.become_leader(PATH, b"three"))
+    await asyncio.sleep(0.02)
+    assert not second.done()
+    assert not third.done()
+    await first.release()
+    done, _ = await asyncio.wait([second, third], timeout=5, return_when="FIRST_COMPLETED")
+    (next_one,) = done
+    await next_one.result().release()
+    locks = await asyncio.wait_for(asyncio.gather(second, third), 5)
+
+    assert all(lock.token > first.token for lock in locks)
+
+
+async def test_who_waits_to_lead_ends_with_the_service(one: Member, two: Member) -> None:
+    await one.service.become_leader(PATH, b"one")
+    waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
+    await asyncio.sleep(0.01)
+    await two.service.close()
+
+    with pytest.raises(MetadataClosed):
+        await asyncio.wait_for(waiting, 5)
+    assert await one.service.read_lock(PATH) == b"one"
+
+
+async def test_who_waits_to_lead_outlives_a_lost_session(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    first = await one.service.become_leader(PATH, b"one")
+    waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"two"))
+    await asyncio.sleep(0.01)
+    await host.expire(two.store)
+    await first.release()
+    host.reconnect(two.store)
+
+    assert (await asyncio.wait_for(waiting, 5)).token > first.token
+
+
+async def test_counter_values_never_come_again(one: Member, two: Member) -> None:
+    values = []
+    for member in (one, two, one):
+        values.append(await member.service.next_counter_value("/counter"))
+        values.append(await member.service.next_counter_value("/counter"))
+        await member.store.delete("/counter")
+    at_once = await asyncio.gather(*(two.service.next_counter_value("/counter") for _ in range(9)))
+
+    assert values == sorted(set(values))
+    assert len(set(at_once)) == 9
+    assert min(at_once) > max(values)

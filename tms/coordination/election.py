@@ -1,0 +1,198 @@
+"""Electing one leader of several that want to be: who creates the path's value first.
+
+A member is FOLLOWING while somebody else leads, LEADING when it does, NO_LEADER before and after. A
+leader whose session is lost leads no more from that moment, before the store lets others lead, and
+stands again when there is a session. `listener` is told each change of what it was told last.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from tms.coordination.taking import give_back, take
+from tms.core.errors import LockBusy, MetadataClosed, TmsError
+from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
+
+_log = logging.getLogger(__name__)
+
+RETRY_S = 5.0
+"""Until a member stands again whose attempt failed, if nothing happens before."""
+
+
+class LeaderState(Enum):
+    """What a member of an election knows."""
+
+    NO_LEADER = "no leader"
+    LEADING = "leading"
+    FOLLOWING = "following"
+
+
+Listener = Callable[[LeaderState], None]
+
+
+class LeaderElection:
+    """One member of the election at a path. `CoordinationService.election` returns it."""
+
+    def __init__(self, store: MetadataStore, path: str, listener: Listener | None = None) -> None:
+        """Take no part until `elect`."""
+        self._store = store
+        self._path = path
+        self._listener = listener
+        self._state = LeaderState.NO_LEADER
+        self._told = LeaderState.NO_LEADER
+        self._token: int | None = None
+        self._content = b""
+        self._steal = True
+        self._settled = asyncio.Event()
+        self._leading = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._standing: asyncio.Task[None] | None = None
+        self._ending = asyncio.Event()
+        self._stops: list[Callable[[], None]] = []
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether this member takes part."""
+        return self._standing is not None
+
+    @property
+    def state(self) -> LeaderState:
+        """What is known now."""
+        return self._state
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of this leadership, None where this member does not lead."""
+        return self._token if self._state is LeaderState.LEADING else None
+
+    async def elect(self, content: bytes) -> LeaderState:
+        """Stand for leader from now on; return LEADING or FOLLOWING once it is known which.
+
+        Where this member stands already, its content stays. Raises `MetadataClosed` where it is
+        closed meanwhile.
+        """
+        if self._standing is None:
+            self._content = content
+            self._steal = True
+            self._ending = asyncio.Event()
+            self._stops = [
+                self._store.observe(self._hear, self._path),
+                self._store.observe_session(self._happen),
+            ]
+            self._wake.set()
+            self._standing = asyncio.ensure_future(self._stand(self._ending))
+        while self._state is LeaderState.NO_LEADER:
+            await self._unless_closed(self._settled)
+        return self._state
+
+    async def wait_until_leading(self) -> int:
+        """Return the fencing token when this member leads. Raises `MetadataClosed`."""
+        while (token := self.token) is None:
+            await self._unless_closed(self._leading)
+        return token
+
+    async def leader_content(self) -> bytes | None:
+        """Return what the present leader says of himself, None where there is none."""
+        found = await self._store.get(self._path)
+        return None if found is None else found.value
+
+    async def _unless_closed(self, event: asyncio.Event) -> None:
+        ending = self._ending
+        if self._standing is not None:
+            waiting = [asyncio.ensure_future(each.wait()) for each in (event, ending)]
+            try:
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in waiting:
+                    task.cancel()
+        if ending.is_set() or self._standing is None:
+            raise MetadataClosed(path=self._path)
+
+    async def _stand(self, ending: asyncio.Event) -> None:
+        # Ended by `ending`, not by cancelling: what a cut-off attempt did would not be known.
+        while not ending.is_set():
+            await self._wake.wait()
+            self._wake.clear()
+            if ending.is_set():
+                return
+            try:
+                stat = await take(
+                    self._store, self._path, self._content, token=self._token, steal=self._steal
+                )
+            except LockBusy:
+                self._steal = False
+                self._become(LeaderState.FOLLOWING, None)
+            except TmsError as error:
+                _log.warning("no leader is known at %s yet: %s", self._path, error)
+                await self._pause()
+            else:
+                self._steal = False
+                self._become(LeaderState.LEADING, stat.created_revision)
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), RETRY_S)
+        except TimeoutError:
+            self._wake.set()
+
+    def _become(self, state: LeaderState, token: int | None) -> None:
+        if self._ending.is_set():
+            self._token = token
+            return
+        if self._state is LeaderState.LEADING and token != self._token:
+            self._no_leader()  # it was lost in between, though nobody else may have led
+        self._state = state
+        self._token = token
+        if state is LeaderState.LEADING:
+            self._leading.set()
+        self._settled.set()
+        self._tell()
+
+    def _no_leader(self) -> None:
+        """Forget who leads; that a follower does is not worth telling."""
+        was_leading = self._state is LeaderState.LEADING
+        self._state = LeaderState.NO_LEADER
+        self._leading.clear()
+        self._settled.clear()
+        if was_leading:
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._listener is None or self._state is self._told:
+            return
+        self._told = self._state
+        try:
+            self._listener(self._state)
+        except Exception:  # the listener's fault must not end the election
+            _log.exception("a listener of the election at %s failed", self._path)
+
+    def _hear(self, notification: Notification) -> None:
+        if notification == Notification(Change.DELETED, self._path):
+            self._no_leader()
+            self._wake.set()
+
+    def _happen(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_LOST:
+            self._no_leader()
+        elif event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+            self._wake.set()
+
+    async def close(self) -> None:
+        """Stand no more, and give the leadership back if it is this member's own.
+
+        Waiters get `MetadataClosed`. `elect` may be called again. Raises the errors of the store;
+        then the value goes with the session.
+        """
+        standing, self._standing = self._standing, None
+        if standing is None:
+            return
+        for stop in self._stops:
+            stop()
+        self._ending.set()
+        self._wake.set()
+        await asyncio.wait([standing])
+        token, self._token = self._token, None
+        self._no_leader()
+        if token is not None:
+            await give_back(self._store, self._path, token)

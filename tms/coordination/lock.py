@@ -1,0 +1,177 @@
+"""A lock that this process holds, as far as it knows.
+
+States: VALID → RELEASED by `release`, or → EXPIRED where somebody else has it. While valid, its
+value is put back where it was deleted, or went with a lost session, unless somebody else was first.
+What cannot be asked now, because the store is not reached, is asked again until it is known; until
+then the lock counts as held.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from enum import Enum
+
+from tms.coordination.taking import give_back, take
+from tms.core.errors import BadVersion, LockBusy, MetadataClosed, TmsError, Unavailable
+from tms.metadata.interface import MetadataStore, Stat
+
+_log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""Between attempts to find out whether a lock is still held."""
+
+
+class LockState(Enum):
+    """What has become of a lock."""
+
+    VALID = "valid"
+    RELEASED = "released"
+    EXPIRED = "expired"
+
+
+class ResourceLock:
+    """A lock on a path, with content. `CoordinationService.acquire_lock` returns it."""
+
+    def __init__(
+        self, store: MetadataStore, content: bytes, stat: Stat, on_end: Callable[[str], None]
+    ) -> None:
+        """Hold what was taken with `stat`; `on_end` is given the path when it is held no more."""
+        self._store = store
+        self._path = stat.path
+        self._content = content
+        self._stat = stat
+        self._on_end = on_end
+        self._state = LockState.VALID
+        self._given_back = False
+        self._expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._turn = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._checking: asyncio.Task[None] | None = None
+
+    @property
+    def path(self) -> str:
+        """What is locked."""
+        return self._path
+
+    @property
+    def content(self) -> bytes:
+        """What the holder says of himself."""
+        return self._content
+
+    @property
+    def token(self) -> int:
+        """The fencing token: greater than that of any earlier holder.
+
+        It grows where the lock had to be taken anew, so ask for it each time it is used.
+        """
+        return self._stat.created_revision
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the lock is held, as far as is known."""
+        return self._state is LockState.VALID
+
+    @property
+    def expired(self) -> "asyncio.Future[None]":
+        """Done when the lock has been lost to somebody else; never by `release`."""
+        return self._expired
+
+    async def update(self, content: bytes) -> None:
+        """Replace the content. Raises `LockBusy` where the lock is lost."""
+        async with self._turn:
+            if self._state is not LockState.VALID:
+                raise LockBusy(path=self._path, reason=self._state.value)
+            while not await self._update_once(content):
+                pass  # somebody else changed it in between
+            self._content = content
+
+    async def _update_once(self, content: bytes) -> bool:
+        """Try to replace what is there under our token, or put it back where it is gone."""
+        # The version alone would not do: another holder's value has had the same versions.
+        found = await self._store.get(self._path)
+        if found is None or not self._is_ours(found.stat):
+            await self._retake(content)
+            return False
+        self._stat = found.stat
+        if found.value != content:
+            try:
+                self._stat = await self._store.put(self._path, content, found.stat.version)
+            except BadVersion:
+                return False
+        return True
+
+    def _is_ours(self, stat: Stat) -> bool:
+        return stat.created_by_self and stat.created_revision == self.token
+
+    async def _retake(self, content: bytes) -> None:
+        try:
+            self._stat = await take(self._store, self._path, content, token=self.token, steal=False)
+        except LockBusy:
+            self._expire()
+            raise
+
+    async def release(self) -> None:
+        """Give the lock back. Once it is held no more, releasing does nothing.
+
+        Raises the errors of the store: then it is not held, but others find it busy until the
+        session ends, or it is released again.
+        """
+        async with self._turn:
+            if self._state is LockState.EXPIRED or self._given_back:
+                return
+            self._state = LockState.RELEASED
+            self._wake.set()
+            try:
+                await give_back(self._store, self._path, self.token)
+                self._given_back = True
+            finally:
+                self._on_end(self._path)
+
+    def _expire(self) -> None:
+        self._state = LockState.EXPIRED
+        self._wake.set()
+        if not self._expired.done():
+            self._expired.set_result(None)
+        self._on_end(self._path)
+
+    def check(self) -> None:
+        """Find out, without being waited for, whether the lock is still held; put it back."""
+        if not self.is_valid:
+            return
+        self._wake.set()
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.ensure_future(self._check_until_known())
+
+    async def _check_until_known(self) -> None:
+        while self._wake.is_set() and self.is_valid:
+            self._wake.clear()
+            try:
+                await self._check_once()
+            except MetadataClosed:
+                self._expire()
+            except Unavailable as error:
+                _log.info("lock %s is not checked yet: %s", self._path, error)
+                await self._pause()
+            except TmsError:
+                _log.exception("lock %s could not be checked", self._path)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), RETRY_S)
+        except TimeoutError:
+            self._wake.set()
+
+    async def _check_once(self) -> None:
+        async with self._turn:
+            if not self.is_valid:
+                return
+            try:
+                await self._retake(self._content)
+            except LockBusy as busy:
+                _log.warning("lock %s is lost: %s", self._path, busy)
+
+    async def close(self) -> None:
+        """Wait for a check under way to end, once the lock is held no more."""
+        if self._checking is not None:
+            await asyncio.wait([self._checking])
