@@ -92,8 +92,9 @@ def _keys(
     until = perf_counter() + budget.ms_max / 1000
     with store.scan(table, start, stop, limit=budget.rows_max) as rows:
         while found := list(islice(rows, _ROWS_BETWEEN_LOOKS)):
-            keys += [key for key, _ in found]
-            size += sum([len(key) + len(value) for key, value in found])
+            found_keys, values = zip(*found, strict=True)
+            keys += found_keys
+            size += len(found) * len(found_keys[0]) + sum(map(len, values))
             if perf_counter() >= until:
                 return keys, size, False
     return keys, size, len(keys) < budget.rows_max
