@@ -60,7 +60,7 @@ class StoreMessageTable:
     ) -> tuple[Entries, bytes | None]:
         """Return entries from `first_key` on, and the key to go on from, None at the end."""
         start = topic_prefix + first_key
-        with self._store.scan(MESSAGE, start, after_prefix(topic_prefix)) as rows:
+        with self._store.scan(MESSAGE, start, after_prefix(topic_prefix), limit=limit) as rows:
             return read_entries(rows, limit=limit, bytes_max=bytes_max)
 
     def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:

@@ -47,7 +47,8 @@ class StorePayloadTable:
     ) -> tuple[MessageBlock, bytes | None]:
         """Return payloads from `first_key` on as messages, and the key to go on from."""
         start = payload_prefix(topic_prefix, write_pointer)
-        with self._store.scan(PAYLOAD, start + first_key, after_prefix(start)) as rows:
+        stop = after_prefix(start)
+        with self._store.scan(PAYLOAD, start + first_key, stop, limit=limit + 1) as rows:
             return read_payloads(rows, message_key, limit=limit, bytes_max=bytes_max)
 
     def last_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:

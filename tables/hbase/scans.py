@@ -20,7 +20,7 @@ from tables.hbase.layout import COLUMN
 from tables.store import Row
 from tms.core.errors import StoreCorrupt
 
-_FIRST_PAGE_ROWS = 32
+_FIRST_PAGE_ROWS = 64
 _PAGE_GROWTH = 16
 _PAGE_ROWS_MAX = 2000
 _PAGE_BYTES = 1024 * 1024
@@ -61,7 +61,6 @@ class BucketScan:
         wanted = self._page_rows
         if self._limit is not None:
             wanted = min(wanted, self._limit + self._reverse)
-        # The scanner's page has the size of the scan's first: less than a page is the end.
         found = self._gateway.read(lambda client: self._ask(client, wanted))
         self._is_done = len(found) < wanted
         rows = self._in_range(found)
@@ -81,7 +80,7 @@ class BucketScan:
         scanner, self._scanner = self._scanner, None
         try:
             if scanner is None:
-                scanner = client.scannerOpenWithScan(self._table, self._scan(wanted), {})
+                scanner = client.scannerOpenWithScan(self._table, self._scan(), {})
             found: list[Any] = client.scannerGetList(scanner, wanted)
         except Exception as error:
             if SCANNER_GONE in str(getattr(error, "message", "")):
@@ -90,8 +89,10 @@ class BucketScan:
         self._scanner = scanner
         return found
 
-    def _scan(self, wanted: int) -> TScan:
-        caching = _PAGE_ROWS_MAX if self._limit is None else wanted
+    def _scan(self) -> TScan:
+        # How many rows the gateway takes from HBase at a time; it does not take more than 2 MiB.
+        limit = _PAGE_ROWS_MAX if self._limit is None else self._limit + self._reverse
+        caching = min(limit, _PAGE_ROWS_MAX)
         if not self._reverse:
             return TScan(startRow=self._start, stopRow=self._stop, caching=caching)
         # Descending, the first bound is inclusive and the second is not.
