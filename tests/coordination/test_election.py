@@ -7,8 +7,9 @@ import pytest
 from tests.contracts.metadata_store_contract import until
 from tests.coordination.test_locks import Member
 from tms.coordination import LeaderElection, LeaderState
-from tms.core.errors import LockBusy, MetadataClosed
+from tms.core.errors import LockBusy, MetadataClosed, PathHasChildren, TooLarge
 from tms.metadata.host import MetadataHost
+from tms.metadata.interface import VALUE_BYTES_MAX, SessionEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -151,6 +152,20 @@ async def test_a_leader_that_lost_its_session_leads_again_where_nobody_else_does
     assert one.told == [LEADING, NO_LEADER, LEADING]
 
 
+async def test_an_answer_that_is_overtaken_by_the_loss_of_the_session_makes_no_leader(
+    host: MetadataHost, one: Candidate
+) -> None:
+    electing = asyncio.ensure_future(one.election.elect(b"one"))
+    await asyncio.sleep(0)
+    host.disconnect(one.store)
+    one.store.happen(SessionEvent.SESSION_LOST)  # as the client tells it, before the server
+    await asyncio.sleep(0.05)
+    assert one.election.token is None
+    host.reconnect(one.store)
+
+    assert await asyncio.wait_for(electing, 5) is LEADING
+
+
 async def test_a_lost_connection_alone_changes_nothing(host: MetadataHost, one: Candidate) -> None:
     await one.election.elect(b"one")
     token = one.election.token
@@ -203,6 +218,20 @@ async def test_a_path_is_stood_for_once_in_a_session(one: Candidate) -> None:
         one.service.election(PATH)
     with pytest.raises(LockBusy):
         await one.service.acquire_lock(PATH, b"one")
+
+
+async def test_what_the_store_refuses_is_told_and_the_member_may_try_again(
+    one: Candidate, two: Candidate
+) -> None:
+    with pytest.raises(TooLarge):
+        await asyncio.wait_for(one.election.elect(bytes(VALUE_BYTES_MAX + 1)), 5)
+    await two.store.put(f"{PATH}/below", b"")
+    with pytest.raises(PathHasChildren):
+        await asyncio.wait_for(one.election.elect(b"one"), 5)
+    assert not one.election.is_standing
+    await two.store.delete(f"{PATH}/below")
+
+    assert await one.election.elect(b"one") is LEADING
 
 
 async def test_a_listener_that_fails_ends_nothing(

@@ -199,6 +199,17 @@ async def test_a_lock_kept_in_its_own_session_is_put_back_too(one: Member, two: 
     await until_retaken(two.store, lock, token)
 
 
+async def test_a_lock_that_cannot_be_put_back_expires(
+    host: MetadataHost, one: Member, two: Member
+) -> None:
+    lock = await one.service.acquire_lock(PATH, b"one")
+    await host.expire(one.store)
+    await two.store.put(f"{PATH}/below", b"")
+    host.reconnect(one.store)
+
+    await asyncio.wait_for(lock.expired, 5)
+
+
 async def test_locks_are_taken_again_after_a_lost_session(
     host: MetadataHost, one: Member, two: Member
 ) -> None:

@@ -104,6 +104,26 @@ async def test_ones_own_writes_are_seen_at_once(cache: MetadataCache[Thing]) -> 
     assert await cache.get_children("/") == []
 
 
+async def test_ones_own_writes_are_seen_before_they_are_told(host: MetadataHost) -> None:
+    """As with a store on another machine, whose answers overtake its notifications."""
+    session = host.open_session()
+    cache = MetadataCache(session, JsonCodec(Thing))
+    session._observers.clear()
+    for number in range(2):
+        assert await cache.get("/a/b") is None
+        assert not await cache.exists("/a/b")
+        assert await cache.get_children("/") == await cache.get_children("/a") == []
+        await cache.create("/a/b", Thing(number))
+        assert await cache.get("/a/b") == Thing(number)
+        assert await cache.exists("/a/b")
+        assert (await cache.get_children("/"), await cache.get_children("/a")) == (["a"], ["b"])
+        assert await cache.read_modify_update("/a/b", lambda t: Thing(t.number + 5)) == Thing(
+            number + 5
+        )
+        assert cache.get_if_cached("/a/b") == Thing(number + 5)
+        await cache.delete("/a/b")
+
+
 async def test_what_is_kept_costs_no_read_and_is_one_object(
     cache: MetadataCache[Thing], slow: Slow
 ) -> None:

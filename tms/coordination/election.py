@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from tms.coordination.taking import give_back, take
-from tms.core.errors import LockBusy, MetadataClosed, TmsError
+from tms.core.errors import LockBusy, MetadataClosed, RequestError, TmsError
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
 
 _log = logging.getLogger(__name__)
@@ -44,9 +44,13 @@ class LeaderElection:
         self._token: int | None = None
         self._content = b""
         self._steal = True
+        self._session_is_lost = False
         self._settled = asyncio.Event()
         self._leading = asyncio.Event()
         self._wake = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """Of starting and ending: one who ends must not find what the next has taken."""
+        self._refusal: RequestError | None = None
         self._standing: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
         self._stops: list[Callable[[], None]] = []
@@ -70,21 +74,27 @@ class LeaderElection:
         """Stand for leader from now on; return LEADING or FOLLOWING once it is known which.
 
         Where this member stands already, its content stays. Raises `MetadataClosed` where it is
-        closed meanwhile.
+        closed meanwhile, and what the store says of a path or content that it does not take.
         """
-        if self._standing is None:
-            self._content = content
-            self._steal = True
-            self._ending = asyncio.Event()
-            self._stops = [
-                self._store.observe(self._hear, self._path),
-                self._store.observe_session(self._happen),
-            ]
-            self._wake.set()
-            self._standing = asyncio.ensure_future(self._stand(self._ending))
+        async with self._turn:
+            if self._standing is None:
+                self._start(content)
         while self._state is LeaderState.NO_LEADER:
             await self._unless_closed(self._settled)
         return self._state
+
+    def _start(self, content: bytes) -> None:
+        self._content = content
+        self._steal = True
+        self._refusal = None
+        self._session_is_lost = False
+        self._ending = asyncio.Event()
+        self._stops = [
+            self._store.observe(self._hear, self._path),
+            self._store.observe_session(self._happen),
+        ]
+        self._wake.set()
+        self._standing = asyncio.ensure_future(self._stand(self._ending))
 
     async def wait_until_leading(self) -> int:
         """Return the fencing token when this member leads. Raises `MetadataClosed`."""
@@ -106,6 +116,8 @@ class LeaderElection:
             finally:
                 for task in waiting:
                     task.cancel()
+        if self._refusal is not None:
+            raise self._refusal
         if ending.is_set() or self._standing is None:
             raise MetadataClosed(path=self._path)
 
@@ -123,6 +135,10 @@ class LeaderElection:
             except LockBusy:
                 self._steal = False
                 self._become(LeaderState.FOLLOWING, None)
+            except RequestError as error:
+                self._refusal = error
+                self._no_leader()
+                self._leave()
             except TmsError as error:
                 _log.warning("no leader is known at %s yet: %s", self._path, error)
                 await self._pause()
@@ -137,8 +153,8 @@ class LeaderElection:
             self._wake.set()
 
     def _become(self, state: LeaderState, token: int | None) -> None:
-        if self._ending.is_set():
-            self._token = token
+        if self._ending.is_set() or self._session_is_lost:
+            self._token = token  # to be given back, or looked for when there is a session again
             return
         if self._state is LeaderState.LEADING and token != self._token:
             self._no_leader()  # it was lost in between, though nobody else may have led
@@ -174,8 +190,11 @@ class LeaderElection:
 
     def _happen(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_LOST:
+            self._session_is_lost = True
             self._no_leader()
         elif event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+            if event is SessionEvent.SESSION_REESTABLISHED:
+                self._session_is_lost = False
             self._wake.set()
 
     async def close(self) -> None:
@@ -184,15 +203,20 @@ class LeaderElection:
         Waiters get `MetadataClosed`. `elect` may be called again. Raises the errors of the store;
         then the value goes with the session.
         """
-        standing, self._standing = self._standing, None
-        if standing is None:
-            return
+        async with self._turn:
+            standing = self._standing
+            if standing is None:
+                return
+            self._leave()
+            await asyncio.wait([standing])
+            token, self._token = self._token, None
+            self._no_leader()
+            if token is not None:
+                await give_back(self._store, self._path, token)
+
+    def _leave(self) -> None:
+        self._standing = None
         for stop in self._stops:
             stop()
         self._ending.set()
         self._wake.set()
-        await asyncio.wait([standing])
-        token, self._token = self._token, None
-        self._no_leader()
-        if token is not None:
-            await give_back(self._store, self._path, token)

@@ -12,7 +12,14 @@ from collections.abc import Callable
 from enum import Enum
 
 from tms.coordination.taking import give_back, take
-from tms.core.errors import BadVersion, LockBusy, MetadataClosed, TmsError, Unavailable
+from tms.core.errors import (
+    BadVersion,
+    LockBusy,
+    MetadataClosed,
+    RequestError,
+    TmsError,
+    Unavailable,
+)
 from tms.metadata.interface import MetadataStore, Stat
 
 _log = logging.getLogger(__name__)
@@ -152,6 +159,9 @@ class ResourceLock:
             except Unavailable as error:
                 _log.info("lock %s is not checked yet: %s", self._path, error)
                 await self._pause()
+            except RequestError as error:
+                _log.warning("lock %s cannot be put back: %s", self._path, error)
+                self._expire()
             except TmsError:
                 _log.exception("lock %s could not be checked", self._path)
                 await self._pause()

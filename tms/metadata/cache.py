@@ -27,6 +27,7 @@ from tms.metadata.interface import (
     Stat,
 )
 from tms.metadata.kept import Kept
+from tms.metadata.paths import ancestors
 
 T = TypeVar("T")
 
@@ -176,7 +177,7 @@ class MetadataCache(Generic[T]):
             entry = await self._values.get(path)
             if entry is None:
                 # That nothing is there may be old news, and is not told by a version.
-                self._forget(path)
+                self._values.forget(path)
                 entry = await self._values.get(path)
             old = None if entry is None else self._decode(path, entry.data)
             new = modify(old)
@@ -222,8 +223,11 @@ class MetadataCache(Generic[T]):
             raise ValueUnreadable(path=path, reason=str(error)) from error
 
     def _forget(self, path: str) -> None:
+        """Forget what a write of `path` may have changed, before it is told."""
         self._values.forget(path)
         self._existing.forget(path)
+        for ancestor in ancestors(path):
+            self._children.forget(ancestor)
 
     async def _read_again(self, path: str) -> None:
         """Have one's own write at hand for `get_if_cached`."""

@@ -4,13 +4,16 @@ Each opening of a name is a session of its own with the same values, and they ar
 of them. The name `local` is different for each opening, as in Pulsar.
 """
 
+from weakref import WeakValueDictionary
+
 from tms.core.clock import Clock
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 
 PRIVATE = "local"
 
-_hosts: dict[str, MetadataHost] = {}
+_hosts: WeakValueDictionary[str, MetadataHost] = WeakValueDictionary()
+"""Each is kept by its sessions."""
 
 
 def open_memory(name: str = PRIVATE, clock: Clock | None = None) -> LocalSession:
