@@ -14,7 +14,7 @@ from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, METADATA, PAYLOAD
-from tests.contracts.store_contract import END, put, rows_of
+from tests.contracts.store_contract import put, rows_of
 from tests.tables.hbase.conftest import gateway_to
 from tms.core.errors import StoreFormatUnknown, StoreUnavailable
 
@@ -294,5 +294,5 @@ def test_a_scan_holds_little(hbase_store: HBaseStore, monkeypatch: pytest.Monkey
         return found
 
     monkeypatch.setattr(hbase_store._gateway, "read", counted)
-    assert len(rows_of(hbase_store, MESSAGE, b"ns:t:", END)) == 100
+    assert len(rows_of(hbase_store, MESSAGE, b"ns:t:", b"ns:t;")) == 100
     assert max(asked) == asked[0] == 64
