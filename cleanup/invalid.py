@@ -33,6 +33,8 @@ from tms.transactions.pruning import InvalidList
 WHOLE = (b"", b"\xff")
 """The one range of the Message table on an embedded store."""
 _MS_PER_S = 1_000
+_POINTERS_AT_ONCE = 100
+"""Transactions whose entries are inverted in one flush, or a few."""
 
 
 def bound_of(store: Store) -> int:
@@ -65,9 +67,11 @@ class InvalidSweep:
         proof = self._store.batch()
         bound = bound_of(self._store)
         todo = {p for p in listed.seen_by_all() if p > bound} - self._inverted
-        for pointer in sorted(p for p in todo if p > listed.known_from):
-            inverted = self._services.invert_published(pointer)
-            yield Step(MESSAGE, Reason.INVALID, inverted=inverted)
+        known = sorted(p for p in todo if p > listed.known_from)
+        for first in range(0, len(known), _POINTERS_AT_ONCE):
+            some = known[first : first + _POINTERS_AT_ONCE]
+            inverted = self._services.invert_published(some)
+            yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
         unknown = {p for p in todo if p <= listed.known_from}
         if unknown:
             for topic in topics():

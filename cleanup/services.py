@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from tms.core.errors import Stopping
 from tms.core.topic import Topic, TopicId
 from tms.transactions.pruning import InvalidList
 
@@ -22,8 +23,8 @@ class Services(Protocol):
         """Return the invalid list, None where transactions are managed elsewhere."""
         ...
 
-    def invert_published(self, write_pointer: int) -> int:
-        """Invert what this process has published under an invalid pointer; return how much."""
+    def invert_published(self, write_pointers: Collection[int]) -> int:
+        """Invert what this process has published under invalid pointers; return how much."""
         ...
 
     def invert(
@@ -44,8 +45,8 @@ class Services(Protocol):
 class Messaging(Protocol):
     """What is asked of messaging, in the event loop."""
 
-    async def invert_published(self, write_pointer: int) -> int:
-        """Invert what this process has published under an invalid pointer."""
+    async def invert_published(self, write_pointers: Collection[int]) -> int:
+        """Invert what this process has published under invalid pointers."""
         ...
 
     async def invert_rows(
@@ -86,16 +87,22 @@ class LoopServices:
         self._transactions = transactions
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
+            work.close()
+            raise Stopping from None
 
     def invalid_list(self) -> InvalidList | None:
         """Return the invalid list."""
         transactions = self._transactions
         return None if transactions is None else self._call(transactions.invalid_list())
 
-    def invert_published(self, write_pointer: int) -> int:
-        """Invert what this process has published under an invalid pointer."""
-        return self._call(self._messaging.invert_published(write_pointer))
+    def invert_published(self, write_pointers: Collection[int]) -> int:
+        """Invert what this process has published under invalid pointers."""
+        return self._call(self._messaging.invert_published(write_pointers))
 
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]

@@ -18,8 +18,8 @@ class NoServices:
     def invalid_list(self) -> InvalidList | None:
         return None
 
-    def invert_published(self, write_pointer: int) -> int:
-        raise AssertionError(write_pointer)
+    def invert_published(self, write_pointers: Collection[int]) -> int:
+        raise AssertionError(write_pointers)
 
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]

@@ -117,8 +117,8 @@ class Twin:
     def invalid_list(self) -> InvalidList | None:
         return self.await_(self.transactions.invalid_list())
 
-    def invert_published(self, write_pointer: int) -> int:
-        return self.await_(self.services.messaging.invert_published(write_pointer))
+    def invert_published(self, write_pointers: Collection[int]) -> int:
+        return self.await_(self.services.messaging.invert_published(write_pointers))
 
     def invert(
         self, topic_id: TopicId, generation: int, write_pointer: int, rows: Sequence[Row]

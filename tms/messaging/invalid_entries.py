@@ -5,7 +5,8 @@ through the writer. What is refused meanwhile, because the topic was deleted or 
 as it is: a deleted topic's entries are read by nobody, and cleanup asks again for the others.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 
 from tms.core.errors import TopicNotFound
 from tms.core.group_commit import GroupCommit, Lanes
@@ -31,11 +32,15 @@ class InvalidEntries:
         self._writer = writer
         self._writing = writing
 
-    async def invert_published(self, write_pointer: int) -> int:
-        """Invert all that was published here under a pointer; return how many entries.
+    async def invert_published(self, write_pointers: Collection[int]) -> int:
+        """Invert all that was published here under pointers; return how many entries.
 
-        Raises the errors of the writer, and `StoreUnavailable`: then some may be left.
+        All share flushes. Raises the errors of the writer, and `StoreUnavailable`: then some may
+        be left.
         """
+        return sum(await asyncio.gather(*map(self._invert_published, write_pointers)))
+
+    async def _invert_published(self, write_pointer: int) -> int:
         count = 0
         for topic_id, ranges in self._writing.publications.ranges(write_pointer).items():
             try:

@@ -4,7 +4,7 @@ It checks what it is asked, finds the topic's state, and leaves the work to the 
 reader. It belongs to the event loop it was opened in; nothing it does blocks that loop.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from time import monotonic
 
 from tms.core.errors import (
@@ -250,9 +250,9 @@ class Service:
                 await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
         self._publications.rolled_back(write_pointer, topic_id, first_key, last_key)
 
-    async def invert_published(self, write_pointer: int) -> int:
-        """Invert all that was published here under an invalid pointer; return how much it was."""
-        return await self._invalid_entries.invert_published(write_pointer)
+    async def invert_published(self, write_pointers: Collection[int]) -> int:
+        """Invert all that was published here under invalid pointers; return how much it was."""
+        return await self._invalid_entries.invert_published(write_pointers)
 
     async def invert_rows(
         self,

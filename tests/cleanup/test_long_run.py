@@ -1,0 +1,156 @@
+"""Cleanup beside everything else, in its own thread, with real time: nothing readable is lost.
+
+Producers publish, commit, invalidate and abandon transactions, delete topics and create them again,
+and the store is closed and opened, while passes follow each other without a pause. It takes twenty
+seconds; LONG_RUN_S is how long it takes instead.
+"""
+
+import asyncio
+import os
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tms.core.errors import TopicNotFound
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.node import OpenServices, inspect, open_services
+from tms.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+SECONDS = float(os.environ.get("LONG_RUN_S", "20"))
+EPISODE_S = 4.0
+TTL_S = 2
+MARGIN_S = 0.5
+"""Around the end of its time to live, a message may be there or not."""
+TOPICS = [TopicId("ns", f"t{number}") for number in range(4)]
+LIMITS = Limits(
+    cleanup_period_s=0.02,
+    cleanup_grace_s=1,
+    cleanup_slice_rows=50,
+    transaction_lifetime_s_max=2,
+    transaction_timeout_s_default=1,
+    transaction_timeout_s_max=2,
+    transaction_long_timeout_s=2,
+)
+BYTES = 300
+
+
+@dataclass
+class Ledger:
+    """What was acknowledged of one generation of a topic: when, by payload."""
+
+    plain: dict[bytes, float] = field(default_factory=dict)
+    committed: dict[bytes, float] = field(default_factory=dict)
+    dead: set[bytes] = field(default_factory=set)
+
+
+class Run:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.store = f"leveldb:{folder}"
+        self.chance = random.Random(seed)
+        self.ledgers = {topic_id: Ledger() for topic_id in TOPICS}
+        self.locks: dict[TopicId, asyncio.Lock] = {}
+        self.count = 0
+
+    def payloads(self) -> list[bytes]:
+        self.count += 1
+        number = b"%d " % self.count
+        return [
+            number + self.chance.randbytes(BYTES) for _ in range(self.chance.choice((1, 5, 40)))
+        ]
+
+    async def publish(self, services: OpenServices, topic_id: TopicId) -> None:
+        payloads, ledger = self.payloads(), self.ledgers[topic_id]
+        await services.messaging.publish(topic_id, payloads)
+        ledger.plain |= dict.fromkeys(payloads, time.time())
+
+    async def transact(self, services: OpenServices, topic_id: TopicId) -> None:
+        messaging, transactions = services.messaging, services.transactions
+        payloads, ledger = self.payloads(), self.ledgers[topic_id]
+        pointer = (await transactions.start(StartRequest())).transaction_id
+        outcome = self.chance.choice(("commit", "invalidate", "abandon"))
+        if outcome != "commit":
+            ledger.dead |= set(payloads)
+        if self.chance.random() < 0.5:
+            await messaging.store(topic_id, payloads, pointer)
+            await messaging.publish(topic_id, [], pointer)
+        else:
+            await messaging.publish(topic_id, payloads, pointer)
+        if outcome == "commit":
+            stored_s = time.time()
+            await transactions.commit(pointer)
+            ledger.committed |= dict.fromkeys(payloads, stored_s)
+        elif outcome == "invalidate":
+            await transactions.invalidate(pointer)
+
+    async def recreate(self, services: OpenServices, topic_id: TopicId) -> None:
+        await services.messaging.delete_topic(topic_id)
+        self.ledgers[topic_id] = Ledger()
+        await services.messaging.create_topic(topic_id, {"ttl": TTL_S})
+
+    async def check(self, services: OpenServices, topic_id: TopicId) -> None:
+        ledger = self.ledgers[topic_id]
+        plain = await self.seen(services, topic_id, committed=False)
+        committed = await self.seen(services, topic_id, committed=True)
+        now = time.time()
+        young = {p for p, at in ledger.plain.items() if at > now - TTL_S + MARGIN_S}
+        young |= {p for p, at in ledger.committed.items() if at > now - TTL_S + MARGIN_S}
+        assert young <= plain
+        assert not committed & ledger.dead
+        for part in (ledger.plain, ledger.committed):
+            for payload in [p for p, at in part.items() if at < now - 2 * TTL_S]:
+                del part[payload]
+                assert payload not in plain
+
+    async def seen(
+        self, services: OpenServices, topic_id: TopicId, *, committed: bool
+    ) -> set[bytes]:
+        found = services.messaging.poll(topic_id, FIRST_ID, limit=1_000_000, committed=committed)
+        return {message.payload async for block in found for message in block}
+
+    async def work(self, services: OpenServices, until: float) -> None:
+        acts = [self.publish] * 400 + [self.transact] * 300 + [self.check] * 50 + [self.recreate]
+        while time.monotonic() < until:
+            topic_id = self.chance.choice(TOPICS)
+            # What is published to a topic while it is deleted is nobody's to tell.
+            async with self.locks[topic_id]:
+                await self.chance.choice(acts)(services, topic_id)
+
+    async def episode(self) -> None:
+        """Open the store, work, and close it."""
+        services = await open_services(self.store, LIMITS, settings=Settings(sync=False))
+        for topic_id in TOPICS:
+            try:
+                await services.messaging.topic(topic_id)
+            except TopicNotFound:
+                await services.messaging.create_topic(topic_id, {"ttl": TTL_S})
+        self.locks = {topic_id: asyncio.Lock() for topic_id in TOPICS}
+        until = time.monotonic() + EPISODE_S
+        await asyncio.gather(*(self.work(services, until) for _ in range(3)))
+        assert services.cleanup is not None
+        state = await services.cleanup.state()
+        assert (state.failed_passes, state.last_failure) == (0, None)
+        assert state.dropped_rows > 0
+        assert state.inverted_rows > 0
+        await services.close()
+
+
+def test_everything_at_once(tmp_path: Path) -> None:
+    run = Run(tmp_path, seed=1)
+    sizes = []
+    ends = time.monotonic() + SECONDS
+    while time.monotonic() < ends:
+        asyncio.run(run.episode())
+        sizes.append(sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()))
+        inspection = inspect(run.store)
+        assert list(inspection.problems()) == []
+        inspection.close()
+
+    assert sizes[-1] <= 3 * sizes[0]
