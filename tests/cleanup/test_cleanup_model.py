@@ -74,6 +74,7 @@ class Twins(RuleBasedStateMachine):
         self.both(lambda twin: twin.services.messaging.create_topic(topic_id, {"ttl": ttl_s}))
         self.ttl_s.setdefault(topic_id, ttl_s)
 
+    @precondition(lambda self: self.clock.now_ms() % 4 == 0)
     @rule(topic_id=TOPIC, ttl_s=st.sampled_from(TTLS_S))
     def create_or_delete(self, topic_id: TopicId, ttl_s: int) -> None:
         if topic_id not in self.ttl_s:
@@ -82,6 +83,7 @@ class Twins(RuleBasedStateMachine):
             del self.ttl_s[topic_id]
             self.both(lambda twin: twin.services.messaging.delete_topic(topic_id))
 
+    @precondition(lambda self: self.clock.now_ms() % 4 == 1)
     @rule(topic_id=TOPIC, ttl_s=st.sampled_from(TTLS_S))
     def shorten_the_ttl(self, topic_id: TopicId, ttl_s: int) -> None:
         if ttl_s < self.ttl_s.get(topic_id, 0):
@@ -122,6 +124,19 @@ class Twins(RuleBasedStateMachine):
         )
         if isinstance(published, RollbackRange):
             self.open[pointer].append((topic_id, published))
+
+    @rule(topic_id=TOPIC, payloads=PAYLOADS, reads_before=st.booleans())
+    def publish_what_becomes_invalid(
+        self, topic_id: TopicId, payloads: list[bytes], *, reads_before: bool
+    ) -> None:
+        self.start(long=False)
+        pointer = list(self.open)[-1]
+        self.both(lambda twin: twin.services.messaging.publish(topic_id, payloads, pointer))
+        self.both(lambda twin: twin.services.messaging.publish(topic_id, payloads))
+        if reads_before:
+            self.start(long=False)
+        self.both(lambda twin: twin.transactions.invalidate(pointer))
+        del self.open[pointer]
 
     def picked(self, pick: int) -> int:
         return list(self.open)[pick % len(self.open)]
