@@ -86,12 +86,13 @@ def test_the_wheel_has_one_top_level_name(wheel: Path) -> None:
     assert {"tms"} == {top for top in tops if not top.endswith(".dist-info")}
 
 
-def test_the_wheel_has_all_modules_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_has_all_modules_with_their_interfaces_and_nothing_else(wheel: Path) -> None:
     expected = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tms").rglob("*.py")}
     for package in SERVER_PACKAGES:
         expected |= {
             f"tms/_server/{path.relative_to(ROOT).as_posix()}"
-            for path in (ROOT / package).rglob("*.py")
+            for kind in ("*.py", "*.thrift")
+            for path in (ROOT / package).rglob(kind)
         }
 
     assert expected == {name for name in names_in(wheel) if ".dist-info/" not in name} - TYPED
