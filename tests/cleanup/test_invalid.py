@@ -218,3 +218,13 @@ def test_a_clock_set_elsewhere_hides_nothing_from_the_process_that_wrote_it(
     twin.clean()
 
     assert pointers(twin) == [-pointer]
+
+
+def test_an_abort_after_a_restart_shows_nothing_of_an_invalid_transaction(twin: Twin) -> None:
+    """What it published before is not known any more, so it stays invalid."""
+    pointer = invalid(twin, b"dead")
+    twin.reopen(crashes=False)
+    twin.await_(twin.transactions.abort(pointer))
+
+    assert committed(twin) == []
+    assert listed(twin) == [pointer]

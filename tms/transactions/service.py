@@ -130,7 +130,9 @@ class TransactionService:
 
         def decide(state: TransactionState, _: int) -> Decision:
             pointers = self._journal.pointers(transaction_id)
-            is_unknown = transaction_id in self._journal.recovered_ids
+            journal = self._journal
+            is_from_before = bool(pointers) and transaction_id <= journal.known_from
+            is_unknown = is_from_before or transaction_id in journal.recovered_ids
             if is_unknown or self._publications.are_left(pointers):
                 edits = state.invalidate(transaction_id)
             else:
