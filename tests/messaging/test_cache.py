@@ -91,6 +91,10 @@ class CacheMachine(RuleBasedStateMachine):
                 for index in range(entries.count)
             ]
             assert entries_of == expected
+            for entries in map(topic._entries, topic._blocks):
+                written = [pointer for pointer in entries.pointers or () if pointer]
+                least, greatest = entries.bounds or (0, 0)
+                assert all(least <= pointer <= greatest for pointer in written)
 
     def teardown(self) -> None:
         if hasattr(self, "budget"):

@@ -33,7 +33,9 @@ def test_it_is_the_rule_entry_by_entry(
     start = data.draw(st.integers(0, count))
     stop = data.draw(st.integers(start, count))
     references = {index for index in references if index < count and pointers[index] != PLAIN}
-    entries = Entries(count, b"", None, pointers, references)
+    written = [pointer for pointer in pointers if pointer != PLAIN]
+    bounds = (min(written), max(written)) if written and data.draw(st.booleans()) else None
+    entries = Entries(count, b"", None, pointers, references, bounds)
 
     expected: list[int] = []
     stopped_at = None

@@ -27,6 +27,9 @@ class Entries:
     """Each entry's write pointer, negative where rolled back, PLAIN where none. None: all plain."""
     references: AbstractSet[int] = frozenset()
     """The indexes of the entries that are references."""
+    bounds: tuple[int, int] | None = None
+    """No write pointer is below the first or above the second; the first is negative where any is.
+    None where that is not known."""
 
     def key(self, index: int) -> bytes:
         """Return the row key's last ten bytes, timestamp and sequence id, of the entry `index`."""

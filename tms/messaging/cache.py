@@ -51,6 +51,8 @@ class _Block:
         self.offsets = array("I", [0])
         self.pointers: array[int] | None = None
         self.references: set[int] = set()
+        self.bounds: tuple[int, int] | None = None
+        """Of the write pointers, as `Entries` has them."""
         self.dropped = False
         self._keys: list[bytes] = []
         self._payloads: list[bytes] = []
@@ -81,7 +83,9 @@ class _Block:
     def entries(self) -> Entries:
         """Return the entries; all must be encoded."""
         assert not self._keys
-        return Entries(self.count, self.items, self.offsets, self.pointers, self.references)
+        return Entries(
+            self.count, self.items, self.offsets, self.pointers, self.references, self.bounds
+        )
 
     def last_key(self) -> bytes:
         return self._keys[-1] if self._keys else self.entries().key(self.count - 1)
@@ -107,6 +111,9 @@ class _Block:
             self.pointers = array("q", bytes(_POINTER_BYTES * self.count))
         if self.pointers is not None:
             self.pointers.extend([write_pointer or PLAIN] * len(keys))
+        if write_pointer is not None:
+            least, greatest = self.bounds or (write_pointer, write_pointer)
+            self.bounds = (min(least, write_pointer), max(greatest, write_pointer))
         self._keys += keys
         self._payloads += payloads
         self._waiting_bytes += payload_bytes
@@ -275,3 +282,5 @@ class TopicCache:
                     break
                 if block.pointers[index] == write_pointer:
                     block.pointers[index] = -write_pointer
+                    least, greatest = block.bounds or (0, 0)
+                    block.bounds = (min(least, -write_pointer), greatest)

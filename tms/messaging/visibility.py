@@ -29,6 +29,8 @@ class View:
         transaction, pointers = self._transaction, entries.pointers
         if transaction is None or pointers is None:
             return True
+        if entries.bounds is not None and _sees_between(transaction, *entries.bounds):
+            return True
         asked = pointers[start:stop]
         least, greatest = min(asked), max(asked)
         if least < PLAIN or greatest > transaction.read_pointer:
@@ -47,6 +49,18 @@ class View:
         if decision is None:
             decision = self._known[pointer] = self._transaction.decide(pointer)
         return decision
+
+
+def _sees_between(transaction: Transaction, least: int, greatest: int) -> bool:
+    """Whether a transaction sees whatever is under a pointer from `least` to `greatest`."""
+    return (
+        least >= PLAIN
+        and greatest <= transaction.read_pointer
+        and not any(
+            bisect_left(excluded, least) < bisect_right(excluded, greatest)
+            for excluded in (transaction.in_progress, transaction.invalids)
+        )
+    )
 
 
 def _share(excluded: Sequence[int], asked: Sequence[int]) -> bool:
