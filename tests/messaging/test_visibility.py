@@ -34,7 +34,8 @@ def test_it_is_the_rule_entry_by_entry(
     stop = data.draw(st.integers(start, count))
     references = {index for index in references if index < count and pointers[index] != PLAIN}
     written = [pointer for pointer in pointers if pointer != PLAIN]
-    bounds = (min(written), max(written)) if written and data.draw(st.booleans()) else None
+    is_bounded: bool = data.draw(st.booleans())
+    bounds = (min(written), max(written)) if written and is_bounded else None
     entries = Entries(count, b"", None, pointers, references, bounds)
 
     expected: list[int] = []
