@@ -120,18 +120,16 @@ class Servers:
 
     def _is_ours(self, pid: int) -> bool:
         """Whether `pid` runs, and is one of these rather than another that got its number."""
-        with suppress(ChildProcessError):  # not our child: then it is no zombie of ours either
-            os.waitpid(pid, os.WNOHANG)
         for _ in range(_LOOKS):
+            with suppress(ChildProcessError):  # not our child: then it is no zombie of ours either
+                os.waitpid(pid, os.WNOHANG)  # at each look: it may end between two
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:
                 return False
             if command:
                 return self.folder.encode() in command
-            time.sleep(
-                0.01
-            )  # it has just been started, or it has ended and its parent has not seen
+            time.sleep(0.01)  # it has just been started, or is ending and its parent has not seen
         return False
 
     def _save(self) -> None:
