@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tms import aio as aio
     from tms.client import (
         Client,
+        Namespaces,
         Recovered,
         Subscription,
         Topic,
@@ -28,18 +29,22 @@ if TYPE_CHECKING:
     from tms.core.errors import (
         BadVersion,
         Conflict,
+        DataLost,
         InternalError,
         InvalidRequest,
         InvalidTruncateTime,
         LockBusy,
         MetadataClosed,
         MetadataUnavailable,
+        NamespaceNotDeclared,
+        NoMetadataStore,
         OutcomeUnknown,
         OwnerBusy,
         PathExists,
         PathHasChildren,
         PathNotFound,
         QueueFull,
+        RateExceeded,
         RequestError,
         RollbackRefused,
         ServerUnreachable,
@@ -69,6 +74,7 @@ if TYPE_CHECKING:
     )
     from tms.core.message import Message, MessageId
     from tms.core.messaging import AllPublished, RollbackRange
+    from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.transaction import Transaction
     from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
 
@@ -79,6 +85,7 @@ __all__ = [
     "BadVersion",
     "Client",
     "Conflict",
+    "DataLost",
     "IfOpen",
     "InternalError",
     "InvalidRequest",
@@ -88,12 +95,19 @@ __all__ = [
     "MessageId",
     "MetadataClosed",
     "MetadataUnavailable",
+    "Namespace",
+    "NamespaceNotDeclared",
+    "NamespaceRules",
+    "NamespaceSettings",
+    "Namespaces",
+    "NoMetadataStore",
     "OutcomeUnknown",
     "OwnerBusy",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",
     "QueueFull",
+    "RateExceeded",
     "Recovered",
     "RequestError",
     "RollbackRange",
@@ -139,6 +153,7 @@ __all__ = [
 _HOMES = {
     "aio": "tms.aio",
     "Client": "tms.client",
+    "Namespaces": "tms.client",
     "Recovered": "tms.client",
     "Subscription": "tms.client",
     "Topic": "tms.client",
@@ -150,6 +165,9 @@ _HOMES = {
     "MessageId": "tms.core.message",
     "AllPublished": "tms.core.messaging",
     "RollbackRange": "tms.core.messaging",
+    "Namespace": "tms.core.namespaces",
+    "NamespaceRules": "tms.core.namespaces",
+    "NamespaceSettings": "tms.core.namespaces",
     "Transaction": "tms.core.transaction",
     "IfOpen": "tms.core.transactions",
     "StartRequest": "tms.core.transactions",

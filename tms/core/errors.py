@@ -8,6 +8,8 @@ TmsError
 │   ├── TransactionUnknown        404
 │   ├── SubscriptionNotFound      404
 │   ├── PathNotFound              404
+│   ├── DataLost                  410
+│   ├── NamespaceNotDeclared      404
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
 │       ├── TransactionExpired
@@ -24,9 +26,11 @@ TmsError
 │       ├── PathExists
 │       ├── PathHasChildren
 │       ├── LockBusy
+│       ├── NoMetadataStore
 │       └── RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later
 │   ├── QueueFull
+│   ├── RateExceeded              429
 │   ├── TooManyTransactions
 │   ├── StoreUnavailable
 │   ├── Stopping
@@ -187,6 +191,18 @@ class PathNotFound(RequestError):
     code = "path_not_found"
 
 
+class NamespaceNotDeclared(RequestError):
+    """Raised when the settings of a namespace are deleted that has none."""
+
+    code = "namespace_not_declared"
+
+
+class DataLost(RequestError):
+    """Raised by a reader when messages that it was to read have expired, or their topic is gone."""
+
+    code = "data_lost"
+
+
 class BadVersion(Conflict):
     """Raised when a path has another version than expected, or is there, or is not."""
 
@@ -211,6 +227,12 @@ class LockBusy(Conflict):
     code = "lock_busy"
 
 
+class NoMetadataStore(Conflict):
+    """Raised when a server that has no metadata store is to keep something in it."""
+
+    code = "no_metadata_store"
+
+
 class RollbackRefused(Conflict):
     """Raised when a range to roll back holds only entries of other writers."""
 
@@ -227,6 +249,12 @@ class QueueFull(Unavailable):
     """Raised when the publish queue has reached its bound."""
 
     code = "queue_full"
+
+
+class RateExceeded(Unavailable):
+    """Raised when a namespace's publish rate is used up; `detail` says for how long."""
+
+    code = "publish_rate_exceeded"
 
 
 class TooManyTransactions(Unavailable):

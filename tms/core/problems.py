@@ -144,6 +144,32 @@ CATALOGUE = _catalogue(
         "A path starts with / and does not end with it; no part is empty or only dots.",
         "InvalidRequest",
     ),
+    Problem(
+        "invalid_namespace_settings",
+        400,
+        "A namespace's settings are a JSON object of positive whole numbers; the default ttl and "
+        "the largest message must not be over the longest ttl and the largest request.",
+        "InvalidRequest",
+    ),
+    Problem(
+        "ttl_over_namespace_limit",
+        400,
+        "The ttl is over the longest of the topic's namespace; give a shorter one, or raise that "
+        "with `tms namespace set`.",
+        "InvalidRequest",
+    ),
+    Problem(
+        "invalid_option",
+        400,
+        "An option of the data source is none of what it can be, or contradicts another.",
+        "InvalidRequest",
+    ),
+    Problem(
+        "invalid_row",
+        400,
+        "A row is a message if it has a payload, bytes or text, and a topic.",
+        "InvalidRequest",
+    ),
     Problem("not_found", 404, "There is nothing at this path.", "InvalidRequest"),
     Problem("topic_not_found", 404, "The topic does not exist.", "TopicNotFound"),
     Problem(
@@ -159,6 +185,12 @@ CATALOGUE = _catalogue(
         "SubscriptionNotFound",
     ),
     Problem("path_not_found", 404, "There is no value at this path.", "PathNotFound"),
+    Problem(
+        "namespace_not_declared",
+        404,
+        "The namespace has no settings of its own.",
+        "NamespaceNotDeclared",
+    ),
     Problem("method_not_allowed", 405, "This path does not take this method.", "InvalidRequest"),
     Problem("body_too_slow", 408, "The body did not arrive in time.", "InvalidRequest"),
     Problem("topic_exists", 409, "A topic of this name exists already.", "TopicExists"),
@@ -232,13 +264,40 @@ CATALOGUE = _catalogue(
     Problem("path_has_children", 409, "There are paths below this one.", "PathHasChildren"),
     Problem("lock_busy", 409, "Somebody else holds this lock.", "LockBusy"),
     Problem(
+        "no_metadata_store",
+        409,
+        "The server has nothing to keep this in: start it with --metadata.",
+        "NoMetadataStore",
+    ),
+    Problem(
         "rollback_refused",
         409,
         "The range holds only entries of other writers.",
         "RollbackRefused",
     ),
+    Problem(
+        "data_lost",
+        410,
+        "Messages that were to be read are gone, or may be; failOnDataLoss=false goes on all the "
+        "same.",
+        "DataLost",
+    ),
     Problem("request_too_large", 413, "The body is over the cap for a request.", "TooLarge"),
     Problem("message_too_large", 413, "A message is over the cap for a message.", "TooLarge"),
+    Problem(
+        "message_over_namespace_limit",
+        413,
+        "A message is over the limit of its namespace; publish a smaller one, or raise the limit "
+        "with `tms namespace set`.",
+        "TooLarge",
+    ),
+    Problem(
+        "request_over_namespace_limit",
+        413,
+        "The messages are together over the limit of their namespace; publish fewer at a time, or "
+        "raise the limit with `tms namespace set`.",
+        "TooLarge",
+    ),
     Problem("too_many_messages", 413, "The request has more messages than one may.", "TooLarge"),
     Problem("too_many_changes", 413, "The transaction has more changes than one may.", "TooLarge"),
     Problem(
@@ -265,6 +324,13 @@ CATALOGUE = _catalogue(
         415,
         "The only Content-Encoding taken is gzip.",
         "InvalidRequest",
+    ),
+    Problem(
+        "publish_rate_exceeded",
+        429,
+        "The namespace's publish rate is used up; publish again after Retry-After seconds, or "
+        "raise the rate with `tms namespace set`.",
+        "RateExceeded",
     ),
     Problem("internal", 500, "The server failed; its log says why.", "InternalError"),
     Problem("queue_full", 503, "Too much is waiting to be written; try again.", "QueueFull"),
