@@ -30,14 +30,26 @@ class BucketScan:
     """The rows of one range of HBase's rows, without the byte of the bucket."""
 
     def __init__(
-        self, gateway: Gateway, table: bytes, start: bytes, stop: bytes, *, reverse: bool
+        self,
+        gateway: Gateway,
+        table: bytes,
+        start: bytes,
+        stop: bytes,
+        *,
+        reverse: bool,
+        row_filter: bytes | None = None,
     ) -> None:
-        """Prepare a scan of start <= row < stop, descending where `reverse`."""
+        """Prepare a scan of start <= row < stop, descending where `reverse`.
+
+        Rows that `row_filter` leaves out are not given, and the others do not go into HBase's cache
+        of blocks.
+        """
         self._gateway = gateway
         self._table = table
         self._start = start
         self._stop = stop
         self._reverse = reverse
+        self._filter = row_filter
         self._page_rows = _FIRST_PAGE_ROWS
         self._scanner: int | None = None
         self._first: list[Row] | None = None
@@ -94,7 +106,13 @@ class BucketScan:
         limit = _PAGE_ROWS_MAX if self._limit is None else self._limit + self._reverse
         caching = min(limit, _PAGE_ROWS_MAX)
         if not self._reverse:
-            return TScan(startRow=self._start, stopRow=self._stop, caching=caching)
+            return TScan(
+                startRow=self._start,
+                stopRow=self._stop,
+                caching=caching,
+                filterString=self._filter,
+                cacheBlocks=self._filter is None,
+            )
         # Descending, the first bound is inclusive and the second is not.
         return TScan(
             startRow=self._stop, stopRow=_below(self._start), caching=caching, reversed=True

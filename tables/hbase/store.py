@@ -23,6 +23,7 @@ from Hbase_thrift import Mutation
 from tables.gate import Gate
 from tables.hbase.connections import Failed, Gateway, Refused
 from tables.hbase.layout import COLUMN, FORMAT_KEY, Place, Salt, recorded_buckets
+from tables.hbase.regions import Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
 from tables.hbase.writes import Deleted, HBaseBatch, Run, calls_of
 from tables.store import METADATA, TABLES, Row
@@ -83,11 +84,8 @@ class HBaseStore:
         """Return the value of `key`, None if there is none."""
         with self._open():
             return self._gateway.read(
-                lambda client: _get(client, self._names[table], self._row(table, key))
+                lambda client: _get(client, self._names[table], self.row_of(table, key))
             )
-
-    def _row(self, table: str, key: bytes) -> bytes:
-        return self._salts[table].of(key) + key
 
     @contextmanager
     def scan(
@@ -100,15 +98,50 @@ class HBaseStore:
         limit: int | None = None,
     ) -> Iterator[Iterator[Row]]:
         """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
+        with self._scanned(table, start, stop, reverse=reverse, limit=limit) as rows:
+            yield rows
+
+    @contextmanager
+    def filtered(
+        self, table: str, start: bytes, stop: bytes, row_filter: bytes
+    ) -> Iterator[Iterator[Row]]:
+        """Open an iterator, ascending, over what a filter of HBase's gives of these rows."""
+        with self._scanned(table, start, stop, row_filter=row_filter) as rows:
+            yield rows
+
+    @contextmanager
+    def _scanned(
+        self,
+        table: str,
+        start: bytes,
+        stop: bytes,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        row_filter: bytes | None = None,
+    ) -> Iterator[Iterator[Row]]:
         with self._open():
             ranges = [] if limit == 0 else self._salts[table].ranges(start, stop)
             name = self._names[table]
-            buckets = [BucketScan(self._gateway, name, *each, reverse=reverse) for each in ranges]
+            buckets = [
+                BucketScan(self._gateway, name, *each, reverse=reverse, row_filter=row_filter)
+                for each in ranges
+            ]
             found = Scan(buckets, reverse=reverse, limit=limit)
             try:
                 yield found.open()
             finally:
                 found.close()
+
+    def regions(self, table: str) -> list[Region]:
+        """Return the regions that a table is in now, in order."""
+        with self._open():
+            name = self._names[table]
+            return self._gateway.read(lambda client: regions_of(table, client, name))
+
+    def row_of(self, table: str, key: bytes) -> bytes:
+        """Return the row that a key has in HBase."""
+        return self._salts[table].of(key) + key
 
     def batch(self, *, durable: bool = True) -> HBaseBatch:  # noqa: ARG002  all are
         """Return an empty batch, if earlier writes are settled. All batches are durable."""
@@ -158,7 +191,7 @@ class HBaseStore:
         One at a time. HBase has no delete of that kind, so a delete is atomic only against others
         through this store, and writes of the key beside it are not seen.
         """
-        row = self._row(table, key)
+        row = self.row_of(table, key)
         with self._open(), self._swapping:
             self.check_writable()
             if value is None or not expected:
