@@ -28,7 +28,16 @@ import plyvel
 
 from tables.data_folder import DataFolder
 from tables.gate import Gate
-from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION, Row
+from tables.store import (
+    BOUND,
+    COORDINATION,
+    MESSAGE,
+    METADATA,
+    PAYLOAD,
+    SUBSCRIPTION,
+    TRANSACTION,
+    Row,
+)
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.tables import Batch
 
@@ -39,6 +48,7 @@ _PREFIXES = {
     SUBSCRIPTION: b"s",
     TRANSACTION: b"x",
     BOUND: b"b",
+    COORDINATION: b"c",
 }
 """DO NOT CHANGE: on disk."""
 

@@ -11,7 +11,7 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from tables.store import TABLES, Row
+from tables.store import COORDINATION, TABLES, Row
 from tms.core.errors import StoreUnavailable
 from tms.core.tables import Batch
 
@@ -45,7 +45,9 @@ class MemoryStore:
     atomic = True
 
     def __init__(self) -> None:
-        self._tables: dict[str, SortedDict] = {table: SortedDict() for table in TABLES}
+        self._tables: dict[str, SortedDict] = {
+            table: SortedDict() for table in (*TABLES, COORDINATION)
+        }
         self._lock = Lock()
         self._closed = False
 

@@ -33,6 +33,8 @@ SUBSCRIPTION = "subscription"
 TRANSACTION = "transaction"
 BOUND = "bound"
 TABLES = (MESSAGE, PAYLOAD, METADATA, SUBSCRIPTION, TRANSACTION, BOUND)
+COORDINATION = "coordination"
+"""The values of a metadata store of this machine: only where the store is one process's."""
 
 Row = tuple[bytes, bytes]
 

@@ -27,6 +27,8 @@ from tms.messaging.engine import Engine
 from tms.messaging.publications import Publications
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
+from tms.metadata.interface import MetadataStore
+from tms.metadata.opening import Folder, open_store
 from tms.settings import Settings
 from tms.transactions.elsewhere import TransactionsOfOthers
 from tms.transactions.journal import Journal, Recover, SteadyTime
@@ -64,6 +66,7 @@ with _importing("tables"), _importing("cleanup"):
     from cleanup.service import CleanupService
     from cleanup.services import LoopServices
     from cleanup.verification import Verification
+    from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
     from tables.store_tables import StoreTables
@@ -100,6 +103,25 @@ def open_tables(store: str, settings: Settings) -> StoreTables:
     raise ValueError(
         f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
     )
+
+
+async def open_metadata(
+    url: str, settings: Settings | None = None, tables: StoreTables | None = None
+) -> MetadataStore:
+    """Return a new session with the metadata store at `url` (`tms.metadata.opening`).
+
+    Give the `tables` of a server in this process that has the folder open already: the rows are
+    kept there, and it stays open. Raises ValueError for another URL, `StoreError`, and
+    `StoreUnavailable` or `MetadataUnavailable` where it is not reached.
+    """
+
+    def open_folder(path: Path) -> Folder:
+        if tables is not None:
+            return Folder(CoordinationRows(tables.store), lambda: None)
+        store = open_tables(f"leveldb:{path}", settings or Settings.model_construct()).store
+        return Folder(CoordinationRows(store), store.close)
+
+    return await open_store(url, open_folder)
 
 
 def inspect(store: str) -> Verification:

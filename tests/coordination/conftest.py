@@ -2,8 +2,8 @@
 
 import pytest
 
+from tables.coordination_rows import CoordinationRows
 from tables.memory import MemoryStore
-from tests.metadata.rows import TableRows
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.journal import Journal
 
@@ -17,4 +17,4 @@ def anyio_backend() -> str:
 async def host(request: pytest.FixtureRequest) -> MetadataHost:
     if request.param == "memory":
         return MetadataHost()
-    return await open_host(Journal(TableRows(MemoryStore())))
+    return await open_host(Journal(CoordinationRows(MemoryStore())))

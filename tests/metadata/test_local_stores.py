@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tables.coordination_rows import CoordinationRows
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tests.contracts.metadata_store_contract import MetadataStoreContract, Sessions
-from tests.metadata.rows import FailingRows, TableRows
+from tests.metadata.rows import FailingRows
 from tms.core.errors import (
     MetadataClosed,
     MetadataUnavailable,
@@ -44,7 +45,7 @@ class TestMemory(MetadataStoreContract):
 class TestLocalOverMemory(MetadataStoreContract):
     @pytest.fixture
     async def sessions(self) -> AsyncIterator[Sessions]:
-        host = await open_host(Journal(TableRows(MemoryStore())))
+        host = await open_host(Journal(CoordinationRows(MemoryStore())))
         yield sessions_of(host)
         await host.close()
 
@@ -53,7 +54,7 @@ class TestLocalOverLevelDB(MetadataStoreContract):
     @pytest.fixture
     async def sessions(self, tmp_path: Path) -> AsyncIterator[Sessions]:
         store = LevelDBStore(tmp_path / "data")
-        host = await open_host(Journal(TableRows(store)))
+        host = await open_host(Journal(CoordinationRows(store)))
         yield sessions_of(host)
         await host.close()
         store.close()
@@ -61,14 +62,14 @@ class TestLocalOverLevelDB(MetadataStoreContract):
 
 async def test_values_outlive_the_process_and_ephemeral_ones_do_not(tmp_path: Path) -> None:
     store = LevelDBStore(tmp_path / "data")
-    first = (await open_host(Journal(TableRows(store)))).open_session()
+    first = (await open_host(Journal(CoordinationRows(store)))).open_session()
     await first.put("/kept", b"0")
     kept = await first.put("/kept", b"1")
     lost = await first.put("/lost", b"", ephemeral=True)
     store.close()
 
     store = LevelDBStore(tmp_path / "data")
-    second = (await open_host(Journal(TableRows(store)))).open_session()
+    second = (await open_host(Journal(CoordinationRows(store)))).open_session()
     found = await second.get("/kept")
     assert found == (b"1", kept)
     assert await second.get("/lost") is None
@@ -77,7 +78,7 @@ async def test_values_outlive_the_process_and_ephemeral_ones_do_not(tmp_path: Pa
 
 
 async def test_a_revision_never_comes_again_after_a_restart() -> None:
-    rows = TableRows(MemoryStore())
+    rows = CoordinationRows(MemoryStore())
     revisions = []
     for _ in range(4):
         session = (await open_host(Journal(rows))).open_session()
@@ -136,7 +137,7 @@ async def test_an_ephemeral_value_of_a_failed_write_belongs_to_nobody() -> None:
 async def test_damaged_rows_are_not_passed_over(
     key: bytes, value: bytes, error: type[Exception]
 ) -> None:
-    rows = TableRows(MemoryStore())
+    rows = CoordinationRows(MemoryStore())
     rows.write([(key, value)])
 
     with pytest.raises(error):

@@ -12,7 +12,7 @@ session too (`disconnect`, `expire`, `reconnect`), so that applications can be t
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from tms.core.clock import Clock, SystemClock
@@ -42,6 +42,8 @@ class MetadataHost:
         self._sessions: dict[int, LocalSession] = {}
         self._last_session = 0
         self._closed = False
+        self.on_unused: Callable[[], Awaitable[None]] | None = None
+        """Called when the last session has been closed; the host opens no more then."""
 
     def open_session(self) -> LocalSession:
         """Return a new session. Raises `MetadataClosed`."""
@@ -121,8 +123,16 @@ class MetadataHost:
 
     async def end(self, session: LocalSession) -> None:
         """End a session for good, and its ephemeral values."""
-        if self._sessions.pop(session.number, None) is not None:
+        if self._sessions.pop(session.number, None) is None:
+            return
+        is_last = self.on_unused is not None and not self._sessions
+        self._closed = self._closed or is_last
+        try:
             await self._drop_ephemerals(session.number)
+        finally:
+            if is_last and self.on_unused is not None:
+                await asyncio.gather(*self._running, return_exceptions=True)
+                await self.on_unused()
 
     async def _drop_ephemerals(self, number: int) -> None:
         await self.change(lambda tree: tree.decide_delete_all(tree.owned_by(number)))

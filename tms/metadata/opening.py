@@ -1,0 +1,80 @@
+"""Opens a metadata store by its URL.
+
+    memory://NAME      in this process; `memory://local` is another store each time
+    leveldb:DIR        on this machine's disk, shared with a server that has its data there
+
+A folder is opened once in a process, and its sessions share what is there; the folder is let go
+with the last of them. Whoever puts the parts together says how rows are found in a folder.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from tms.core.metadata_rows import MetadataRows
+from tms.metadata.host import MetadataHost, open_host
+from tms.metadata.interface import MetadataStore
+from tms.metadata.journal import Journal
+from tms.metadata.memory import PRIVATE, open_memory
+
+URLS = "memory://NAME or leveldb:DIR"
+
+
+class Folder(NamedTuple):
+    """A folder's rows, and what lets it go."""
+
+    rows: MetadataRows
+    release: Callable[[], None]
+
+
+OpenFolder = Callable[[Path], Folder]
+"""Blocks while a store recovers. Raises `StoreError`, `StoreUnavailable`."""
+
+_hosts: dict[Path, "asyncio.Future[MetadataHost]"] = {}
+
+
+async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
+    """Return a new session with the store at `url`; close it when done.
+
+    Raises ValueError for another URL, `StoreError`, and `StoreUnavailable`.
+    """
+    kind, _, place = url.partition(":")
+    if kind == "memory" and place.startswith("//"):
+        return open_memory(place.removeprefix("//") or PRIVATE)
+    if kind == "leveldb" and place:
+        path = await asyncio.to_thread(os.path.realpath, place)
+        return await _open_local(Path(path), open_folder)
+    raise ValueError(f"no metadata store at {url!r}: give {URLS}")
+
+
+async def _open_local(path: Path, open_folder: OpenFolder) -> MetadataStore:
+    opening = _hosts.get(path)
+    if opening is None:
+        opening = asyncio.ensure_future(_open_host(path, open_folder))
+        _hosts[path] = opening
+    try:
+        # Shielded: one caller's cancellation is not the others'.
+        host = await asyncio.shield(opening)
+    except BaseException:
+        if _hosts.get(path) is opening and opening.done():
+            del _hosts[path]
+        raise
+    return host.open_session()
+
+
+async def _open_host(path: Path, open_folder: OpenFolder) -> MetadataHost:
+    folder = await asyncio.to_thread(open_folder, path)
+
+    async def release() -> None:
+        _hosts.pop(path, None)
+        await asyncio.to_thread(folder.release)
+
+    try:
+        host = await open_host(Journal(folder.rows))
+    except BaseException:
+        folder.release()
+        raise
+    host.on_unused = release
+    return host
