@@ -12,6 +12,7 @@ a grace, by which a clock may then be set back without a key being given twice.
 
 import logging
 from collections.abc import Generator, Iterator
+from functools import partial
 from typing import TypeVar
 
 from cleanup.expiry import (
@@ -23,7 +24,7 @@ from cleanup.expiry import (
 )
 from cleanup.invalid import InvalidSweep
 from cleanup.policy import first_live_ms
-from cleanup.ranges import Budget, Reason, Step, drop_range
+from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
 from cleanup.services import Services
 from cleanup.topics import Known, KnownTopics
 from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
@@ -61,16 +62,12 @@ class Cleaner:
         self._store = store
         self._services = services
         self._clock = clock
-        self._budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
+        budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
+        self._drop: Drop = partial(drop_range, store, budget)
         self._grace_ms = limits.cleanup_grace_s * _MS_PER_S
         self._writable_ms = limits.transaction_lifetime_s_max * _MS_PER_S + self._grace_ms
         self._topics = KnownTopics(store)
         self._invalid = InvalidSweep(store, services, limits, clock) if inverts_invalid else None
-
-    @property
-    def topics_count(self) -> int:
-        """How many topics the last pass saw, deleted ones included."""
-        return len(self._topics)
 
     def steps(self) -> Iterator[Step]:
         """Do one pass, giving each step when it is done.
@@ -96,19 +93,17 @@ class Cleaner:
         if not topic.exists:
             return
         if now_ms >= known.messages_due_ms:
-            expiry = expire_messages(self._store, topic, now_ms, self._budget)
+            expiry = expire_messages(self._store, topic, now_ms, self._drop)
             known.messages_due_ms = yield from _counted(known, expiry)
         if now_ms >= known.payloads_due_ms:
-            expiry = expire_payloads(
-                self._store, topic, now_ms, self._writable_ms, budget=self._budget
-            )
+            expiry = expire_payloads(self._store, topic, now_ms, self._writable_ms, drop=self._drop)
             known.payloads_due_ms = yield from _counted(known, expiry)
         yield from self._compact(known)
 
     def _clean_generations(self, known: Known) -> Iterator[Step]:
         """Drop dead generations; where that is all of a deleted topic, forget it."""
         topic = known.topic
-        drop = drop_dead_generations(self._store, topic, self._budget)
+        drop = drop_dead_generations(self._store, topic, self._drop)
         is_none_left = yield from _counted(known, drop)
         is_settled = self._clock.steady_ms() - known.since_ms >= _SETTLED_MS
         if topic.exists:
@@ -126,9 +121,7 @@ class Cleaner:
             if written_ms(greatest) + self._grace_ms > self._clock.now_ms():
                 return
             end = greatest + b"\x00"
-            yield from drop_range(
-                self._store, MESSAGE, greatest, end, reason=Reason.GENERATION, budget=self._budget
-            )
+            yield from self._drop(MESSAGE, greatest, end, reason=Reason.GENERATION)
         if self._services.forget(topic):
             yield Step(METADATA, Reason.GENERATION, dropped=1, dropped_bytes=len(known.row))
 

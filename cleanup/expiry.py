@@ -16,7 +16,7 @@ row of a pointer that may still be written under.
 from collections.abc import Generator
 
 from cleanup.policy import first_live_ms
-from cleanup.ranges import Budget, Reason, Step, drop_range, first_key, last_key
+from cleanup.ranges import Drop, Reason, Step, first_key, last_key
 from tables.keys import (
     FIRST_GENERATION,
     after_prefix,
@@ -33,7 +33,7 @@ _MS_PER_S = 1_000
 
 
 def expire_messages(
-    store: Store, topic: Topic, now_ms: int, budget: Budget
+    store: Store, topic: Topic, now_ms: int, drop: Drop
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a topic's messages; return when more may, in ms since 1970."""
     start = prefix(topic.id, topic.generation)
@@ -43,12 +43,12 @@ def expire_messages(
     stop = live if oldest is not None else last_key(store, MESSAGE, start, live)
     yield Step(MESSAGE, Reason.TTL)
     if stop is not None:
-        yield from drop_range(store, MESSAGE, start, stop, reason=Reason.TTL, budget=budget)
+        yield from drop(MESSAGE, start, stop, reason=Reason.TTL)
     return ttl_ms + (now_ms if oldest is None else written_ms(oldest))
 
 
 def expire_payloads(
-    store: Store, topic: Topic, now_ms: int, writable_ms: int, *, budget: Budget
+    store: Store, topic: Topic, now_ms: int, writable_ms: int, *, drop: Drop
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a topic's payloads; return when more may, in ms since 1970.
 
@@ -59,7 +59,7 @@ def expire_payloads(
     live_ms = first_live_ms(topic.ttl_s, now_ms)
     due_ms = now_ms + topic.ttl_s * _MS_PER_S
     at = payload_prefix(start, max(0, live_ms - writable_ms) * WRITE_POINTERS_PER_MS)
-    yield from drop_range(store, PAYLOAD, start, at, reason=Reason.TTL, budget=budget)
+    yield from drop(PAYLOAD, start, at, reason=Reason.TTL)
     while (key := first_key(store, PAYLOAD, at, stop)) is not None:
         yield Step(PAYLOAD, Reason.TTL)
         pointer = payload_pointer_of(key)
@@ -77,13 +77,11 @@ def expire_payloads(
             end = last_key(store, PAYLOAD, rows, live)
             due_ms = min(due_ms, started_ms + writable_ms)
         if end is not None:
-            yield from drop_range(store, PAYLOAD, rows, end, reason=Reason.TTL, budget=budget)
+            yield from drop(PAYLOAD, rows, end, reason=Reason.TTL)
     return due_ms
 
 
-def drop_dead_generations(
-    store: Store, topic: Topic, budget: Budget
-) -> Generator[Step, None, bool]:
+def drop_dead_generations(store: Store, topic: Topic, drop: Drop) -> Generator[Step, None, bool]:
     """Drop all rows of generations that are dead; return whether none is left.
 
     One is left where it is the greatest of the topic.
@@ -96,12 +94,12 @@ def drop_dead_generations(
     stop = current if topic.exists else end
     for table in (PAYLOAD, SUBSCRIPTION):
         yield Step(table, Reason.GENERATION)
-        yield from drop_range(store, table, start, stop, reason=Reason.GENERATION, budget=budget)
+        yield from drop(table, start, stop, reason=Reason.GENERATION)
     greatest = last_key(store, MESSAGE, start, end)
     yield Step(MESSAGE, Reason.GENERATION)
     is_left = greatest is not None and greatest < stop
     dead_end = greatest if greatest is not None and is_left else stop
-    yield from drop_range(store, MESSAGE, start, dead_end, reason=Reason.GENERATION, budget=budget)
+    yield from drop(MESSAGE, start, dead_end, reason=Reason.GENERATION)
     return not is_left
 
 

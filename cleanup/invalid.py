@@ -15,12 +15,12 @@
 Inversions go through the service, which tells the cache before the table.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from itertools import islice
 
 from cleanup.ranges import Budget, Reason, Step
 from cleanup.services import Row, Services
-from tables.bound_table import Bound, StoreBoundTable
+from tables.bound_table import Bound, StoreBoundTable, least
 from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
 from tables.store import MESSAGE, Store
 from tms.core.clock import Clock
@@ -31,7 +31,7 @@ from tms.core.topic import Topic
 from tms.transactions.pruning import InvalidList
 
 WHOLE = (b"", b"\xff")
-"""The one range of the Message table on an embedded store."""
+"""The whole Message table: its one range on an embedded store."""
 _MS_PER_S = 1_000
 _POINTERS_AT_ONCE = 100
 """Transactions whose entries are inverted in one flush, or a few."""
@@ -39,8 +39,20 @@ _POINTERS_AT_ONCE = 100
 
 def bound_of(store: Store) -> int:
     """Return the pointer up to which all is inverted in the whole Message table; 0: nothing is."""
-    bounds = StoreBoundTable(store).bounds(MESSAGE)
-    return next((b.write_pointer for b in bounds if (b.start, b.stop) == WHOLE), 0)
+    return least(StoreBoundTable(store).bounds(MESSAGE), *WHOLE)
+
+
+def reached(listed: InvalidList, done: Container[int], bound: int) -> int:
+    """Return how far a range is clean whose bound was `bound`, where all of `done` is inverted."""
+    left = (p for p in listed.since if p > bound and p not in done)
+    return max(bound, min(listed.ended_up_to, next(left, listed.ended_up_to + 1) - 1))
+
+
+def may_go(listed: InvalidList, bound: int, limits: Limits, now_ms: int) -> list[int]:
+    """Return what may be taken off the list: not above the bound of all, and old enough."""
+    stay_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
+    old = min(bound, (now_ms - stay_s * _MS_PER_S) * WRITE_POINTERS_PER_MS - 1)
+    return [pointer for pointer in listed.since if pointer <= old]
 
 
 class InvalidSweep:
@@ -50,6 +62,7 @@ class InvalidSweep:
         self._store = store
         self._services = services
         self._clock = clock
+        self._limits = limits
         self._lifetime_ms = limits.transaction_lifetime_s_max * _MS_PER_S
         self._margin_ms = self._lifetime_ms + limits.cleanup_grace_s * _MS_PER_S
         self._budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
@@ -106,20 +119,17 @@ class InvalidSweep:
     def _record(self, proof: Batch, listed: InvalidList, todo: set[int], bound: int) -> None:
         """Record how far it has come, if that is further than before."""
         done = self._inverted | todo
-        left = (p for p in listed.since if p > bound and p not in done)
-        reached = max(bound, min(listed.ended_up_to, next(left, listed.ended_up_to + 1) - 1))
-        if not todo and not any(bound < pointer <= reached for pointer in listed.since):
+        up_to = reached(listed, done, bound)
+        if not todo and not any(bound < pointer <= up_to for pointer in listed.since):
             return
-        recorded = Bound(MESSAGE, *WHOLE, reached, self._clock.now_ms())
+        recorded = Bound(MESSAGE, *WHOLE, up_to, self._clock.now_ms())
         StoreBoundTable(self._store).put(proof, recorded)
         self._store.write(proof)
-        self._inverted = {p for p in done if p > reached and p in listed.since}
+        self._inverted = {p for p in done if p > up_to and p in listed.since}
 
     def _truncate(self, listed: InvalidList) -> None:
         """Take off the list what is done and old enough."""
-        old_ms = self._clock.now_ms() - self._margin_ms
-        old = min(bound_of(self._store), old_ms * WRITE_POINTERS_PER_MS - 1)
-        pointers = [pointer for pointer in listed.since if pointer <= old]
+        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.now_ms())
         if pointers:
             self._services.truncate(pointers)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from time import perf_counter
+from typing import Protocol
 
 from tables.store import Store
 
@@ -62,8 +63,16 @@ def last_key(store: Store, table: str, start: bytes, stop: bytes) -> bytes | Non
         return next((key for key, _ in rows), None)
 
 
+class Drop(Protocol):
+    """Deletes the rows of a table with start <= key < stop, as far as they are one's own."""
+
+    def __call__(self, table: str, start: bytes, stop: bytes, *, reason: Reason) -> Iterator[Step]:
+        """Give a step after each write. Raises `StoreUnavailable`, `StoreCorrupt`."""
+        ...
+
+
 def drop_range(
-    store: Store, table: str, start: bytes, stop: bytes, *, reason: Reason, budget: Budget
+    store: Store, budget: Budget, table: str, start: bytes, stop: bytes, *, reason: Reason
 ) -> Iterator[Step]:
     """Delete the rows with start <= key < stop; give a step after each write.
 

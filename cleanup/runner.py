@@ -8,12 +8,12 @@ ends the thread.
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from time import monotonic, perf_counter
+from typing import Protocol
 
-from cleanup.cleaner import Cleaner
 from cleanup.ranges import Reason, Step
 from tms.core.clock import Clock
 from tms.core.errors import TmsError
@@ -24,6 +24,14 @@ _BUSY_S = 0.25
 _MS_PER_S = 1_000
 
 _log = logging.getLogger(__name__)
+
+
+class Passes(Protocol):
+    """What cleans tables up, a pass at a time."""
+
+    def steps(self) -> Iterator[Step]:
+        """Do one pass, giving each step when it is done. Raises `TmsError`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -64,7 +72,7 @@ class Runner:
     """Runs passes of one cleaner in a thread of its own."""
 
     def __init__(
-        self, cleaner: Cleaner, limits: Limits, clock: Clock, activity: Callable[[], int]
+        self, cleaner: Passes, limits: Limits, clock: Clock, activity: Callable[[], int]
     ) -> None:
         """Run by `limits`; `activity` counts the server's requests."""
         self.counts = Counts()

@@ -4,10 +4,12 @@
     value   := bound int64, recorded int64 ms, end of the range
 
 Big-endian. DO NOT CHANGE: on disk. What is under an invalid write pointer up to the bound has been
-inverted in the whole range: start <= key < end, as the table has its keys.
+inverted in the whole range: start <= key < end, as the table has its keys; on HBase, as that has
+its rows, and a range is one region.
 """
 
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tables.keys import after_prefix
@@ -47,6 +49,23 @@ class StoreBoundTable:
         start = _start(table)
         with self._store.scan(BOUND, start, after_prefix(start)) as rows:
             return [_decoded(table, key[len(start) :], value) for key, value in rows]
+
+
+def least(bounds: Iterable[Bound], start: bytes, stop: bytes) -> int:
+    """Return the pointer up to which `bounds` vouch for all of a range; 0: for none.
+
+    A bound once recorded stays true, so where several are of a place, the greatest holds there.
+    """
+    known = list(bounds)
+    cuts = {start, *(each.start for each in known), *(each.stop for each in known)}
+    places = [place for place in cuts if start <= place < stop]
+    return min(
+        (
+            max((b.write_pointer for b in known if b.start <= place < b.stop), default=0)
+            for place in places
+        ),
+        default=0,
+    )
 
 
 def _start(table: str) -> bytes:
