@@ -136,13 +136,15 @@ class Http:
         content_type: str,
         query: Mapping[str, str | int],
         wait_s: float,
+        accept: str | None = None,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Post, and give the parts of the answer's body as they arrive. Raises any `TmsError`.
 
-        The answer may take `wait_s` seconds longer than others.
+        The answer may take `wait_s` seconds longer than others. `accept` is its media type, where
+        that is not the body's.
         """
         asked = f"{path}?{urlencode(query)}" if query else path
-        async with self._open("POST", asked, body, content_type, wait_s) as answer:
+        async with self._open("POST", asked, body, content_type, wait_s, accept) as answer:
             yield answer.aiter_bytes()
 
     @asynccontextmanager
@@ -153,8 +155,11 @@ class Http:
         body: bytes,
         content_type: str | None,
         wait_s: float = 0.0,
+        accept: str | None = None,
     ) -> AsyncGenerator[httpx.Response, None]:
         headers = {"Content-Type": content_type} if content_type else {}
+        if accept:
+            headers["Accept"] = accept
         if self._compress and len(body) >= COMPRESSED_BYTES_MIN:
             body = await anyio.to_thread.run_sync(gzip.compress, body)
             headers["Content-Encoding"] = "gzip"
