@@ -136,6 +136,7 @@ class Http:
         content_type: str,
         query: Mapping[str, str | int],
         wait_s: float,
+        *,
         accept: str | None = None,
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Post, and give the parts of the answer's body as they arrive. Raises any `TmsError`.
@@ -144,7 +145,7 @@ class Http:
         that is not the body's.
         """
         asked = f"{path}?{urlencode(query)}" if query else path
-        async with self._open("POST", asked, body, content_type, wait_s, accept) as answer:
+        async with self._open("POST", asked, body, content_type, wait_s, accept=accept) as answer:
             yield answer.aiter_bytes()
 
     @asynccontextmanager
@@ -155,6 +156,7 @@ class Http:
         body: bytes,
         content_type: str | None,
         wait_s: float = 0.0,
+        *,
         accept: str | None = None,
     ) -> AsyncGenerator[httpx.Response, None]:
         headers = {"Content-Type": content_type} if content_type else {}
