@@ -23,6 +23,7 @@ from api import (
     health,
     messages,
     poll,
+    namespaces,
     subscriptions,
     topics,
     transaction_reports,
@@ -45,6 +46,7 @@ from tms.core.services import ServerServices
 
 OPERATIONS: tuple[Operation, ...] = (
     *topics.OPERATIONS,
+    *namespaces.OPERATIONS,
     *messages.OPERATIONS,
     *poll.OPERATIONS,
     *transaction_reports.OPERATIONS,

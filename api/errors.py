@@ -19,6 +19,7 @@ RETRY_AFTER_S = 1
 
 _log = logging.getLogger("tms.api")
 _TEXT_CHARS_MAX = 1000
+_TOO_MANY = 429
 _UNAVAILABLE = 503
 _INTERNAL = 500
 
@@ -31,6 +32,8 @@ async def answer_error(exchange: Exchange, error: Exception) -> None:
     headers = []
     if known.status == _UNAVAILABLE:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if known.status == _TOO_MANY:
+        headers.append((b"retry-after", b"%d" % known.detail["retry_after_s"]))
     if "allow" in known.detail:
         headers.append((b"allow", known.detail["allow"].encode()))
     await exchange.answer(known.status, error_body(known), JSON_TYPE, headers)

@@ -79,7 +79,14 @@ _WRITE_ERRORS = (
     *TOPIC_ERRORS,
     *BODY_ERRORS,
 )
-_SIZE_ERRORS = ("message_too_large", "too_many_messages", "unsupported_content_type")
+_SIZE_ERRORS = (
+    "message_too_large",
+    "message_over_namespace_limit",
+    "request_over_namespace_limit",
+    "too_many_messages",
+    "publish_rate_exceeded",
+    "unsupported_content_type",
+)
 
 OPERATIONS = (
     Operation(

@@ -19,8 +19,9 @@ from tms.core.errors import error_of
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.problems import CATALOGUE, Problem
 
+_TOO_MANY = 429
 _UNAVAILABLE = 503
-_TAGS = ("Topics", "Messages", "Transactions", "Subscriptions", "Server")
+_TAGS = ("Namespaces", "Topics", "Messages", "Transactions", "Subscriptions", "Server")
 _PATH_PARAMETERS: Json = {
     "namespace": {
         "name": "namespace",
@@ -149,11 +150,10 @@ def _error_response(problems: list[Problem]) -> Json:
             }
         },
     }
-    if problems[0].status == _UNAVAILABLE:
+    if problems[0].status in (_TOO_MANY, _UNAVAILABLE):
+        is_fixed = problems[0].status == _UNAVAILABLE
+        seconds = {"const": RETRY_AFTER_S} if is_fixed else {"type": "integer", "minimum": 1}
         response["headers"] = {
-            "Retry-After": {
-                "description": "Seconds after which to try again.",
-                "schema": {"const": RETRY_AFTER_S},
-            }
+            "Retry-After": {"description": "Seconds after which to try again.", "schema": seconds}
         }
     return response

@@ -69,6 +69,8 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
+_TTL_ERRORS = ("invalid_ttl", "ttl_over_namespace_limit")
+
 OPERATIONS = (
     Operation(
         name="createTopic",
@@ -81,7 +83,7 @@ OPERATIONS = (
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
-        errors=("topic_exists", "invalid_properties", "invalid_ttl", *TOPIC_ERRORS, *BODY_ERRORS),
+        errors=("topic_exists", "invalid_properties", *_TTL_ERRORS, *TOPIC_ERRORS, *BODY_ERRORS),
     ),
     Operation(
         name="updateTopic",
@@ -100,7 +102,7 @@ OPERATIONS = (
         errors=(
             "topic_not_found",
             "invalid_properties",
-            "invalid_ttl",
+            *_TTL_ERRORS,
             *TOPIC_ERRORS,
             *BODY_ERRORS,
         ),

@@ -19,6 +19,7 @@ from typing import Any, cast
 import uvloop
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
+from tms.configuration.namespaces import NamespaceStore, UndeclaredNamespaces
 from tms.core.clock import Clock, SystemClock
 from tms.core.limits import Limits
 from tms.core.tables import Tables
@@ -151,6 +152,28 @@ def _hbase_options(settings: Settings) -> dict[str, Any]:
     }
 
 
+async def open_namespaces(
+    store: str, settings: Settings, limits: Limits, tables: StoreTables
+) -> NamespaceStore | UndeclaredNamespaces:
+    """Return the namespaces of a server on `store`, whose `tables` are open.
+
+    They are where `settings` say; by default in the data folder, or in memory beside what else is
+    kept there alone. Raises as `open_metadata`.
+    """
+    kind = store.partition(":")[0]
+    url = settings.metadata or {"leveldb": store, "memory": "memory://"}.get(kind)
+    if url is None:
+        return UndeclaredNamespaces(limits)
+    metadata = await open_metadata(url, settings, tables if url == store else None)
+    namespaces = NamespaceStore(metadata, limits)
+    try:
+        await namespaces.open()
+    except BaseException:
+        await namespaces.close()
+        raise
+    return namespaces
+
+
 @dataclass(frozen=True, slots=True)
 class OpenServices:
     """All services on one store (`tms.core.services.ServerServices`)."""
@@ -158,6 +181,7 @@ class OpenServices:
     messaging: Service
     transactions: Transactions
     subscriptions: SubscriptionService
+    namespaces: NamespaceStore | UndeclaredNamespaces
     _engine: Engine
     cleanup: CleanupService | None = None
     """None where nobody asked for it."""
@@ -170,6 +194,7 @@ class OpenServices:
         await self._engine.writer.close()
         if isinstance(self.transactions, TransactionService):
             await self.transactions.close()
+        await self.namespaces.close()
         await self._engine.close()
 
 
@@ -190,8 +215,14 @@ async def open_services(
     clock = clock or SystemClock()
     registry = registry or CollectorRegistry()
     tables = await asyncio.to_thread(open_tables, store, settings)
+    try:
+        namespaces = await open_namespaces(store, settings, limits, tables)
+    except BaseException:
+        tables.close()
+        raise
+    has_transactions = settings.transactions == "own"
     services = await services_on(
-        tables, limits, clock, registry, has_transactions=settings.transactions == "own"
+        tables, limits, clock, registry, namespaces, has_transactions=has_transactions
     )
     if store.startswith("hbase:"):
         return services  # cleanup must be the only one: other servers may have the tables too
@@ -226,33 +257,37 @@ async def services_on(
     limits: Limits,
     clock: Clock,
     registry: CollectorRegistry,
+    namespaces: NamespaceStore | UndeclaredNamespaces | None = None,
     *,
     has_transactions: bool = True,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
-    Without transactions, write pointers are another manager's. Raises `StoreCorrupt` where the log
+    So do `namespaces`; none are declared where that is None. Without transactions, write pointers
+    are another manager's. Raises `StoreCorrupt` where the log
     of transactions is damaged, `StoreUnavailable`.
     """
+    namespaces = namespaces or UndeclaredNamespaces(limits)
     if not has_transactions:
         engine = Engine(tables, limits, clock, registry)
-        messaging = Service(engine)
+        messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("Transactions", TransactionsOfOthers())
-        return OpenServices(messaging, elsewhere, subscriptions, engine)
+        return OpenServices(messaging, elsewhere, subscriptions, namespaces, engine)
     recover = partial(recover_state, tables.transactions, limits)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
     except BaseException:
+        await namespaces.close()
         tables.close()
         raise
     engine = Engine(tables, limits, clock, registry)
     publications = Publications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
-    messaging = Service(engine, publications, transactions)
+    messaging = Service(engine, publications, transactions, namespaces.rules)
     subscriptions = SubscriptionService(engine, messaging.states)
     transactions.move_by(subscriptions.moves)
-    return OpenServices(messaging, transactions, subscriptions, engine)
+    return OpenServices(messaging, transactions, subscriptions, namespaces, engine)
 
 
 def open_transactions(

@@ -65,6 +65,11 @@ class Settings(BaseSettings):
         default="127.0.0.1:11015",
         description="The address served: HOST:PORT, [::1]:PORT for IPv6; port 0 is any free one.",
     )
+    metadata: str = Field(
+        default="",
+        description="Where namespaces are kept: a metadata store's URL, as for `tms metadata`. By "
+        "default in the data folder, in memory with memory:, and nowhere with hbase:.",
+    )
     topic_info: Literal["seed", "flat"] = Field(
         default="seed",
         description="The form of a topic's properties in REST: seed nests them beside the name, "

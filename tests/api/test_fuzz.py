@@ -33,10 +33,15 @@ EXAMPLES = 30
 
 BEYOND_SCHEMAS = (
     "empty_publish",
+    "invalid_namespace_settings",
     "invalid_owner",
     "invalid_query",
     "invalid_rollback_range",
     "invalid_transaction",
+    "message_over_namespace_limit",
+    "publish_rate_exceeded",
+    "request_over_namespace_limit",
+    "ttl_over_namespace_limit",
 )
 """Refusals of what a JSON schema cannot tell from what is taken."""
 

@@ -19,15 +19,12 @@ METADATA = {
     "bad_version",
     "invalid_path",
     "lock_busy",
-    "metadata_closed",
-    "metadata_unavailable",
     "path_exists",
     "path_has_children",
     "path_not_found",
     "value_too_large",
-    "value_unreadable",
 }
-"""Of the metadata store and the locks on it, which REST does not offer."""
+"""Of the metadata store and the locks on it, where REST does not offer them."""
 AT_OPENING = {"store_locked", "store_format_unknown"}
 """Raised before there is a server."""
 

@@ -20,6 +20,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.transactions": frozenset({"tms.core"}),
     "tms.metadata": frozenset({"tms.core"}),
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
+    "tms.configuration": frozenset({"tms.core", "tms.metadata"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),

@@ -11,6 +11,7 @@ from tms.client.async_subscription import AsyncSubscription
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.client import Client, connect
+from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.recovery import Recovered
 from tms.client.start import Start
@@ -25,6 +26,7 @@ __all__ = [
     "AsyncTopic",
     "AsyncTransactionContext",
     "Client",
+    "Namespaces",
     "Recovered",
     "Start",
     "Subscription",

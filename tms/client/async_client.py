@@ -14,6 +14,7 @@ from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
 from tms.core.messaging import AllPublished
+from tms.core.namespaces import Namespaces
 from tms.core.services import Services
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transaction import TransactionType
@@ -58,6 +59,11 @@ class AsyncClient:
     def transactions(self) -> Transactions:
         """All transactions of the server or store, for those who look after it."""
         return self._services.transactions
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """All namespaces of the server or store, for those who look after it."""
+        return self._services.namespaces
 
     def topic(self, name: str) -> AsyncTopic:
         """Return the topic `name`, which exists or not; nothing is sent.

@@ -10,6 +10,7 @@ from tms.client.async_client import RETRY_FOR_S, TIMEOUT_S, AsyncClient, IfOpenN
 from tms.client.async_client import connect as connect_async
 from tms.client.bridge import Bridge
 from tms.client.calling_thread import CallingThread
+from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.retry import reruns
 from tms.client.topic import Topic
@@ -55,6 +56,11 @@ class Client:
     def transactions(self) -> Transactions:
         """All transactions of the server or store, for those who look after it."""
         return Transactions(self._client.transactions, self._bridge)
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """All namespaces of the server or store, for those who look after it."""
+        return Namespaces(self._client.namespaces, self._bridge)
 
     def publish_all(
         self,

@@ -38,7 +38,13 @@ RETRY_AFTER_S = "retry_after_s"
 """The name in an error's detail of the seconds that the server asked to wait."""
 
 _REFUSED_BEFORE_DOING = frozenset(
-    {"server_unreachable", "queue_full", "stopping", "too_many_transactions"}
+    {
+        "publish_rate_exceeded",
+        "queue_full",
+        "server_unreachable",
+        "stopping",
+        "too_many_transactions",
+    }
 )
 _backoff = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1)
 

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from tms.core.cleanup import Cleanup
 from tms.core.messaging import Messaging, MessagingService
+from tms.core.namespaces import Namespaces
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import Transactions
 
@@ -24,6 +25,11 @@ class Services(Protocol):
     @property
     def subscriptions(self) -> Subscriptions:
         """Positions of consumers."""
+        ...
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """Namespaces and their settings."""
         ...
 
     async def close(self) -> None:

@@ -8,13 +8,13 @@ there alone, without the commit: there the transaction is one like any other.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tms.core.group_commit import GroupCommit
-from tms.core.messaging import AllPublished, RollbackRange
+from tms.core.messaging import AllPublished
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions, StartRequest, Transactions
 from tms.messaging.writes import AtOnce, Publication, Writing
 
 Payloads = Mapping[TopicId, Sequence[bytes]]
-Publish = Callable[[TopicId, Sequence[bytes], int], Awaitable[RollbackRange | None]]
+Publish = Callable[[TopicId, Sequence[bytes], int], Awaitable[None]]
 
 
 async def publish_in_a_flush(

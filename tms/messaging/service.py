@@ -12,7 +12,6 @@ from tms.core.errors import (
     RollbackRefused,
     Stopping,
     TmsError,
-    TooLarge,
     TransactionDuplicate,
     TransactionExpired,
     TransactionsElsewhere,
@@ -20,9 +19,11 @@ from tms.core.errors import (
 from tms.core.limits import UINT16_COUNT, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, MessageBlock
 from tms.core.messaging import AllPublished, Page, RollbackRange
+from tms.core.namespaces import NamespaceRules
 from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
+from tms.messaging.admission import Admission
 from tms.messaging.all_topics import publish_in_a_flush, publish_in_steps
 from tms.messaging.cache import CacheBudget
 from tms.messaging.engine import Engine
@@ -48,10 +49,12 @@ class Service:
         publications: Publications | None = None,
         transactions: LocalTransactions | None = None,
     ) -> None:
+        declared: Mapping[str, NamespaceRules] | None = None,
         """Serve on `engine`, which `close` closes.
 
         Write pointers are those of `transactions`; where that is None, of a manager elsewhere.
         """
+        `declared` has the rules of namespaces that have any, and may change.
         self._engine = engine
         self._tables = engine.tables
         self._limits = engine.limits
@@ -62,7 +65,8 @@ class Service:
         budget = CacheBudget(limits.cache_bytes_max)
         self._states = TopicStates(self._tables, self._lanes, budget, limits.topics_in_memory_max)
         self._writer.join(self._states)
-        self._topics = Topics(self._tables, self._lanes, self._states, limits.ttl_s_default)
+        self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
+        self._topics = Topics(self._tables, self._lanes, self._states, self._admission)
         self._publications = publications or Publications()
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
@@ -127,7 +131,7 @@ class Service:
             self._check_write_pointer(write_pointer)
         elif not payloads:
             raise InvalidRequest("empty_publish")
-        payload_bytes = self._payload_bytes(payloads)
+        payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
         published: RollbackRange | None = await self._writer.submit(
             Publication(self._writing, state, payloads, write_pointer, payload_bytes)
         )
@@ -146,11 +150,11 @@ class Service:
         if not publications or not all(publications.values()):
             raise InvalidRequest("empty_publish")
         check_owner(owner, sequence)
-        self._payload_bytes([payload for payloads in publications.values() for payload in payloads])
+        self._admission.all_payloads(publications)
         try:
             if not self._tables.is_atomic:
                 return await publish_in_steps(
-                    self.publish,
+                    self._publish_admitted,
                     self._transactions,
                     publications,
                     owner=owner,
@@ -172,8 +176,17 @@ class Service:
         state = await self._states.get(topic_id)
         if not payloads:
             raise InvalidRequest("invalid_store")
+    async def _publish_admitted(
+        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int
+    ) -> None:
+        state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+        payload_bytes = sum(map(len, payloads))
+        await self._writer.submit(
+            Publication(self._writing, state, payloads, write_pointer, payload_bytes)
+        )
+
         self._check_write_pointer(write_pointer)
-        payload_bytes = self._payload_bytes(payloads)
+        payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
         sequence = await self._states.payload_sequence(state, write_pointer)
         await self._writer.submit(
             Storing(
@@ -197,27 +210,6 @@ class Service:
                 transaction_lifetime_s_max=self._limits.transaction_lifetime_s_max,
             )
         self._writing.check(write_pointer)
-
-    def _payload_bytes(self, payloads: Sequence[bytes]) -> int:
-        """Return the bytes of all payloads together. Raises `TooLarge`."""
-        limits = self._limits
-        if len(payloads) > limits.request_messages_max:
-            raise TooLarge(
-                "too_many_messages",
-                count=len(payloads),
-                request_messages_max=limits.request_messages_max,
-            )
-        sizes = [len(payload) for payload in payloads]
-        largest, total = max(sizes, default=0), sum(sizes)
-        if largest > limits.message_bytes_max:
-            raise TooLarge(
-                "message_too_large", bytes=largest, message_bytes_max=limits.message_bytes_max
-            )
-        if total > limits.request_bytes_max:
-            raise TooLarge(
-                "request_too_large", bytes=total, request_bytes_max=limits.request_bytes_max
-            )
-        return total
 
     async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 from tms.core.errors import StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.tables import Tables
-from tms.core.topic import Topic, TopicId, check_namespace, parse_properties
+from tms.core.topic import Topic, TopicId, check_namespace
+from tms.messaging.admission import Admission
 from tms.messaging.lanes import Lanes
 from tms.messaging.topic_state import TopicStates
 
@@ -20,17 +21,17 @@ class Topics:
     """The topics of one store."""
 
     def __init__(
-        self, tables: Tables, lanes: Lanes, states: TopicStates, ttl_s_default: int
+        self, tables: Tables, lanes: Lanes, states: TopicStates, admission: Admission
     ) -> None:
         self._tables = tables
         self._lanes = lanes
         self._states = states
-        self._ttl_s_default = ttl_s_default
+        self._admission = admission
         self._changing = asyncio.Lock()
 
     async def create(self, topic_id: TopicId, properties: Mapping[str, object] | None) -> None:
         """Create a topic, or a new generation of a deleted one. Raises `TopicExists`."""
-        ttl_s, others = parse_properties(properties, self._ttl_s_default)
+        ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
         def created(old: Topic | None) -> Topic:
             if old is not None and old.exists:
@@ -42,7 +43,7 @@ class Topics:
 
     async def update(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
         """Replace all properties; what is not given has its default. Raises `TopicNotFound`."""
-        ttl_s, others = parse_properties(properties, self._ttl_s_default)
+        ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
         def updated(old: Topic | None) -> Topic:
             return Topic(topic_id, _existing(old, topic_id).generation, ttl_s, others)

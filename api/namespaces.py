@@ -1,0 +1,171 @@
+"""Namespaces: their settings, which the topics and publishes in them are held to."""
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
+from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.schema_parts import TEXT, json_media, nullable, record
+from api.topics import NAMESPACE
+from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
+from tms.core.namespaces import SETTING_MAX
+from tms.wire.json_namespaces import decode_settings, encode_namespace, encode_namespaces
+
+NAMESPACES = "/v1/namespaces"
+
+
+def _number(description: str, maximum: int = SETTING_MAX) -> Json:
+    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
+
+
+_NUMBERS = {
+    "ttl_s_default": _number("Of topics created without a ttl; in seconds.", TTL_S_MAX),
+    "ttl_s_max": _number("The longest ttl that a topic may be given.", TTL_S_MAX),
+    "message_bytes_max": _number("The largest message."),
+    "request_bytes_max": _number("The most bytes of all messages in one request."),
+    "publish_messages_per_s": _number("On the average; a burst of a second is taken."),
+    "publish_bytes_per_s": _number("On the average; a burst of a second is taken."),
+}
+_RATES = ("publish_messages_per_s", "publish_bytes_per_s")
+_SETTINGS = record((), {name: nullable(number) for name, number in _NUMBERS.items()})
+_NAMESPACE = record(
+    ("name", "version", "settings", "rules"),
+    {
+        "name": TEXT,
+        "version": nullable(
+            {
+                "type": "integer",
+                "minimum": 0,
+                "description": "One more with each change; null where it is not declared.",
+            }
+        ),
+        "settings": record((), _NUMBERS, "What was given; the rest is left to the server."),
+        "rules": record(
+            tuple(_NUMBERS),
+            {
+                name: nullable(number) if name in _RATES else number
+                for name, number in _NUMBERS.items()
+            },
+            "What holds, by the settings and the server's own limits.",
+        ),
+    },
+)
+_GIVEN = {"ttl_s_max": 86_400, "message_bytes_max": 100_000, "publish_messages_per_s": 500}
+_EXAMPLE = {
+    "name": "shop",
+    "version": 0,
+    "settings": _GIVEN,
+    "rules": {
+        "ttl_s_default": 86_400,
+        "request_bytes_max": 16 * 1024 * 1024,
+        "publish_bytes_per_s": None,
+        **_GIVEN,
+    },
+}
+_UNDECLARED = {
+    "name": "default",
+    "version": None,
+    "settings": {},
+    "rules": {
+        "ttl_s_default": TTL_S_DEFAULT,
+        "ttl_s_max": TTL_S_MAX,
+        "message_bytes_max": 10 * 1024 * 1024,
+        "request_bytes_max": 16 * 1024 * 1024,
+        "publish_messages_per_s": None,
+        "publish_bytes_per_s": None,
+    },
+}
+_SETTINGS_CONTENT = {"application/json": json_media(_SETTINGS, settings=_GIVEN, none={})}
+_NAMESPACE_CONTENT = {
+    "application/json": json_media(_NAMESPACE, declared=_EXAMPLE, undeclared=_UNDECLARED)
+}
+_NAMESPACES_CONTENT = {
+    "application/json": json_media({"type": "array", "items": _NAMESPACE}, namespaces=[_EXAMPLE])
+}
+
+
+async def list_namespaces(exchange: Exchange) -> None:
+    """Answer with the declared namespaces."""
+    found = await exchange.context.services.namespaces.namespaces()
+    await exchange.answer(OK, encode_namespaces(found), JSON_TYPE)
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with a namespace."""
+    found = await exchange.context.services.namespaces.namespace(exchange.namespace)
+    await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
+
+
+async def declare(exchange: Exchange) -> None:
+    """Give a namespace settings; answer with it as it is now."""
+    settings = decode_settings(await read_body(exchange, SMALL_BODY_BYTES_MAX))
+    found = await exchange.context.services.namespaces.declare(exchange.namespace, settings)
+    await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
+
+
+async def delete(exchange: Exchange) -> None:
+    """Take a namespace's settings away."""
+    await exchange.context.services.namespaces.delete(exchange.namespace)
+    await exchange.answer(OK)
+
+
+_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable", *SERVICE_ERRORS)
+_NAME_ERRORS = ("invalid_namespace_name", "not_found", *_STORE_ERRORS)
+
+OPERATIONS = (
+    Operation(
+        name="listNamespaces",
+        method="GET",
+        path=NAMESPACES,
+        handler=list_namespaces,
+        tag="Namespaces",
+        summary="List the declared namespaces",
+        description=(
+            "In the order of their names. A namespace need not be declared: without settings of "
+            "its own it works by the server's limits."
+        ),
+        success="The namespaces that have settings.",
+        answer=_NAMESPACES_CONTENT,
+        errors=_STORE_ERRORS,
+    ),
+    Operation(
+        name="getNamespace",
+        method="GET",
+        path=NAMESPACE,
+        handler=show,
+        tag="Namespaces",
+        summary="Show a namespace's settings and what holds in it",
+        description="Also of one that was never declared, which has no settings.",
+        success="The namespace.",
+        answer=_NAMESPACE_CONTENT,
+        errors=_NAME_ERRORS,
+    ),
+    Operation(
+        name="putNamespace",
+        method="PUT",
+        path=NAMESPACE,
+        handler=declare,
+        tag="Namespaces",
+        summary="Give a namespace settings",
+        description=(
+            "These and no others: what the body does not have is left to the server. They hold "
+            "from the answer on, for publishes and for topics that are created or changed then; "
+            "topics that are there keep their ttl. The server's own limits hold besides. The body "
+            "may be empty, and is read as JSON whatever its Content-Type."
+        ),
+        request=_SETTINGS_CONTENT,
+        is_body_required=False,
+        success="The namespace as it is now.",
+        answer=_NAMESPACE_CONTENT,
+        errors=("invalid_namespace_settings", "no_metadata_store", *_NAME_ERRORS, *BODY_ERRORS),
+    ),
+    Operation(
+        name="deleteNamespace",
+        method="DELETE",
+        path=NAMESPACE,
+        handler=delete,
+        tag="Namespaces",
+        summary="Take a namespace's settings away",
+        description="Its topics stay, and work by the server's limits.",
+        success="The namespace is not declared any more.",
+        errors=("namespace_not_declared", "no_metadata_store", *_NAME_ERRORS),
+    ),
+)

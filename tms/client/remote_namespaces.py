@@ -1,0 +1,42 @@
+"""Namespaces over REST.
+
+To give the same settings twice does the same as once, so it is repeated; a deletion is not.
+"""
+
+from collections.abc import Sequence
+
+from tms.client.calls import JSON, Calls
+from tms.core.namespaces import Namespace, NamespaceSettings
+from tms.core.topic import check_namespace
+from tms.wire.json_namespaces import decode_namespace, decode_namespaces, encode_settings
+
+_PATH = "v1/namespaces"
+
+
+class RemoteNamespaces:
+    """What a server offers, as `tms.core.namespaces.Namespaces`."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def namespaces(self) -> Sequence[Namespace]:
+        """Return the declared namespaces in the order of their names."""
+        return decode_namespaces(await self._calls.safely("GET", _PATH))
+
+    async def namespace(self, name: str) -> Namespace:
+        """Return a namespace; one that is not declared too."""
+        return decode_namespace(await self._calls.safely("GET", _path(name)))
+
+    async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
+        """Give a namespace these settings and no others. Raises `NoMetadataStore`."""
+        body = encode_settings(settings)
+        return decode_namespace(await self._calls.safely("PUT", _path(name), body, JSON))
+
+    async def delete(self, name: str) -> None:
+        """Take a namespace's settings away. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
+        await self._calls.once("DELETE", _path(name))
+
+
+def _path(name: str) -> str:
+    return f"{_PATH}/{check_namespace(name)}"

@@ -1,0 +1,1 @@
+"""What is configured while servers run: namespaces and their settings, in a metadata store."""

@@ -1,0 +1,127 @@
+"""Namespaces: what each may set for its topics, and the interface of those who keep that.
+
+A namespace need not be declared: without settings of its own it works by the server's limits. Those
+hold for declared ones too, whatever their settings say. Deleting a namespace takes its settings
+away, and nothing else: its topics stay.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol
+
+from tms.core.errors import InvalidRequest
+from tms.core.limits import TTL_S_MAX, Limits
+
+SETTING_MAX = 2**63 - 1
+_RELATIONS = (("ttl_s_default", "ttl_s_max"), ("message_bytes_max", "request_bytes_max"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceSettings:
+    """What a namespace sets; None leaves it to the server.
+
+    Making one raises `InvalidRequest` (invalid_namespace_settings) where a value is not positive,
+    or one contradicts another.
+    """
+
+    ttl_s_default: int | None = None
+    """Of topics created without a ttl."""
+    ttl_s_max: int | None = None
+    """The longest ttl that a topic may have."""
+    message_bytes_max: int | None = None
+    request_bytes_max: int | None = None
+    """Of all messages in one request together."""
+    publish_messages_per_s: int | None = None
+    """On the average; each server counts what it takes."""
+    publish_bytes_per_s: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the values and their relations."""
+        for name, value in self.given().items():
+            most = TTL_S_MAX if name.startswith("ttl_s") else SETTING_MAX
+            if not 1 <= value <= most:
+                raise InvalidRequest(
+                    "invalid_namespace_settings", setting=name, value=value, at_most=most
+                )
+        for smaller, larger in _RELATIONS:
+            less, more = getattr(self, smaller), getattr(self, larger)
+            if less is not None and more is not None and less > more:
+                raise InvalidRequest(
+                    "invalid_namespace_settings", setting=smaller, value=less, at_most=more
+                )
+
+    def given(self) -> dict[str, int]:
+        """Return the settings that are not left to the server, by their names."""
+        every = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in every if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceRules:
+    """What holds in a namespace on one server."""
+
+    ttl_s_default: int
+    ttl_s_max: int
+    message_bytes_max: int
+    request_bytes_max: int
+    publish_messages_per_s: int | None = None
+    """None: as many as the server can take."""
+    publish_bytes_per_s: int | None = None
+
+
+def rules_of(settings: NamespaceSettings, limits: Limits) -> NamespaceRules:
+    """Return what holds where a namespace has `settings` and the server `limits`."""
+    ttl_s_max = settings.ttl_s_max or TTL_S_MAX
+    request_bytes_max = _least(settings.request_bytes_max, limits.request_bytes_max)
+    return NamespaceRules(
+        ttl_s_default=settings.ttl_s_default or min(limits.ttl_s_default, ttl_s_max),
+        ttl_s_max=ttl_s_max,
+        message_bytes_max=min(
+            _least(settings.message_bytes_max, limits.message_bytes_max), request_bytes_max
+        ),
+        request_bytes_max=request_bytes_max,
+        publish_messages_per_s=settings.publish_messages_per_s,
+        publish_bytes_per_s=settings.publish_bytes_per_s,
+    )
+
+
+def _least(setting: int | None, limit: int) -> int:
+    return limit if setting is None else min(setting, limit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Namespace:
+    """A namespace, declared or not."""
+
+    name: str
+    version: int | None
+    """Of its settings: 0 when declared, one more with each change; None where it is not."""
+    settings: NamespaceSettings
+    rules: NamespaceRules
+    """What holds there now."""
+
+
+class Namespaces(Protocol):
+    """The namespaces of a server. Each method may raise `Unavailable` and `InternalError` too.
+
+    A name that is none raises `InvalidRequest` (invalid_namespace_name).
+    """
+
+    async def namespaces(self) -> Sequence[Namespace]:
+        """Return the declared namespaces in the order of their names."""
+        ...
+
+    async def namespace(self, name: str) -> Namespace:
+        """Return a namespace; one that is not declared too."""
+        ...
+
+    async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
+        """Give a namespace these settings and no others; in force here when it returns.
+
+        Raises `NoMetadataStore` where the server has nothing to keep them in.
+        """
+        ...
+
+    async def delete(self, name: str) -> None:
+        """Take a namespace's settings away. Raises `NamespaceNotDeclared`, `NoMetadataStore`."""
+        ...

@@ -1,0 +1,151 @@
+"""What may be published, by the server's limits and those of the topic's namespace.
+
+A rate is held on the average: what a namespace has published is paid off at its rate, and while
+more than `BURST_MS` of it is unpaid, publishes are refused. So a quiet namespace may publish a
+burst, and a publish larger than a second's worth is taken too, the next one then later. What is
+refused costs nothing; what was taken is not given back where the write fails.
+
+Used from the event loop's thread alone.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tms.core.clock import Clock
+from tms.core.errors import InvalidRequest, RateExceeded, TooLarge
+from tms.core.limits import Limits
+from tms.core.namespaces import NamespaceRules
+from tms.core.topic import TopicId, parse_properties
+
+BURST_MS = 1_000
+_MS_PER_S = 1_000
+
+
+class _Rate:
+    """One rate of one namespace, and until when what was taken under it is unpaid."""
+
+    def __init__(self, per_s: int) -> None:
+        self.per_s = per_s
+        self._paid_ms = 0.0
+        """In steady time."""
+
+    def wait_ms(self, now_ms: int) -> float:
+        """Return after how long more may be taken; zero or less: now."""
+        return self._paid_ms - now_ms - BURST_MS
+
+    def take(self, amount: int, now_ms: int) -> None:
+        """Take, whether there is so much or not."""
+        self._paid_ms = max(self._paid_ms, now_ms) + amount * _MS_PER_S / self.per_s
+
+
+class _Rates:
+    """The rates of one namespace, as its rules were when this was made."""
+
+    def __init__(self, rules: NamespaceRules) -> None:
+        self.rules = rules
+        named = ("publish_messages_per_s", "publish_bytes_per_s")
+        given = ((name, getattr(rules, name)) for name in named)
+        self._rates = {name: _Rate(per_s) for name, per_s in given if per_s is not None}
+
+    def take(self, namespace: str, messages: int, total_bytes: int, now_ms: int) -> None:
+        """Take a publish. Raises `RateExceeded`."""
+        for name, rate in self._rates.items():
+            wait_ms = rate.wait_ms(now_ms)
+            if wait_ms > 0:
+                raise RateExceeded(
+                    namespace=namespace,
+                    retry_after_s=int(-(-wait_ms // _MS_PER_S)),
+                    **{name: rate.per_s},
+                )
+        for name, rate in self._rates.items():
+            rate.take(messages if name == "publish_messages_per_s" else total_bytes, now_ms)
+
+
+class Admission:
+    """Says of each publish, and of each topic's properties, whether it may be."""
+
+    def __init__(
+        self, limits: Limits, clock: Clock, declared: Mapping[str, NamespaceRules]
+    ) -> None:
+        """Heed `declared`, the rules of those namespaces that have any, as it changes."""
+        self._limits = limits
+        self._clock = clock
+        self._declared = declared
+        self._rates: dict[str, _Rates] = {}
+
+    def payload_bytes(self, namespace: str, payloads: Sequence[bytes]) -> int:
+        """Return the bytes of all payloads together. Raises `TooLarge`, `RateExceeded`."""
+        limits = self._limits
+        if len(payloads) > limits.request_messages_max:
+            raise TooLarge(
+                "too_many_messages",
+                count=len(payloads),
+                request_messages_max=limits.request_messages_max,
+            )
+        sizes = [len(payload) for payload in payloads]
+        largest, total = max(sizes, default=0), sum(sizes)
+        if largest > limits.message_bytes_max:
+            raise TooLarge(
+                "message_too_large", bytes=largest, message_bytes_max=limits.message_bytes_max
+            )
+        if total > limits.request_bytes_max:
+            raise TooLarge(
+                "request_too_large", bytes=total, request_bytes_max=limits.request_bytes_max
+            )
+        rules = self._declared.get(namespace)
+        if rules is not None:
+            self._check_sizes(namespace, rules, largest, total)
+            self._rates_of(namespace, rules).take(
+                namespace, len(sizes), total, self._clock.steady_ms()
+            )
+        return total
+
+    def all_payloads(self, publications: Mapping[TopicId, Sequence[bytes]]) -> None:
+        """Check a publish to several topics as one, per namespace. Raises as `payload_bytes`."""
+        by_namespace: dict[str, list[bytes]] = {}
+        for topic_id, payloads in publications.items():
+            by_namespace.setdefault(topic_id.namespace, []).extend(payloads)
+        for namespace, payloads in by_namespace.items():
+            self.payload_bytes(namespace, payloads)
+
+    def _check_sizes(self, namespace: str, rules: NamespaceRules, largest: int, total: int) -> None:
+        if largest > rules.message_bytes_max:
+            raise TooLarge(
+                "message_over_namespace_limit",
+                namespace=namespace,
+                bytes=largest,
+                message_bytes_max=rules.message_bytes_max,
+            )
+        if total > rules.request_bytes_max:
+            raise TooLarge(
+                "request_over_namespace_limit",
+                namespace=namespace,
+                bytes=total,
+                request_bytes_max=rules.request_bytes_max,
+            )
+
+    def _rates_of(self, namespace: str, rules: NamespaceRules) -> _Rates:
+        rates = self._rates.get(namespace)
+        if rates is None or rates.rules is not rules:
+            self._rates = {name: r for name, r in self._rates.items() if name in self._declared}
+            rates = self._rates[namespace] = _Rates(rules)
+        return rates
+
+    def properties(
+        self, namespace: str, given: Mapping[str, object] | None
+    ) -> tuple[int, dict[str, str]]:
+        """Return the ttl in seconds and the other properties that a topic is to have.
+
+        Raises `InvalidRequest` (invalid_properties, invalid_ttl, ttl_over_namespace_limit).
+        """
+        rules = self._declared.get(namespace)
+        if rules is None:
+            return parse_properties(given, self._limits.ttl_s_default)
+        ttl_s, others = parse_properties(given, rules.ttl_s_default)
+        if ttl_s > rules.ttl_s_max:
+            raise InvalidRequest(
+                "ttl_over_namespace_limit",
+                namespace=namespace,
+                ttl=ttl_s,
+                ttl_s_max=rules.ttl_s_max,
+            )
+        return ttl_s, others
