@@ -22,8 +22,8 @@ from api import (
     cleanup,
     health,
     messages,
-    poll,
     namespaces,
+    poll,
     subscriptions,
     topics,
     transaction_reports,
@@ -45,8 +45,8 @@ from tms.core.limits import NAME_CHARS_MAX, Limits
 from tms.core.services import ServerServices
 
 OPERATIONS: tuple[Operation, ...] = (
-    *topics.OPERATIONS,
     *namespaces.OPERATIONS,
+    *topics.OPERATIONS,
     *messages.OPERATIONS,
     *poll.OPERATIONS,
     *transaction_reports.OPERATIONS,

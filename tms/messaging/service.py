@@ -48,13 +48,13 @@ class Service:
         engine: Engine,
         publications: Publications | None = None,
         transactions: LocalTransactions | None = None,
-    ) -> None:
         declared: Mapping[str, NamespaceRules] | None = None,
+    ) -> None:
         """Serve on `engine`, which `close` closes.
 
         Write pointers are those of `transactions`; where that is None, of a manager elsewhere.
-        """
         `declared` has the rules of namespaces that have any, and may change.
+        """
         self._engine = engine
         self._tables = engine.tables
         self._limits = engine.limits
@@ -171,11 +171,6 @@ class Service:
         except TransactionDuplicate as error:
             return AllPublished(error.detail["transaction_id"], is_duplicate=True)
 
-    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
-        """Store `payloads` under `write_pointer`, to be published later; durable on return."""
-        state = await self._states.get(topic_id)
-        if not payloads:
-            raise InvalidRequest("invalid_store")
     async def _publish_admitted(
         self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int
     ) -> None:
@@ -185,6 +180,11 @@ class Service:
             Publication(self._writing, state, payloads, write_pointer, payload_bytes)
         )
 
+    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
+        """Store `payloads` under `write_pointer`, to be published later; durable on return."""
+        state = await self._states.get(topic_id)
+        if not payloads:
+            raise InvalidRequest("invalid_store")
         self._check_write_pointer(write_pointer)
         payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
         sequence = await self._states.payload_sequence(state, write_pointer)
