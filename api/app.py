@@ -20,10 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api import (
     cleanup,
+    debug,
     health,
     messages,
     namespaces,
     poll,
+    ranges,
     subscriptions,
     topics,
     transaction_reports,
@@ -49,10 +51,12 @@ OPERATIONS: tuple[Operation, ...] = (
     *topics.OPERATIONS,
     *messages.OPERATIONS,
     *poll.OPERATIONS,
+    *ranges.OPERATIONS,
     *transaction_reports.OPERATIONS,
     *transactions.OPERATIONS,
     *subscriptions.OPERATIONS,
     *cleanup.OPERATIONS,
+    *debug.OPERATIONS,
     *health.OPERATIONS,
 )
 

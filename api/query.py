@@ -8,11 +8,13 @@ from types import MappingProxyType
 from urllib.parse import parse_qs
 
 from tms.core.errors import InvalidRequest
+from tms.core.message import parse_id
 from tms.wire.transaction_bodies import check_transaction_id
 
 _QUERIES_KEPT = 256
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_TIME_MS_END = 2**63
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,6 +52,35 @@ def limit_of(values: Mapping[str, str]) -> int | None:
     if not _WHOLE_NUMBER.fullmatch(given) or int(given) == 0:
         raise InvalidRequest("invalid_limit", limit=given)
     return int(given)
+
+
+def time_of(values: Mapping[str, str], name: str) -> int | None:
+    """Return a time in milliseconds since 1970. Raises `InvalidRequest` (invalid_query)."""
+    given = values.get(name)
+    if given is not None and not (_WHOLE_NUMBER.fullmatch(given) and int(given) < _TIME_MS_END):
+        raise InvalidRequest(
+            "invalid_query", name=name, given=given[:80], expected="milliseconds since 1970"
+        )
+    return None if given is None else int(given)
+
+
+def whole_number_of(
+    values: Mapping[str, str], name: str, default: int | None = None
+) -> int | None:
+    """Return the number of a parameter. Raises `InvalidRequest` (invalid_query)."""
+    given = values.get(name)
+    if given is None:
+        return default
+    if not _WHOLE_NUMBER.fullmatch(given):
+        raise InvalidRequest("invalid_query", name=name, given=given[:80], expected="whole number")
+    return int(given)
+
+
+def id_of(values: Mapping[str, str], name: str) -> bytes:
+    """Return the id of a parameter. Raises `InvalidRequest` (invalid_query, invalid_message_id)."""
+    if name not in values:
+        raise InvalidRequest("invalid_query", name=name, given=None, expected="message id")
+    return parse_id(values[name])
 
 
 def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], default: str) -> str:

@@ -1,12 +1,11 @@
-"""Looks into the tables of a store that no server has: rows decoded, sizes, a message explained.
+"""Looks into the tables of a store: rows decoded, sizes, a message explained.
 
-Reads only. What it gives is plain data, fit for JSON: times in milliseconds since 1970, keys and
-other bytes in hexadecimal digits, payloads in base64.
+Of a store that no server has, or of the server's own (`cleanup.live`), which then says how
+transactions stand. Reads only, and blocks.
 """
 
 import base64
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from cleanup import policy
 from cleanup.invalid import bound_of
@@ -29,6 +28,7 @@ from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, 
 from tables.transaction_table import StoreTransactionTable
 from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.entries import PLAIN
+from tms.core.inspection import Facts
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
 from tms.core.topic import Topic, TopicId
@@ -36,7 +36,7 @@ from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
 from tms.transactions.state import TransactionState
 
-Facts = dict[str, Any]
+StateOfTransactions = Callable[[], TransactionState | None] | None
 
 _ROWS_AT_ONCE = 1_000
 _END = b"\xff"
@@ -45,11 +45,17 @@ _END = b"\xff"
 class Inspection:
     """A look into one store."""
 
-    def __init__(self, store: Store, limits: Limits, now_ms: int) -> None:
-        """Look into `store` as of `now_ms`, in milliseconds since 1970."""
+    def __init__(
+        self, store: Store, limits: Limits, now_ms: int, transactions: StateOfTransactions = None
+    ) -> None:
+        """Look into `store` as of `now_ms`, in milliseconds since 1970.
+
+        `transactions` gives their state; where it is None, that is recovered from the store.
+        """
         self._store = store
         self._limits = limits
         self._now_ms = now_ms
+        self._transactions = transactions
 
     def close(self) -> None:
         """Close the store."""
@@ -83,6 +89,13 @@ class Inspection:
 
     def decoded(self, table: str, topic_id: TopicId | None, from_ms: int | None) -> Iterator[Facts]:
         """Give the rows of a table decoded, of one topic or of all; messages from a time on."""
+        for row in self.rows(table, *self.range_of(table, topic_id, from_ms)):
+            yield row_facts(table, row)
+
+    def range_of(
+        self, table: str, topic_id: TopicId | None, from_ms: int | None
+    ) -> tuple[bytes, bytes]:
+        """Return where the rows of a table begin and end, as `decoded` gives them."""
         start, stop = b"", _END
         if topic_id is not None and table in (MESSAGE, PAYLOAD, SUBSCRIPTION, METADATA):
             start = metadata_key(topic_id)
@@ -90,11 +103,12 @@ class Inspection:
             topic = self.topic(topic_id)
             if from_ms is not None and topic is not None and table == MESSAGE:
                 start = prefix(topic_id, abs(topic.generation)) + first_id_at(from_ms)[:KEY_BYTES]
-        for row in self.rows(table, start, stop):
-            yield row_facts(table, row)
+        return start, stop
 
     def state(self) -> TransactionState | None:
         """Return the state of transactions, None where there never was one. `StoreCorrupt`."""
+        if self._transactions is not None:
+            return self._transactions()
         table = StoreTransactionTable(self._store)
         if not table.snapshots():
             return None

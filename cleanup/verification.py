@@ -3,10 +3,10 @@
 What is found is a line each; none of it is expected, whatever crashed when.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cleanup import policy
-from cleanup.inspection import Inspection
+from cleanup.inspection import Inspection, StateOfTransactions
 from cleanup.invalid import bound_of
 from tables.keys import (
     PLAIN_KIND,
@@ -26,13 +26,19 @@ from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.topic import Topic, TopicId
 
+CHECKED_BY_ROW = (MESSAGE, PAYLOAD, SUBSCRIPTION)
+"""The tables whose rows are of topics."""
+
 
 class Verification(Inspection):
     """A look into one store, which also checks it."""
 
-    def __init__(self, store: Store, limits: Limits, now_ms: int) -> None:
-        """Check `store` as of `now_ms`, in milliseconds since 1970."""
-        super().__init__(store, limits, now_ms)
+    def __init__(
+        self, store: Store, limits: Limits, now_ms: int, transactions: StateOfTransactions = None
+    ) -> None:
+        """Check `store` as of `now_ms`, in milliseconds since 1970; see `Inspection`."""
+        super().__init__(store, limits, now_ms, transactions)
+        self._topics: dict[TopicId, Topic] = {}
         self._invalids: frozenset[int] = frozenset()
         self._bound = 0
 
@@ -41,16 +47,20 @@ class Verification(Inspection):
 
         `is_cleaned`: a pass has just ended, so no row of a dead generation may be left.
         """
-        topics: dict[TopicId, Topic] = {}
-        try:
-            topics = {topic.id: topic for topic in StoreMetadataTable(self._store).scan()}
-        except StoreCorrupt as error:
-            yield f"the metadata of topics is damaged: {error}"
-        yield from self._transactions()
-        for table in (MESSAGE, PAYLOAD, SUBSCRIPTION):
-            yield from self._rows(table, topics, is_cleaned=is_cleaned)
+        yield from self.prepared()
+        for table in CHECKED_BY_ROW:
+            yield from self.of_rows(table, self.rows(table), is_cleaned=is_cleaned)
 
-    def _transactions(self) -> Iterator[str]:
+    def prepared(self) -> list[str]:
+        """Read what rows are checked against; return what is wrong with that."""
+        found = []
+        try:
+            self._topics = {topic.id: topic for topic in StoreMetadataTable(self._store).scan()}
+        except StoreCorrupt as error:
+            found.append(f"the metadata of topics is damaged: {error}")
+        return [*found, *self._of_transactions()]
+
+    def _of_transactions(self) -> Iterator[str]:
         table = StoreTransactionTable(self._store)
         try:
             state = self.state()
@@ -67,17 +77,17 @@ class Verification(Inspection):
         if left:
             yield f"{len(left)} rows of the log of transactions are older than all snapshots"
 
-    def _rows(self, table: str, topics: dict[TopicId, Topic], *, is_cleaned: bool) -> Iterator[str]:
-        """Give what is wrong with the rows of a table with topics."""
+    def of_rows(self, table: str, rows: Iterable[Row], *, is_cleaned: bool) -> Iterator[str]:
+        """Give what is wrong with rows of a table of `CHECKED_BY_ROW`, once it is `prepared`."""
         before = b""
-        for row in self.rows(table):
+        for row in rows:
             place = f"{table} {row[0].hex()}"
             if row[0] <= before:
                 yield f"{place}: the key is not above the one before"
             before = row[0]
             try:
                 topic_id, generation, _ = prefix_of(row[0])
-                topic = topics.get(topic_id)
+                topic = self._topics.get(topic_id)
                 yield from self._of_topic(table, row, topic, generation, is_cleaned=is_cleaned)
             except StoreCorrupt as error:
                 yield f"{place}: {error}"

@@ -26,6 +26,7 @@ from tms.core.tables import Tables
 from tms.core.transactions import Transactions
 from tms.messaging.engine import Engine
 from tms.messaging.publications import Publications
+from tms.messaging.ranges import RangeService
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
 from tms.metadata.interface import MetadataStore
@@ -63,10 +64,10 @@ def _importing(package: str) -> Iterator[None]:
 with _importing("tables"), _importing("cleanup"):
     from cleanup.cleaner import Cleaner
     from cleanup.metrics import CleanupMetrics
+    from cleanup.partwise import Partwise
     from cleanup.runner import Runner
     from cleanup.service import CleanupService
     from cleanup.services import LoopServices
-    from cleanup.verification import Verification
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
@@ -125,11 +126,10 @@ async def open_metadata(
     return await open_store(url, open_folder)
 
 
-def inspect(store: str) -> Verification:
+def inspect(store: str) -> Partwise:
     """Open a store to look into it; close what is returned. Raises as `open_tables`."""
     settings = Settings.model_construct()
-    found = open_tables(store, settings).store
-    return Verification(found, settings.limits(), SystemClock().now_ms())
+    return Partwise(open_tables(store, settings).store, settings.limits(), SystemClock())
 
 
 def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None) -> Any:
@@ -185,6 +185,23 @@ class OpenServices:
     _engine: Engine
     cleanup: CleanupService | None = None
     """None where nobody asked for it."""
+    inspection: Partwise | None = None
+    """As above."""
+
+    @property
+    def own_transactions(self) -> TransactionService | None:
+        """The transactions that are managed here; None where they are managed elsewhere."""
+        return self.transactions if isinstance(self.transactions, TransactionService) else None
+
+    async def snapshot(self) -> bytes | None:
+        """Return the state of transactions; None where they are managed elsewhere."""
+        own = self.own_transactions
+        return None if own is None else await own.snapshot()
+
+    @property
+    def ranges(self) -> RangeService:
+        """What there is of topics, in parts."""
+        return self.messaging.ranges
 
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the store."""
@@ -192,8 +209,8 @@ class OpenServices:
         if self.cleanup is not None:
             await self.cleanup.close()
         await self._engine.writer.close()
-        if isinstance(self.transactions, TransactionService):
-            await self.transactions.close()
+        if self.own_transactions is not None:
+            await self.own_transactions.close()
         await self.namespaces.close()
         await self._engine.close()
 
@@ -224,6 +241,14 @@ async def open_services(
     services = await services_on(
         tables, limits, clock, registry, namespaces, has_transactions=has_transactions
     )
+    inspection = Partwise(
+        tables.store,
+        limits,
+        clock,
+        snapshot=services.snapshot,
+        cache=services.messaging.cache_check(),
+    )
+    services = replace(services, inspection=inspection)
     if store.startswith("hbase:"):
         return services  # cleanup must be the only one: other servers may have the tables too
     cleanup = start_cleanup(
@@ -242,8 +267,7 @@ def start_cleanup(
     inverts_invalid: bool,
 ) -> CleanupService:
     """Start the thread that cleans up `tables` beside the services on them."""
-    found = services.transactions
-    transactions = found if isinstance(found, TransactionService) else None
+    transactions = services.own_transactions
     asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
     cleaner = Cleaner(tables.store, asked, limits, clock, inverts_invalid=inverts_invalid)
     metrics = services.messaging.metrics

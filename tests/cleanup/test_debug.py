@@ -1,4 +1,4 @@
-"""`tms debug` on a folder that no server has."""
+"""`tms debug` on a folder that no server has. On a server: `test_debug_server.py`."""
 
 import asyncio
 import json

@@ -10,11 +10,14 @@ import os
 import random
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tms.cli.inspected import parts
 from tms.core.errors import TopicNotFound
+from tms.core.inspection import CHECKED, ROWS_MAX, PartwiseInspection
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.topic import TopicId
@@ -139,7 +142,18 @@ class Run:
         assert (state.failed_passes, state.last_failure) == (0, None)
         assert state.dropped_rows > 0
         assert state.inverted_rows > 0
+        assert services.inspection is not None
+        assert await problems(services.inspection) == []
         await services.close()
+
+
+async def problems(inspection: PartwiseInspection) -> list[str]:
+    found: list[str] = []
+    for checked in CHECKED:
+        check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=False)
+        async for part in parts(check):
+            found += part.problems
+    return found
 
 
 def test_everything_at_once(tmp_path: Path) -> None:
@@ -150,7 +164,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
         asyncio.run(run.episode())
         sizes.append(sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()))
         inspection = inspect(run.store)
-        assert list(inspection.problems()) == []
+        assert asyncio.run(problems(inspection)) == []
         inspection.close()
 
     assert sizes[-1] <= 3 * sizes[0]

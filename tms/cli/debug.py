@@ -1,48 +1,44 @@
-"""`tms debug`: looks into the tables of a store that no server has open. Changes nothing.
+"""`tms debug`: looks into the tables of a server, or of a store that none has. Changes nothing."""
 
-A store on local disk belongs to one process: while a server has it, this says which, and `tms
-cleanup` asks the server instead.
-"""
-
+import asyncio
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import datetime
-from itertools import islice
-from pathlib import Path
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
 from tms.cli.columns import aligned
+from tms.cli.inspected import Wanted, inspected, parts
 from tms.cli.poll import parse_start
+from tms.cli.progress import counting
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.cleanup import InvalidState, PruneBound
+from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, Bounds, Facts
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
 
 app = typer.Typer(
-    help="Look into the tables of a store that no server has open.", no_args_is_help=True
+    help="Look into the tables of a server, or of a store that no server has open.",
+    no_args_is_help=True,
 )
 
 EXAMPLES = """\b
 Examples:
-  tms debug tables --store leveldb:./tms-data
+  tms debug tables
   tms debug rows --topic orders --from 2024-05-01 --limit 20
-  tms debug verify"""
-
-_TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound")
+  tms debug verify --store leveldb:./tms-data"""
 
 StoreOption = Annotated[
-    str,
+    str | None,
     typer.Option(
-        envvar="TMS_STORE",
         metavar="STORE",
-        help="The store, leveldb:DIR.",
+        help="A store that no server has open, leveldb:DIR. The server at --url by default.",
     ),
 ]
-TableOption = Annotated[str, typer.Option(metavar="TABLE", help=f"One of {', '.join(_TABLES)}.")]
+TableOption = Annotated[str, typer.Option(metavar="TABLE", help=f"One of {', '.join(TABLES)}.")]
 TopicOption = Annotated[
     str | None, typer.Option("--topic", metavar="TOPIC", help="The rows of one topic alone.")
 ]
@@ -61,32 +57,13 @@ Cleaned = Annotated[
         "--cleaned", help="A pass of cleanup has just ended: no row of a dead topic may be left."
     ),
 ]
-_STORE = "leveldb:./tms-data"
-
-
-@contextmanager
-def _opened(store: str) -> Iterator[Any]:
-    """Open a store to look into it. Raises `StoreLocked` with who has it."""
-    from tms.node import inspect  # noqa: PLC0415  the whole server
-
-    kind, _, place = store.partition(":")
-    if kind != "leveldb" or not place:
-        raise typer.BadParameter("leveldb:DIR is wanted", param_hint="--store")
-    if not (Path(place) / "format.json").is_file():
-        raise typer.BadParameter(f"there is no store in {place}", param_hint="--store")
-    inspection = inspect(store)
-    try:
-        yield inspection
-    finally:
-        inspection.close()
 
 
 @app.command(epilog=EXAMPLES)
 @with_target
-def tables(target: Target, *, store: StoreOption = _STORE) -> None:
+def tables(target: Target, *, store: StoreOption = None) -> None:
     """List the tables with their rows and sizes; reads all of them."""
-    with _opened(store) as inspection:
-        found = inspection.tables()
+    found = asyncio.run(_sizes(target.url, store))
     heads = ("TABLE", "ROWS", "BYTES", "ON DISK")
     rows = [
         (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in found
@@ -94,12 +71,26 @@ def tables(target: Target, *, store: StoreOption = _STORE) -> None:
     target.answer(aligned(heads, rows), found)
 
 
+async def _sizes(url: str, store: str | None) -> list[Facts]:
+    found: list[Facts] = []
+    async with inspected(url, store) as inspection:
+        with counting("reading") as count:
+            for table in TABLES:
+                rows = size = on_disk = 0
+                async for part in parts(partial(inspection.size, table, limit=ROWS_MAX)):
+                    rows, size, on_disk = rows + part.rows, size + part.bytes, part.disk_bytes
+                    count(part.rows)
+                told = {"table": table, "rows": rows, "bytes": size, "disk_bytes": on_disk}
+                found.append(told)
+    return found
+
+
 @app.command()
 @with_target
 def rows(
     target: Target,
     *,
-    store: StoreOption = _STORE,
+    store: StoreOption = None,
     table: TableOption = "message",
     topic: TopicOption = None,
     start: FromOption = None,
@@ -107,15 +98,22 @@ def rows(
 ) -> None:
     """Print rows decoded, a line of JSON each."""
     topic_id = None if topic is None else TopicId(target.namespace, topic)
-    with _opened(store) as inspection:
-        found = inspection.decoded(_table(table), topic_id, _time_ms(start))
-        _print_lines(islice(found, limit))
+    wanted = Wanted(_table(table), topic_id, _time_ms(start), limit)
+    asyncio.run(_print_rows(target.url, store, [wanted]))
 
 
 def _table(name: str) -> str:
-    if name not in _TABLES:
-        raise typer.BadParameter(f"one of {', '.join(_TABLES)} is wanted", param_hint="--table")
+    if name not in TABLES:
+        raise typer.BadParameter(f"one of {', '.join(TABLES)} is wanted", param_hint="--table")
     return name
+
+
+async def _print_rows(url: str, store: str | None, wanted: Iterable[Wanted]) -> None:
+    async with inspected(url, store) as inspection:
+        for each in wanted:
+            async for facts in each.rows(inspection):
+                print(json.dumps(facts))
+    sys.stdout.flush()
 
 
 def _time_ms(text: str | None) -> int | None:
@@ -130,11 +128,6 @@ def _time_ms(text: str | None) -> int | None:
             raise typer.BadParameter(f"{text!r} is no time", param_hint="--from")
 
 
-def _print_lines(lines: Iterable[dict[str, Any]]) -> None:
-    for facts in lines:
-        print(json.dumps(facts))
-
-
 @app.command()
 @with_target
 def explain(
@@ -142,11 +135,16 @@ def explain(
     topic: TopicArgument,
     message_id: Annotated[str, typer.Argument(metavar="ID", help="40 hexadecimal digits.")],
     *,
-    store: StoreOption = _STORE,
+    store: StoreOption = None,
 ) -> None:
     """Tell what a message id says, what is stored, and which readers are given it."""
-    with _opened(store) as inspection:
-        facts = inspection.explain(TopicId(target.namespace, topic), parse_id(message_id))
+    topic_id, wanted = TopicId(target.namespace, topic), parse_id(message_id)
+
+    async def ask() -> Facts:
+        async with inspected(target.url, store) as inspection:
+            return await inspection.explain(topic_id, wanted)
+
+    facts = asyncio.run(ask())
     told = {key: value for key, value in facts.items() if key != "said"}
     width = max(map(len, told))
     lines = [f"{key:<{width}}  {value}" for key, value in told.items()]
@@ -155,11 +153,15 @@ def explain(
 
 @app.command()
 @with_target
-def bounds(target: Target, *, store: StoreOption = _STORE) -> None:
+def bounds(target: Target, *, store: StoreOption = None) -> None:
     """Print how far invalid transactions are cleaned up, and what holds their list."""
-    with _opened(store) as inspection:
-        found, invalid = inspection.bounds(), inspection.invalid()
-    target.answer(bounds_text(found, invalid), {"bounds": found, "invalid": invalid})
+
+    async def ask() -> Bounds:
+        async with inspected(target.url, store) as inspection:
+            return await inspection.bounds()
+
+    found = asyncio.run(ask())
+    target.answer(bounds_text(found.bounds, found.invalid), found)
 
 
 def bounds_text(found: Iterable[PruneBound], invalid: InvalidState | None) -> str:
@@ -190,27 +192,36 @@ def _moment(time_ms: int) -> str:
 
 @app.command()
 @with_target
-def verify(target: Target, *, store: StoreOption = _STORE, cleaned: Cleaned = False) -> None:
+def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
     """Check that all tables hold together; exit with 1 where they do not."""
-    with _opened(store) as inspection:
-        problems = list(inspection.problems(is_cleaned=cleaned))
+    problems = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
     target.answer("\n".join(problems) or "All tables hold together.", {"problems": problems})
     if problems:
         raise typer.Exit(1)
 
 
+async def _problems(url: str, store: str | None, *, is_cleaned: bool) -> list[str]:
+    found: list[str] = []
+    async with inspected(url, store) as inspection:
+        with counting("checking") as count:
+            for checked in CHECKED:
+                check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
+                async for part in parts(check):
+                    found += part.problems
+                    count(part.rows)
+    return found
+
+
 @app.command()
 @with_target
 def export(
-    target: Target,  # noqa: ARG001  it has the shared options
+    target: Target,
     *,
-    store: StoreOption = _STORE,
+    store: StoreOption = None,
     table: Annotated[
         str | None, typer.Option(metavar="TABLE", help="One table alone; all by default.")
     ] = None,
 ) -> None:
     """Print all rows decoded, a line of JSON each."""
-    with _opened(store) as inspection:
-        for name in _TABLES if table is None else (_table(table),):
-            _print_lines(inspection.decoded(name, None, None))
-    sys.stdout.flush()
+    names = TABLES if table is None else (_table(table),)
+    asyncio.run(_print_rows(target.url, store, [Wanted(name) for name in names]))

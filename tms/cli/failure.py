@@ -8,9 +8,10 @@ def line_of(error: TmsError, url: str) -> str:
     code, detail = error.problem.code, error.detail
     match code:
         case "server_unreachable":
+            place, reason = detail.get("url", url), detail.get("reason", "no connection")
             return (
-                f"No server at {url} ({detail.get('reason', 'no connection')}): start one with "
-                "`tms serve`, or give the address of one with --url or TMS_URL."
+                f"No server at {place} ({reason}): start one with `tms serve`, or give "
+                "the address of one with --url or TMS_URL."
             )
         case "topic_not_found":
             namespace, _, name = str(detail.get("topic", "")).rpartition(":")

@@ -1,7 +1,8 @@
 """How far a long input has got, drawn on standard error where that is a terminal."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from tms.cli.batches import Batch
 
@@ -32,3 +33,19 @@ def with_progress(batches: Iterable[Batch], total_bytes: int | None) -> Iterator
         for batch in batches:
             yield batch
             progress.advance(task, batch.input_bytes)
+
+
+@contextmanager
+def counting(doing: str) -> Iterator[Callable[[int], None]]:
+    """Give what is told of rows that are done, and draws how many these are."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console  # noqa: PLC0415  as above
+    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f} rows"))
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+        task = progress.add_task(doing, total=None)
+        yield lambda rows: progress.advance(task, rows)

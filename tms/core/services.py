@@ -3,8 +3,10 @@
 from typing import Protocol
 
 from tms.core.cleanup import Cleanup
+from tms.core.inspection import PartwiseInspection
 from tms.core.messaging import Messaging, MessagingService
 from tms.core.namespaces import Namespaces
+from tms.core.ranges import Ranges
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import Transactions
 
@@ -28,6 +30,11 @@ class Services(Protocol):
         ...
 
     @property
+    def ranges(self) -> Ranges:
+        """What there is of topics, in parts."""
+        ...
+
+    @property
     def namespaces(self) -> Namespaces:
         """Namespaces and their settings."""
         ...
@@ -43,6 +50,11 @@ class ServerServices(Services, Protocol):
     @property
     def messaging(self) -> MessagingService:
         """Topics and messages."""
+        ...
+
+    @property
+    def inspection(self) -> PartwiseInspection | None:
+        """A look into the tables; None where there is none."""
         ...
 
     @property

@@ -26,10 +26,12 @@ from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission
 from tms.messaging.all_topics import publish_in_a_flush, publish_in_steps
 from tms.messaging.cache import CacheBudget
+from tms.messaging.cache_check import CacheCheck
 from tms.messaging.engine import Engine
 from tms.messaging.invalid_entries import InvalidEntries
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.publications import Publications
+from tms.messaging.ranges import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.topic_state import TopicStates
 from tms.messaging.topics import Topics
@@ -77,6 +79,9 @@ class Service:
             self._tables, self._lanes, self._writer, self._writing
         )
         self._reader = Reader(self._tables, self._lanes, self._clock, limits, metrics)
+        self.ranges = RangeService(
+            engine, self._states, self._publications, transactions, self.page
+        )
         self._stopping = False
         metrics.age_s = self._age_s
         metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)
@@ -99,6 +104,10 @@ class Service:
     def states(self) -> TopicStates:
         """The topics in use."""
         return self._states
+
+    def cache_check(self) -> CacheCheck:
+        """Return what compares the cache with the Message table."""
+        return CacheCheck(self._states, self._tables, self._lanes, self._clock)
 
     async def create_topic(
         self, topic_id: TopicId, properties: Mapping[str, object] | None = None
@@ -277,6 +286,7 @@ class Service:
         transaction: Transaction | int | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: bytes | None = None,
     ) -> Page:
         """Return the next part of a poll; where there is nothing, wait up to `wait_s` for it."""
         deadline = monotonic() + wait_s if wait_s > 0 else 0.0
@@ -285,7 +295,7 @@ class Service:
             seen = state.changes
             # Taken anew each time: what is committed changes while a reader waits.
             view = self._view(transaction, committed=committed)
-            page = await self._reader.page(state, position, limit, view)
+            page = await self._reader.page(state, position, limit, view, end)
             if page.count or wait_s <= 0:
                 return page
             if page.next_position is not None:
@@ -306,10 +316,11 @@ class Service:
         transaction: Transaction | int | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: bytes | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages from `position` on, in blocks, up to `limit`."""
         left = self.limit_of(limit)
-        if wait_s < 0:
+        if wait_s < 0 or (wait_s and end is not None):
             raise InvalidRequest("invalid_wait", wait_s=wait_s)
         next_position: bytes | None = position
         while next_position is not None and left > 0:
@@ -320,6 +331,7 @@ class Service:
                 transaction=transaction,
                 committed=committed,
                 wait_s=wait_s,
+                end=end,
             )
             for block in page.blocks:
                 yield block

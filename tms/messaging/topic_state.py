@@ -37,7 +37,9 @@ class TopicState:
         self.topic = topic
         self.prefix = prefix
         self.sequence = KeySequence(last_key)
-        self.cache = TopicCache(budget, self.sequence.next_floor())
+        self.end = self.sequence.next_floor()
+        """The key above all durable entries: what comes has this or a greater one."""
+        self.cache = TopicCache(budget, self.end)
         self.in_use = 0
         """Requests between being accepted and being written: while there are any, it stays."""
         self.changes = 0
@@ -180,6 +182,10 @@ class TopicStates:
         else:
             del self._states[topic.id]
             state.retire(deleted=True)
+
+    def in_memory(self) -> list[TopicState]:
+        """Return the states of the topics in memory, in the order of their names."""
+        return [self._states[topic_id] for topic_id in sorted(self._states, key=str)]
 
     def touch(self, state: TopicState) -> None:
         """Have the readers of a topic woken once the flush has taken effect."""

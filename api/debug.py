@@ -1,0 +1,228 @@
+"""The server's tables over REST, for those who look after it: rows, sizes, checks, an explanation.
+
+A table is read in parts: an answer's `next` is the next request's `after`.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import SERVICE_ERRORS, Json, Operation
+from api.query import choice_of, limit_of, time_of, values_of
+from api.schema_parts import ID, MESSAGE_ID, TEXT, TIMESTAMP, json_media, nullable, record
+from tms.core.errors import InvalidRequest
+from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection
+from tms.core.message import parse_id
+from tms.core.topic import TopicId
+
+DEBUG = "/v1/debug"
+
+_HEX_DIGITS_MAX = 4096
+_KEY = re.compile(f"([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}", re.ASCII)
+_COUNT: Json = {"type": "integer", "minimum": 0}
+_NEXT = nullable({**TEXT, "description": "Where the next part begins; null at the end."})
+_FACTS: Json = {"type": "object", "description": "What it says, by name."}
+_ROWS = {"rows": {"type": "array", "items": _FACTS}, "next": _NEXT}
+_SIZE = {
+    "rows": _COUNT,
+    "bytes": {**_COUNT, "description": "Of the keys and values in this part."},
+    "disk_bytes": {**_COUNT, "description": "About what the whole table takes on disk."},
+    "next": _NEXT,
+}
+_PROBLEMS = {"problems": {"type": "array", "items": TEXT}, "rows": _COUNT, "next": _NEXT}
+_ROW = {
+    "table": "message",
+    "topic": "default:orders",
+    "generation": 1,
+    "published_ms": TIMESTAMP,
+    "sequence": 0,
+    "id": ID,
+    "kind": "plain",
+    "payload": "aGVsbG8=",
+}
+
+
+def _parameter(name: str, description: str, schema: Json) -> Json:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _table_parameter(choices: tuple[str, ...]) -> Json:
+    return _parameter("table", "Which one.", {"enum": list(choices), "default": "message"})
+
+
+_AFTER = _parameter(
+    "after",
+    "The `next` of the part before.",
+    {"type": "string", "pattern": f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$"},
+)
+_LIMIT = _parameter(
+    "limit",
+    "At most so many rows; fewer where they are large.",
+    {"type": "integer", "minimum": 1, "maximum": ROWS_MAX, "default": ROWS_MAX},
+)
+_NAMESPACE = _parameter("namespace", "The topic's namespace.", {**TEXT, "default": "default"})
+_TOPIC = _parameter("topic", "The rows of one topic alone.", TEXT)
+_TIME = _parameter(
+    "from",
+    "Messages of `topic` from then on, in milliseconds since 1970.",
+    {"type": "integer", "minimum": 0},
+)
+_CLEANED = _parameter(
+    "cleaned",
+    "A pass of cleanup has just ended: no row of a dead generation may be left.",
+    {"enum": ["true", "false"], "default": "false"},
+)
+_ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID}
+
+
+def _inspection_of(exchange: Exchange) -> PartwiseInspection:
+    """Return the look into this server. Raises `InvalidRequest` (not_found) where it has none."""
+    inspection = exchange.context.services.inspection
+    if inspection is None:
+        raise InvalidRequest("not_found", path=exchange.scope["path"])
+    return inspection
+
+
+def _after_of(values: Mapping[str, str]) -> str | None:
+    """Return where a part begins. Raises `InvalidRequest` (invalid_query)."""
+    given = values.get("after")
+    if given is not None and not _KEY.fullmatch(given):
+        raise InvalidRequest(
+            "invalid_query", name="after", given=given[:80], expected="hexadecimal digits"
+        )
+    return given
+
+
+def _limit_of(values: Mapping[str, str]) -> int:
+    return min(limit_of(values) or ROWS_MAX, ROWS_MAX)
+
+
+def _topic_of(values: Mapping[str, str]) -> TopicId | None:
+    """Return the topic that the query names. Raises `InvalidRequest`."""
+    name = values.get("topic")
+    return None if name is None else TopicId(values.get("namespace", "default"), name)
+
+
+async def rows(exchange: Exchange) -> None:
+    """Answer with rows decoded."""
+    values = values_of(exchange.scope["query_string"])
+    found = await _inspection_of(exchange).rows(
+        choice_of(values, "table", TABLES, "message"),
+        _topic_of(values),
+        time_of(values, "from"),
+        _after_of(values),
+        _limit_of(values),
+    )
+    await _answer(exchange, found)
+
+
+async def size(exchange: Exchange) -> None:
+    """Answer with how large a part of a table is."""
+    values = values_of(exchange.scope["query_string"])
+    table = choice_of(values, "table", TABLES, "message")
+    found = await _inspection_of(exchange).size(table, _after_of(values), _limit_of(values))
+    await _answer(exchange, found)
+
+
+async def problems(exchange: Exchange) -> None:
+    """Answer with what is wrong with a part of a table."""
+    values = values_of(exchange.scope["query_string"])
+    found = await _inspection_of(exchange).problems(
+        choice_of(values, "table", CHECKED, "message"),
+        _after_of(values),
+        _limit_of(values),
+        is_cleaned=choice_of(values, "cleaned", ("true", "false"), "false") == "true",
+    )
+    await _answer(exchange, found)
+
+
+async def explain(exchange: Exchange) -> None:
+    """Answer with what is known of a message id."""
+    values = values_of(exchange.scope["query_string"])
+    found = await _inspection_of(exchange).explain(
+        exchange.topic_id, parse_id(values.get("id", ""))
+    )
+    await _answer(exchange, found)
+
+
+async def _answer(exchange: Exchange, found: object) -> None:
+    await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
+
+
+_ERRORS = ("invalid_query", "invalid_limit", "not_found", *SERVICE_ERRORS)
+
+OPERATIONS = (
+    Operation(
+        name="debugRows",
+        method="GET",
+        path=f"{DEBUG}/rows",
+        handler=rows,
+        tag="Server",
+        summary="Show rows of a table",
+        description="Decoded, in the order of their keys; nothing is changed.",
+        query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
+        success="The rows.",
+        answer={
+            "application/json": json_media(
+                record(tuple(_ROWS), _ROWS), rows={"rows": [_ROW], "next": None}
+            )
+        },
+        errors=("invalid_namespace_name", "invalid_topic_name", *_ERRORS),
+        is_compressed=True,
+    ),
+    Operation(
+        name="debugSize",
+        method="GET",
+        path=f"{DEBUG}/size",
+        handler=size,
+        tag="Server",
+        summary="Count the rows of a table",
+        description="Of a part of it; the whole is the sum of all parts.",
+        query=(_table_parameter(TABLES), _AFTER, _LIMIT),
+        success="How large the part is.",
+        answer={
+            "application/json": json_media(
+                record(tuple(_SIZE), _SIZE),
+                size={"rows": 10_000, "bytes": 1_370_000, "disk_bytes": 2_100_000, "next": "00ff"},
+            )
+        },
+        errors=_ERRORS,
+    ),
+    Operation(
+        name="debugProblems",
+        method="GET",
+        path=f"{DEBUG}/problems",
+        handler=problems,
+        tag="Server",
+        summary="Check a table, or the cache",
+        description="Whether its rows hold together with the others; none is expected not to.",
+        query=(_table_parameter(CHECKED), _AFTER, _LIMIT, _CLEANED),
+        success="What is wrong with the part, a line each.",
+        answer={
+            "application/json": json_media(
+                record(tuple(_PROBLEMS), _PROBLEMS),
+                none={"problems": [], "rows": 10_000, "next": None},
+            )
+        },
+        errors=_ERRORS,
+    ),
+    Operation(
+        name="debugExplain",
+        method="GET",
+        path=f"{DEBUG}/namespaces/{{namespace}}/topics/{{topic}}/explain",
+        handler=explain,
+        tag="Server",
+        summary="Explain a message id",
+        description="What it says, what is stored under it, and which readers are given it.",
+        query=(_ID,),
+        success="What is known of it.",
+        answer={
+            "application/json": json_media(
+                _FACTS, plain={"id": ID, "published_ms": TIMESTAMP, "said": ["…"]}
+            )
+        },
+        errors=("invalid_message_id", "invalid_namespace_name", "invalid_topic_name", *_ERRORS),
+    ),
+)

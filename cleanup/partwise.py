@@ -1,0 +1,175 @@
+"""Looks into the tables part by part, and checks them: a server's own while it works, or others.
+
+Fulfils `tms.core.inspection.PartwiseInspection`. Tables are read in threads, in parts bounded in
+rows and bytes. A server is asked how transactions stand, for the log behind it changes meanwhile.
+What seems wrong is looked at again after a moment: between two reads, the server may have written.
+"""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
+
+from cleanup.inspection import StateOfTransactions, row_facts
+from cleanup.verification import CHECKED_BY_ROW, Verification
+from tables.store import Row, Store
+from tms.core.clock import Clock
+from tms.core.inspection import Bounds, Facts, Problems, Rows, Size
+from tms.core.limits import Limits
+from tms.core.topic import TopicId
+from tms.transactions.snapshot import decode_snapshot
+
+_BYTES_MAX = 4 * 1024 * 1024
+_LOOK_AGAIN_S = 0.5
+_END = b"\xff"
+_CACHE = "cache"
+
+
+class CacheCheck(Protocol):
+    """What compares the cache with the Message table."""
+
+    async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
+        """Check topics behind a name; return what is wrong, how many, and where to go on."""
+        ...
+
+
+Snapshot = Callable[[], Awaitable[bytes | None]]
+"""Gives how transactions stand, None where they are managed elsewhere."""
+
+
+class Partwise:
+    """A look into the tables of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        clock: Clock,
+        *,
+        snapshot: Snapshot | None = None,
+        cache: CacheCheck | None = None,
+    ) -> None:
+        """Look into `store`; `snapshot` and `cache` are a server's, None where there is none."""
+        self._store = store
+        self._limits = limits
+        self._clock = clock
+        self._snapshot = snapshot
+        self._cache = cache
+        self._recovered = functools.cache(self._looking().state)
+
+    def close(self) -> None:
+        """Close the store, which is not a server's."""
+        self._store.close()
+
+    def _looking(self, state: StateOfTransactions = None) -> Verification:
+        return Verification(self._store, self._limits, self._clock.now_ms(), state)
+
+    async def _looking_at_all(self) -> Verification:
+        """Return a look that knows how transactions stand."""
+        if self._snapshot is None:
+            return self._looking(self._recovered)
+        snapshot = await self._snapshot()
+        if snapshot is None:
+            return self._looking(lambda: None)
+        return self._looking(partial(decode_snapshot, snapshot, self._limits))
+
+    async def rows(
+        self,
+        table: str,
+        topic_id: TopicId | None,
+        from_ms: int | None,
+        after: str | None,
+        limit: int,
+    ) -> Rows:
+        """Return rows decoded, of one topic or of all; messages of a topic from a time on."""
+
+        def look() -> Rows:
+            looking = self._looking()
+            start, stop = looking.range_of(table, topic_id, from_ms)
+            rows, following = _part(looking, table, _from(after, start), stop, limit)
+            return Rows(rows=[row_facts(table, row) for row in rows], next=following)
+
+        return await asyncio.to_thread(look)
+
+    async def size(self, table: str, after: str | None, limit: int) -> Size:
+        """Return how large the next `limit` rows of a table are."""
+
+        def look() -> Size:
+            looking = self._looking()
+            rows, following = _part(looking, table, _from(after, b""), _END, limit)
+            return Size(
+                rows=len(rows),
+                bytes=sum(len(key) + len(value) for key, value in rows),
+                disk_bytes=self._store.size_bytes(table, b"", _END),
+                next=following,
+            )
+
+        return await asyncio.to_thread(look)
+
+    async def problems(
+        self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
+    ) -> Problems:
+        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        if checked == _CACHE:
+            if self._cache is None:
+                return Problems(problems=[], rows=0)
+            name = bytes.fromhex(after or "").decode(errors="replace")
+            found, count, last = await self._cache.problems(name, limit)
+            following = None if last is None else last.encode().hex()
+            return Problems(problems=found, rows=count, next=following)
+        first = await self._checked(checked, after, limit, is_cleaned=is_cleaned)
+        if not first.problems or self._snapshot is None:
+            return first
+        await asyncio.sleep(_LOOK_AGAIN_S)
+        again = await self._checked(checked, after, limit, is_cleaned=is_cleaned)
+        lasting = [problem for problem in first.problems if problem in set(again.problems)]
+        return Problems(problems=lasting, rows=first.rows, next=first.next)
+
+    async def _checked(
+        self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
+    ) -> Problems:
+        looking = await self._looking_at_all()
+
+        def check() -> Problems:
+            if checked not in CHECKED_BY_ROW:
+                return Problems(problems=looking.prepared(), rows=0)
+            # Rows first: what a row needs is written before it, or with it.
+            rows, following = _part(looking, checked, _from(after, b""), _END, limit)
+            looking.prepared()
+            found = list(looking.of_rows(checked, rows, is_cleaned=is_cleaned))
+            return Problems(problems=found, rows=len(rows), next=following)
+
+        return await asyncio.to_thread(check)
+
+    async def bounds(self) -> Bounds:
+        """Return how far invalid transactions are cleaned up, and what holds their list."""
+        looking = await self._looking_at_all()
+
+        def look() -> Bounds:
+            return Bounds(bounds=looking.bounds(), invalid=looking.invalid())
+
+        return await asyncio.to_thread(look)
+
+    async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
+        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        looking = await self._looking_at_all()
+        return await asyncio.to_thread(looking.explain, topic_id, message_id)
+
+
+def _from(after: str | None, start: bytes) -> bytes:
+    return start if after is None else max(start, bytes.fromhex(after))
+
+
+def _part(
+    looking: Verification, table: str, start: bytes, stop: bytes, limit: int
+) -> tuple[list[Row], str | None]:
+    """Return at most `limit` rows from `start` on, and where the next part begins."""
+    rows: list[Row] = []
+    size = 0
+    for row in looking.rows(table, start, stop):
+        rows.append(row)
+        size += len(row[0]) + len(row[1])
+        if len(rows) == limit or size >= _BYTES_MAX:
+            return rows, (row[0] + b"\x00").hex()
+    return rows, None

@@ -1,0 +1,203 @@
+"""`tms debug` on a server while it works, and the same over REST."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tables.keys import prefix, transactional_start
+from tables.store import MESSAGE
+from tests.api.rest import NOW_MS, TOPIC, Rest, opened, refusal
+from tests.cli.conftest import run_command
+from tests.client.server_process import ServerProcess
+from tms.client import connect
+from tms.core.inspection import ROWS_MAX
+from tms.core.message import KEY
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+
+POINTER = NOW_MS * 1_000_000
+DEBUG = "/v1/debug"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with a plain, a committed and an invalid message."""
+    folder: Path = tmp_path_factory.mktemp("debugged")
+    with ServerProcess(f"leveldb:{folder}/data") as server:
+        with connect(server.url) as client:
+            topic = client.topic("orders")
+            topic.create()
+            topic.publish(b"plain")
+            with client.transaction() as tx:
+                topic.publish(b"committed", tx)
+            invalid = client.transactions.start(StartRequest())
+            topic.publish(b"dead", invalid)
+            client.transactions.invalidate(invalid.transaction_id)
+        yield server
+
+
+def debug(server: ServerProcess, *arguments: str) -> tuple[int, str, str]:
+    return run_command("debug", *arguments, "--url", server.url)
+
+
+def lines(server: ServerProcess, *arguments: str) -> list[Any]:
+    code, out, err = debug(server, *arguments)
+    assert (code, err) == (0, "")
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_tables_of_a_server(server: ServerProcess) -> None:
+    [tables] = lines(server, "tables", "--json")
+    rows = {table["table"]: table["rows"] for table in tables}
+
+    assert (rows["message"], rows["metadata"]) == (3, 1)
+    assert rows["transaction"] > 0
+
+
+def test_rows_of_a_server(server: ServerProcess) -> None:
+    rows = lines(server, "rows", "--topic", "orders")
+
+    assert [row["kind"] for row in rows] == ["plain", "transactional", "transactional"]
+    assert len(lines(server, "rows", "--limit", "2")) == 2
+    assert lines(server, "rows", "--topic", "other") == []
+    assert lines(server, "export", "--table", "message") == rows
+
+
+def test_a_message_of_a_server_explained(server: ServerProcess) -> None:
+    rows = lines(server, "rows", "--topic", "orders")
+
+    assert "no transaction" in debug(server, "explain", "orders", rows[0]["id"])[1]
+    assert "committed" in debug(server, "explain", "orders", rows[1]["id"])[1]
+    assert "transaction is invalid" in debug(server, "explain", "orders", rows[2]["id"])[1]
+    assert debug(server, "explain", "orders", "12")[0] == 1
+
+
+def test_bounds_and_a_check_of_a_server(server: ServerProcess) -> None:
+    assert "1 write pointers are on the invalid list" in debug(server, "bounds")[1]
+    assert debug(server, "verify")[:2] == (0, "All tables hold together.\n")
+
+
+def test_a_server_that_is_not_there() -> None:
+    code, _, err = run_command("debug", "tables", "--url", "http://127.0.0.1:9")
+
+    assert code == 1
+    assert "127.0.0.1:9" in err
+    assert run_command("debug", "tables", "--url", "127.0.0.1")[0] == 2
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def rest(anyio_backend: str) -> AsyncIterator[Rest]:
+    async with opened() as opened_rest:
+        yield opened_rest
+
+
+async def ask(rest: Rest, what: str, **query: Any) -> Any:
+    answer = await rest.http.get(f"{DEBUG}/{what}", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.anyio
+async def test_parts_make_the_whole(rest: Rest) -> None:
+    await rest.create()
+    await rest.publish(*(b"%d" % number for number in range(10)))
+    whole = await ask(rest, "rows")
+    found: list[Any] = []
+    after: dict[str, str] = {}
+    while True:
+        part = await ask(rest, "rows", limit=3, **after)
+        assert len(part["rows"]) <= 3
+        found += part["rows"]
+        if part["next"] is None:
+            break
+        after = {"after": part["next"]}
+
+    assert whole["next"] is None
+    assert found == whole["rows"]
+    assert len(found) == 10
+
+
+@pytest.mark.anyio
+async def test_a_part_is_bounded_in_bytes(rest: Rest) -> None:
+    await rest.create()
+    for _ in range(6):
+        await rest.publish(b"x" * 1_000_000)
+
+    assert len((await ask(rest, "rows"))["rows"]) == 5
+    assert (await ask(rest, "size"))["rows"] == 5
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("rows?table=x", "invalid_query"),
+        ("rows?after=0", "invalid_query"),
+        ("rows?after=zz", "invalid_query"),
+        ("rows?from=now", "invalid_query"),
+        ("rows?limit=0", "invalid_limit"),
+        ("rows?topic=a.b", "invalid_topic_name"),
+        ("rows?topic=a&namespace=-", "invalid_namespace_name"),
+        ("size?table=cache", "invalid_query"),
+        ("problems?table=bound", "invalid_query"),
+        ("problems?cleaned=yes", "invalid_query"),
+        ("namespaces/ns/topics/t/explain", "invalid_message_id"),
+        ("namespaces/ns/topics/t/explain?id=12", "invalid_message_id"),
+    ],
+)
+async def test_wrong_questions(rest: Rest, path: str, code: str) -> None:
+    assert refusal(await rest.http.get(f"{DEBUG}/{path}")) == (400, code)
+
+
+@pytest.mark.anyio
+async def test_a_limit_is_capped(rest: Rest) -> None:
+    assert (await ask(rest, "rows", limit=ROWS_MAX * 10))["rows"] == []
+
+
+@pytest.mark.anyio
+async def test_a_cache_that_differs_from_its_table_is_found(rest: Rest) -> None:
+    await rest.create()
+    await rest.publish(b"a", b"b")
+    await rest.publish(b"c", pointer=POINTER)
+    assert (await ask(rest, "problems", table="cache")) == {
+        "problems": [],
+        "rows": 1,
+        "next": None,
+    }
+    assert rest.services.inspection is not None
+    store = rest.services.inspection._store
+    start = prefix(TopicId("ns", "t"), 1)
+    with store.scan(MESSAGE, start, start + b"\xff", reverse=True, limit=1) as rows:
+        [(last, _)] = rows
+    batch = store.batch()
+    batch.put(MESSAGE, start + KEY.pack(NOW_MS, 0), b"\0changed")
+    batch.put(MESSAGE, last, transactional_start(-POINTER) + b"c")
+    await asyncio.to_thread(store.write, batch)
+
+    [problem] = (await ask(rest, "problems", table="cache"))["problems"]
+    assert problem.startswith("cache ns:t: 2 differ from the table: ")
+    assert last[-KEY.size :].hex() in problem
+
+
+@pytest.mark.anyio
+async def test_a_cache_is_as_its_table_after_rollback_expiry_and_cleanup(rest: Rest) -> None:
+    await rest.create(ttl=60)
+    await rest.publish(*[b"old"] * 10)
+    rest.clock.advance(50_000)
+    published = await rest.publish(b"new", pointer=POINTER)
+    await rest.post("rollback", published.content)
+    rest.clock.advance(20_000)
+    assert (await rest.http.post("/v1/cleanup?wait=30")).json()["dropped_rows"] == 10
+
+    assert (await ask(rest, "problems", table="cache"))["problems"] == []
+    assert len(await rest.messages()) == 1
+    assert (await rest.http.get(f"{TOPIC}")).status_code == 200

@@ -1,0 +1,154 @@
+"""Where the tables are that `tms debug` looks into: in a server, or in a store that no server has.
+
+Either is a `tms.core.inspection.PartwiseInspection`.
+"""
+
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+import typer
+
+from tms.client.http import Http
+from tms.core.errors import InternalError
+from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
+from tms.core.topic import TopicId
+from tms.wire.json_cleanup import decode_state
+
+_ANSWER_S_MAX = 120.0
+_DEBUG = "v1/debug"
+
+Answer = TypeVar("Answer")
+
+
+@asynccontextmanager
+async def inspected(url: str, store: str | None) -> AsyncIterator[PartwiseInspection]:
+    """Give a look into `store`, or where that is None, into the server at `url`.
+
+    Raises `StoreLocked` with who has the store, and a usage error where either is none.
+    """
+    if store is not None:
+        inspection = _opened(store)
+        try:
+            yield inspection
+        finally:
+            inspection.close()
+        return
+    try:
+        http = Http(url, timeout_s=_ANSWER_S_MAX, compress=True)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--url") from None
+    try:
+        yield _Server(http)
+    finally:
+        await http.close()
+
+
+def _opened(store: str) -> Any:
+    from tms.node import inspect  # noqa: PLC0415  the whole server
+
+    kind, _, place = store.partition(":")
+    if kind != "leveldb" or not place:
+        raise typer.BadParameter("leveldb:DIR is wanted", param_hint="--store")
+    if not (Path(place) / "format.json").is_file():
+        raise typer.BadParameter(f"there is no store in {place}", param_hint="--store")
+    return inspect(store)
+
+
+class _Server:
+    """A look into the tables of a server, over REST."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+
+    async def _ask(self, kind: type[Answer], path: str, **query: object) -> Answer:
+        asked = urlencode({name: each for name, each in query.items() if each is not None})
+        answer = await self._http.send("GET", f"{_DEBUG}/{path}?{asked}")
+        try:
+            return msgspec.json.decode(answer, type=kind)
+        except msgspec.MsgspecError as error:
+            raise InternalError(reason=str(error)) from None
+
+    async def rows(
+        self,
+        table: str,
+        topic_id: TopicId | None,
+        from_ms: int | None,
+        after: str | None,
+        limit: int,
+    ) -> Rows:
+        """Return rows decoded, of one topic or of all; messages of a topic from a time on."""
+        topic = {"namespace": topic_id.namespace, "topic": topic_id.name} if topic_id else {}
+        query = {"table": table, "from": from_ms, "after": after, "limit": limit, **topic}
+        return await self._ask(Rows, "rows", **query)
+
+    async def size(self, table: str, after: str | None, limit: int) -> Size:
+        """Return how large the next `limit` rows of a table are."""
+        return await self._ask(Size, "size", table=table, after=after, limit=limit)
+
+    async def problems(
+        self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
+    ) -> Problems:
+        """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        cleaned = str(is_cleaned).lower()
+        return await self._ask(
+            Problems, "problems", table=checked, after=after, limit=limit, cleaned=cleaned
+        )
+
+    async def bounds(self) -> Bounds:
+        """Return how far invalid transactions are cleaned up, and what holds their list."""
+        state = decode_state(await self._http.send("GET", "v1/cleanup"))
+        return Bounds(bounds=state.bounds, invalid=state.invalid)
+
+    async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
+        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        path = f"namespaces/{topic_id.namespace}/topics/{topic_id.name}/explain"
+        return await self._ask(dict[str, Any], path, id=message_id.hex())
+
+
+class _Part(Protocol):
+    @property
+    def next(self) -> str | None: ...
+
+
+Part = TypeVar("Part", bound=_Part)
+
+
+async def parts(ask: Callable[[str | None], Awaitable[Part]]) -> AsyncIterator[Part]:
+    """Give all parts of something, asking for each with the `next` of the one before."""
+    after: str | None = None
+    while True:
+        part = await ask(after)
+        yield part
+        after = part.next
+        if after is None:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which rows are wanted."""
+
+    table: str
+    topic_id: TopicId | None = None
+    from_ms: int | None = None
+    limit: int | None = None
+    """None for all."""
+
+    async def rows(self, inspection: PartwiseInspection) -> AsyncIterator[Facts]:
+        """Give them, decoded."""
+        left = sys.maxsize if self.limit is None else self.limit
+        after: str | None = None
+        while left:
+            asked = min(left, ROWS_MAX)
+            part = await inspection.rows(self.table, self.topic_id, self.from_ms, after, asked)
+            for facts in part.rows:
+                yield facts
+            left, after = left - len(part.rows), part.next
+            if after is None:
+                return

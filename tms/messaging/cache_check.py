@@ -1,0 +1,102 @@
+"""Compares what is cached of the topics in memory with the Message table.
+
+For whoever looks after a server: no difference is expected that lasts. One that does not is: a
+rollback changes the cache first, a publish the table. So what differs is looked at again.
+"""
+
+import asyncio
+
+from tms.core.clock import Clock
+from tms.core.entries import PLAIN, Entries
+from tms.core.message import KEY, MessageBlock
+from tms.core.tables import Tables
+from tms.messaging.lanes import Lanes
+from tms.messaging.topic_state import TopicState, TopicStates
+
+_ENTRIES_AT_ONCE = 1_000
+_BYTES_AT_ONCE = 1024 * 1024
+_LOOKS = 5
+_BETWEEN_LOOKS_S = 0.1
+_DIFFERENCES_NAMED = 10
+
+_Rows = dict[bytes, tuple[int, bool, bytes]]
+"""By key: the write pointer, whether it is a reference, and the payload."""
+
+
+class CacheCheck:
+    """Checks the cache of one service."""
+
+    def __init__(self, states: TopicStates, tables: Tables, lanes: Lanes, clock: Clock) -> None:
+        self._states = states
+        self._tables = tables
+        self._lanes = lanes
+        self._clock = clock
+
+    async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
+        """Check `limit` topics behind the name `after`.
+
+        Returns what is wrong, a line each, how many topics were checked, and the name of the last
+        where there are more. Raises `StoreUnavailable`.
+        """
+        states = [state for state in self._states.in_memory() if str(state.topic.id) > after]
+        found = []
+        for state in states[:limit]:
+            found += await self._of_topic(state)
+        checked = len(states[:limit])
+        return found, checked, str(states[limit - 1].topic.id) if len(states) > limit else None
+
+    async def _of_topic(self, state: TopicState) -> list[str]:
+        different: list[bytes] = []
+        for look in range(_LOOKS):
+            if look:
+                await asyncio.sleep(_BETWEEN_LOOKS_S)
+            different = await self._different(state)
+            if not different:
+                break
+        named = ", ".join(key.hex() for key in different[:_DIFFERENCES_NAMED])
+        place = f"cache {state.topic.id}"
+        return [f"{place}: {len(different)} differ from the table: {named}"] if different else []
+
+    async def _different(self, state: TopicState) -> list[bytes]:
+        """Return the keys of which cache and table say different things."""
+        different: list[bytes] = []
+        key: bytes | None = state.cache.floor
+        while key is not None:
+            if state.gone or state.stale:
+                return []
+            key = max(key, state.cache.floor)  # older blocks may be dropped meanwhile
+            found = state.cache.slice(key, limit=_ENTRIES_AT_ONCE, bytes_max=_BYTES_AT_ONCE)
+            cached = _rows_of(found.entries, found.start, found.stop)
+            stored = await self._lanes.read(
+                self._stored, state.prefix, key, max(cached, default=key)
+            )
+            different += [
+                each for each in cached.keys() | stored if cached.get(each) != stored.get(each)
+            ]
+            key = found.next_key
+        oldest = KEY.pack(max(0, self._clock.now_ms() - state.topic.ttl_s * 1000), 0)
+        return sorted(each for each in different if each >= oldest)
+
+    def _stored(self, prefix: bytes, first_key: bytes, last_key: bytes) -> _Rows:
+        """Return what the table has from `first_key` to `last_key`, both inclusive."""
+        stored: _Rows = {}
+        key: bytes | None = first_key
+        while key is not None and key <= last_key:
+            entries, key = self._tables.messages.read(
+                prefix, key, limit=_ENTRIES_AT_ONCE, bytes_max=_BYTES_AT_ONCE
+            )
+            stored |= _rows_of(entries, 0, entries.count)
+        return {key: row for key, row in stored.items() if key <= last_key}
+
+
+def _rows_of(entries: Entries, start: int, stop: int) -> _Rows:
+    messages = list(MessageBlock(entries.count, bytes(entries.items)))[start:stop]
+    pointers = entries.pointers
+    return {
+        message.id[: KEY.size]: (
+            PLAIN if pointers is None else pointers[index],
+            index in entries.references,
+            message.payload,
+        )
+        for index, message in enumerate(messages, start)
+    }
