@@ -11,6 +11,7 @@ from typing import Any
 
 from api.errors import RETRY_AFTER_S, error_body
 from api.operation import Json, Operation
+from api.range_schemas import SCHEMAS as RANGE_SCHEMAS
 from api.schema_parts import POINTER, WRITE_POINTER
 from api.schemas import SCHEMAS
 from api.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
@@ -83,7 +84,7 @@ def document_of(operations: Iterable[Operation]) -> Json:
         "tags": [{"name": tag} for tag in _TAGS],
         "paths": paths,
         "components": {
-            "schemas": {**SCHEMAS, **TRANSACTION_SCHEMAS},
+            "schemas": {**SCHEMAS, **RANGE_SCHEMAS, **TRANSACTION_SCHEMAS},
             "parameters": _PATH_PARAMETERS,
         },
     }

@@ -56,12 +56,25 @@ class StoreMessageTable:
         batch.put(MESSAGE, topic_prefix + key, reference_value(write_pointer))
 
     def read(
-        self, topic_prefix: bytes, first_key: bytes, *, limit: int, bytes_max: int
+        self,
+        topic_prefix: bytes,
+        first_key: bytes,
+        *,
+        limit: int,
+        bytes_max: int,
+        stop_key: bytes | None = None,
     ) -> tuple[Entries, bytes | None]:
         """Return entries from `first_key` on, and the key to go on from, None at the end."""
         start = topic_prefix + first_key
-        with self._store.scan(MESSAGE, start, after_prefix(topic_prefix), limit=limit) as rows:
+        stop = after_prefix(topic_prefix) if stop_key is None else topic_prefix + stop_key
+        with self._store.scan(MESSAGE, start, stop, limit=limit) as rows:
             return read_entries(rows, limit=limit, bytes_max=bytes_max)
+
+    def first_key(self, topic_prefix: bytes, from_key: bytes) -> bytes | None:
+        """Return the smallest key from `from_key` on, None if none."""
+        start, stop = topic_prefix + from_key, after_prefix(topic_prefix)
+        with self._store.scan(MESSAGE, start, stop, limit=1) as rows:
+            return next((key[-KEY_BYTES:] for key, _ in rows), None)
 
     def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
         """Return the greatest key in `generation` or any before it, None if none."""

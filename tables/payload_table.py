@@ -44,10 +44,11 @@ class StorePayloadTable:
         *,
         limit: int,
         bytes_max: int,
+        stop_key: bytes | None = None,
     ) -> tuple[MessageBlock, bytes | None]:
         """Return payloads from `first_key` on as messages, and the key to go on from."""
         start = payload_prefix(topic_prefix, write_pointer)
-        stop = after_prefix(start)
+        stop = after_prefix(start) if stop_key is None else start + stop_key
         with self._store.scan(PAYLOAD, start + first_key, stop, limit=limit + 1) as rows:
             return read_payloads(rows, message_key, limit=limit, bytes_max=bytes_max)
 

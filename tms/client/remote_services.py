@@ -4,6 +4,7 @@ from tms.client.calls import Calls
 from tms.client.http import Http
 from tms.client.remote import RemoteMessaging
 from tms.client.remote_namespaces import RemoteNamespaces
+from tms.client.remote_ranges import RemoteRanges
 from tms.client.remote_subscriptions import RemoteSubscriptions
 from tms.client.remote_transactions import RemoteTransactions
 
@@ -18,6 +19,7 @@ class RemoteServices:
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)
         self.subscriptions = RemoteSubscriptions(calls)
+        self.ranges = RemoteRanges(calls)
         self.namespaces = RemoteNamespaces(calls)
 
     async def close(self) -> None:

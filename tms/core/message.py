@@ -164,6 +164,26 @@ class MessageBlock:
             yield Message(message_id, items[at:end])
             at = end
 
+    def payload_spans(self) -> Iterator[tuple[int, int]]:
+        """Give where each payload starts and ends in `items`; its id ends where the item began."""
+        items = self.items
+        end = 0
+        for _ in range(self.count):
+            at = end + 1 + ID_BYTES
+            zigzag = items[at]
+            if zigzag >= MORE_FOLLOWS:
+                zigzag &= 0x7F
+                shift = 7
+                while True:
+                    at += 1
+                    byte = items[at]
+                    zigzag |= (byte & 0x7F) << shift
+                    if byte < MORE_FOLLOWS:
+                        break
+                    shift += 7
+            end = at + 1 + (zigzag >> 1)
+            yield at + 1, end
+
     @classmethod
     def of(cls, messages: list[Message]) -> "MessageBlock":
         """Return the block of `messages`."""

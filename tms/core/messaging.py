@@ -123,12 +123,14 @@ class Messaging(Protocol):
         transaction: Transaction | int | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: bytes | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages from `position` on (`message.position_of`), in blocks, up to `limit`.
 
         With a transaction, or the id of one in progress, only what it can see; with `committed`
-        instead, only what is committed, up to the first that is in progress. Where there is
-        nothing, wait up to `wait_s` seconds for it. Raises `TopicNotFound`, `InvalidRequest`
+        instead, only what is committed, up to the first that is in progress. Nothing from the id
+        `end` on. Where there is nothing, wait up to `wait_s` seconds for it, unless there is an
+        `end`. Raises `TopicNotFound`, `InvalidRequest`
         (invalid_limit, invalid_wait), and for an id `TransactionNotInProgress`,
         `TransactionUnknown`.
         """
@@ -147,6 +149,7 @@ class MessagingService(Messaging, Protocol):
         transaction: Transaction | int | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: bytes | None = None,
     ) -> Page:
         """Return the first part of what `poll` would give, from memory where it can.
 

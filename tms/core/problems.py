@@ -70,6 +70,12 @@ CATALOGUE = _catalogue(
         "A start time is in milliseconds since 1970, zero or more.",
         "InvalidRequest",
     ),
+    Problem(
+        "invalid_range",
+        400,
+        "A range does not end before it starts, and its parts or bounds are whole numbers from 1.",
+        "InvalidRequest",
+    ),
     Problem("invalid_limit", 400, "A limit is a whole number, 1 or more.", "InvalidRequest"),
     Problem("invalid_wait", 400, "A wait is a number of seconds, zero or more.", "InvalidRequest"),
     Problem(
@@ -299,6 +305,7 @@ CATALOGUE = _catalogue(
         "TooLarge",
     ),
     Problem("too_many_messages", 413, "The request has more messages than one may.", "TooLarge"),
+    Problem("too_many_topics", 413, "The request names more topics than one may.", "TooLarge"),
     Problem("too_many_changes", 413, "The transaction has more changes than one may.", "TooLarge"),
     Problem(
         "too_many_subscriptions",

@@ -69,13 +69,23 @@ class MessageTable(Protocol):
         ...
 
     def read(
-        self, topic_prefix: bytes, first_key: bytes, *, limit: int, bytes_max: int
+        self,
+        topic_prefix: bytes,
+        first_key: bytes,
+        *,
+        limit: int,
+        bytes_max: int,
+        stop_key: bytes | None = None,
     ) -> tuple[Entries, bytes | None]:
         """Return entries from `first_key` on, and the key to go on from, None where all are read.
 
         At most `limit` of them, and no more once `bytes_max` of payload are reached; at least one
-        where there is one.
+        where there is one. None from `stop_key` on.
         """
+        ...
+
+    def first_key(self, topic_prefix: bytes, from_key: bytes) -> bytes | None:
+        """Return the smallest key of a topic's generation from `from_key` on, None if none."""
         ...
 
     def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
@@ -122,11 +132,13 @@ class PayloadTable(Protocol):
         *,
         limit: int,
         bytes_max: int,
+        stop_key: bytes | None = None,
     ) -> tuple[MessageBlock, bytes | None]:
         """Return payloads from `first_key` on as messages under the reference at `message_key`.
 
         At most `limit` of them, and no more once `bytes_max` are reached, at least one where there
-        is one. The second value is the key to go on from, None where no more are left.
+        is one; none from `stop_key` on. The second value is the key to go on from, None where no
+        more are left.
         """
         ...
 

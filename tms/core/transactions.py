@@ -206,6 +206,11 @@ class OpenTransactions(Protocol):
         """Return what a reader sees that has no transaction: all that is committed, durably."""
         ...
 
+    @property
+    def known_from(self) -> int:
+        """What was published under pointers up to this one, this process may not know."""
+        ...
+
     def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:
         """Start and commit a transaction within a flush; return its write pointer.
 

@@ -241,10 +241,13 @@ class TopicCache:
         """Forget everything and be complete from nowhere on."""
         self.restart(LAST_ID)
 
-    def slice(self, key: bytes, *, limit: int, bytes_max: int) -> Slice:
+    def slice(
+        self, key: bytes, *, limit: int, bytes_max: int, stop_key: bytes | None = None
+    ) -> Slice:
         """Return entries from `key` (>= floor) on, within one block, at least one if there is one.
 
-        At most `limit` entries, and no more once they have `bytes_max` bytes.
+        At most `limit` entries, no more once they have `bytes_max` bytes, and none from `stop_key`
+        on.
         """
         assert key >= self._floor
         index = max(0, bisect_right(self._first_keys, key) - 1)
@@ -255,6 +258,9 @@ class TopicCache:
             start = 0 if is_at_start else self._blocks[index].first_at(key)
             if start < entries.count:
                 stop = self._stop(entries, start, limit, bytes_max)
+                if stop_key is not None and entries.key(stop - 1) >= stop_key:
+                    stop = max(start, self._blocks[index].first_at(stop_key))
+                    return Slice(entries, start, stop, None)
                 at_end = index == len(self._blocks) - 1 and stop == entries.count
                 next_key = None if at_end else key_after(entries.key(stop - 1))
                 return Slice(entries, start, stop, next_key)

@@ -10,6 +10,7 @@ Fulfils `tms.core.transactions.Publications`. Used from the event loop's thread 
 
 from collections.abc import Callable, Iterable, Sequence
 
+from tms.core.message import LAST_ID
 from tms.core.topic import TopicId
 
 _RANGES_MAX = 1_000
@@ -27,6 +28,8 @@ class Publications:
         self._wake: Callable[[TopicId], None] = _wake_nobody
         self._wake_all: Callable[[], None] = _wake_none
         self._by_pointer: dict[int, dict[TopicId, list[Range]]] = {}
+        self._references: dict[int, dict[TopicId, bytes]] = {}
+        """The first reference under each pointer, rolled back or not."""
 
     def wake_by(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
         """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
@@ -39,6 +42,26 @@ class Publications:
         ranges.append((first, last))
         if len(ranges) > _RANGES_MAX:
             topics[topic_id] = [(ranges[0][0], last)]
+
+    def referred(self, write_pointer: int, topic_id: TopicId, key: bytes) -> None:
+        """Note that the entry at `key` refers to what is stored under `write_pointer`."""
+        self._references.setdefault(write_pointer, {}).setdefault(topic_id, key)
+
+    def first_keys(self, write_pointers: Iterable[int]) -> dict[TopicId, bytes]:
+        """Return the first key under any of the pointers that was not rolled back, by topic."""
+        return _least(
+            (topic_id, ranges[0][0])
+            for pointer in write_pointers
+            for topic_id, ranges in self._by_pointer.get(pointer, {}).items()
+        )
+
+    def first_references(self, write_pointers: Iterable[int]) -> dict[TopicId, bytes]:
+        """Return the first key of a reference under any of the pointers, by topic."""
+        return _least(
+            reference
+            for pointer in write_pointers
+            for reference in self._references.get(pointer, {}).items()
+        )
 
     def rolled_back(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
         """Note that what is between the keys `first` and `last` was rolled back."""
@@ -74,11 +97,20 @@ class Publications:
         """Forget what is under the pointers."""
         for pointer in write_pointers:
             self._by_pointer.pop(pointer, None)
+            self._references.pop(pointer, None)
 
     def _topic_ids(self, write_pointers: Iterable[int]) -> set[TopicId]:
         return {
             topic_id for pointer in write_pointers for topic_id in self._by_pointer.get(pointer, ())
         }
+
+
+def _least(keys: Iterable[tuple[TopicId, bytes]]) -> dict[TopicId, bytes]:
+    least: dict[TopicId, bytes] = {}
+    for topic_id, key in keys:
+        if key < least.get(topic_id, LAST_ID):
+            least[topic_id] = key
+    return least
 
 
 def _wake_nobody(_: TopicId) -> None:

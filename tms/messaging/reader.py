@@ -8,7 +8,7 @@ is cut off says where to go on, also from within a batch of the Payload table.
 from dataclasses import dataclass, field
 
 from tms.core.clock import Clock
-from tms.core.entries import Entries
+from tms.core.entries import EMPTY, Entries
 from tms.core.limits import Limits
 from tms.core.message import (
     KEY_BYTES,
@@ -34,6 +34,7 @@ class _Draft:
     position: bytes
     limit: int
     bytes_max: int
+    end: bytes | None = None
     blocks: list[MessageBlock] = field(default_factory=list)
     count: int = 0
     size: int = 0
@@ -45,6 +46,14 @@ class _Draft:
             self.blocks.append(block)
             self.count += block.count
             self.size += len(block.items)
+
+    @property
+    def stop_key(self) -> bytes | None:
+        """The first key whose entry is not read; None where all are."""
+        if self.end is None:
+            return None
+        key = self.end[:KEY_BYTES]
+        return key if self.end[KEY_BYTES:] == NO_PAYLOAD_KEY else key_after(key)
 
     @property
     def full(self) -> bool:
@@ -68,11 +77,19 @@ class Reader:
         self._metrics = metrics
 
     async def page(
-        self, state: TopicState, position: bytes, limit: int, transaction: Transaction | None
+        self,
+        state: TopicState,
+        position: bytes,
+        limit: int,
+        transaction: Transaction | None,
+        end: bytes | None = None,
     ) -> Page:
-        """Return what a poller is given from `position` on, at most `limit` messages."""
+        """Return what a poller is given from `position` on, at most `limit` messages.
+
+        With an `end`, an id exclusive, nothing from there on.
+        """
         oldest = first_id_at(max(0, self._clock.now_ms() - state.topic.ttl_s * 1000))
-        draft = _Draft(max(position, oldest), limit, self._limits.poll_block_bytes)
+        draft = _Draft(max(position, oldest), limit, self._limits.poll_block_bytes, end)
         view = View(transaction)
         while not draft.done and not draft.full:
             await self._add_slice(state, draft, view, oldest[:KEY_BYTES])
@@ -113,13 +130,21 @@ class Reader:
         key, limit = draft.position[:KEY_BYTES], draft.limit - draft.count
         inside_batch = draft.position[KEY_BYTES:] != NO_PAYLOAD_KEY
         bytes_max = draft.bytes_max - draft.size
+        stop_key = draft.stop_key
+        if stop_key is not None and key >= stop_key:
+            return Slice(EMPTY, 0, 0, None)
         if key >= state.cache.floor:
             self._metrics.cache_hits += 1
-            found = state.cache.slice(key, limit=limit, bytes_max=bytes_max)
+            found = state.cache.slice(key, limit=limit, bytes_max=bytes_max, stop_key=stop_key)
         else:
             self._metrics.cache_misses += 1
             entries, next_key = await self._lanes.read(
-                self._tables.messages.read, state.prefix, key, limit=limit, bytes_max=bytes_max
+                self._tables.messages.read,
+                state.prefix,
+                key,
+                limit=limit,
+                bytes_max=bytes_max,
+                stop_key=stop_key,
             )
             found = Slice(entries, 0, entries.count, next_key)
         return _without_first(found, key) if inside_batch else found
@@ -132,6 +157,7 @@ class Reader:
         key = entries.key(index)
         is_resumed = key == draft.position[:KEY_BYTES]
         first_key = draft.position[KEY_BYTES:] if is_resumed else NO_PAYLOAD_KEY
+        ends_inside = draft.end is not None and key == draft.end[:KEY_BYTES]
         block, next_key = await self._lanes.read(
             self._tables.payloads.read,
             state.prefix,
@@ -140,6 +166,7 @@ class Reader:
             max(first_key, oldest_key),
             limit=draft.limit - draft.count,
             bytes_max=draft.bytes_max - draft.size,
+            stop_key=draft.end[KEY_BYTES:] if draft.end is not None and ends_inside else None,
         )
         draft.add(block)
         if next_key is None:

@@ -8,7 +8,7 @@ does not take writes any more: also here, after what the same flush did before.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tms.core.message import KEY
+from tms.core.message import KEY, key_after
 from tms.core.messaging import AllPublished, RollbackRange
 from tms.core.tables import Batch, Tables
 from tms.core.transactions import OpenTransactions
@@ -95,9 +95,13 @@ class Publication(_TopicWrite):
             self._writing.check(write_pointer)
         self._add_entries(batch, now_ms)
         if write_pointer is not None:
-            topic_id = self.state.topic.id
-            keys = self._keys
-            self._writing.publications.published(write_pointer, topic_id, keys[0], keys[-1])
+            self._note(write_pointer)
+
+    def _note(self, write_pointer: int) -> None:
+        publications, topic_id = self._writing.publications, self.state.topic.id
+        publications.published(write_pointer, topic_id, self._keys[0], self._keys[-1])
+        if not self._payloads:
+            publications.referred(write_pointer, topic_id, self._keys[0])
 
     def add_under(self, write_pointer: int, batch: Batch, now_ms: int) -> None:
         """Add the entries under a pointer committed in this flush; the topic must be current."""
@@ -122,6 +126,7 @@ class Publication(_TopicWrite):
         else:
             assert self._write_pointer is not None
             state.cache.append_reference(self._keys[0], self._write_pointer)
+        state.end = key_after(self._keys[-1])
         writing.states.touch(state)
         writing.metrics.published_messages += len(self._payloads)
         writing.metrics.published_bytes += self._payload_bytes

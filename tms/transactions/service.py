@@ -230,6 +230,11 @@ class TransactionService:
         """Return what a reader sees that has no transaction."""
         return self._journal.latest()
 
+    @property
+    def known_from(self) -> int:
+        """What was published under pointers up to this one, this process may not know."""
+        return self._journal.known_from
+
     def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:  # noqa: ARG002
         """Start and commit a transaction within a flush; return its write pointer."""
         started = self._journal.state.start_and_commit(

@@ -1,0 +1,124 @@
+"""Ranges of topics: where they begin and end, how they split, how far so many messages reach.
+
+Bodies are JSON whatever their Content-Type says, as those of topics.
+"""
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.query import choice_of, id_of, values_of, whole_number_of
+from api.range_schemas import (
+    BOUNDS_QUERY,
+    ISOLATION_QUERY,
+    RANGES_ASKED_CONTENT,
+    RANGES_CONTENT,
+    REACH_CONTENT,
+    REACH_QUERY,
+    SPLITS_CONTENT,
+    SPLITS_QUERY,
+)
+from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.topics import NAMESPACE, TOPIC
+from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
+
+
+async def ranges(exchange: Exchange) -> None:
+    """Answer with the ranges of topics."""
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    names, committed = decode_asked(body)
+    topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
+    found = await exchange.context.services.ranges.ranges(topic_ids, committed=committed)
+    await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
+
+
+async def splits(exchange: Exchange) -> None:
+    """Answer with the parts of a range."""
+    values = values_of(exchange.scope["query_string"])
+    parts = whole_number_of(values, "parts", 1)
+    found = await exchange.context.services.ranges.splits(
+        exchange.topic_id, id_of(values, "start"), id_of(values, "end"), parts
+    )
+    await exchange.answer(OK, encode_splits(found), JSON_TYPE)
+
+
+async def reach(exchange: Exchange) -> None:
+    """Answer with how far so many messages reach."""
+    values = values_of(exchange.scope["query_string"])
+    isolation = choice_of(values, "isolation", ("committed", "all"), "committed")
+    found = await exchange.context.services.ranges.reach(
+        exchange.topic_id,
+        id_of(values, "start"),
+        id_of(values, "end"),
+        messages=whole_number_of(values, "messages"),
+        payload_bytes=whole_number_of(values, "bytes"),
+        committed=isolation == "committed",
+    )
+    await exchange.answer(OK, encode_reach(found), JSON_TYPE)
+
+
+_RANGE_ERRORS = (
+    "topic_not_found",
+    "invalid_message_id",
+    "invalid_query",
+    "invalid_range",
+    *TOPIC_ERRORS,
+)
+
+OPERATIONS = (
+    Operation(
+        name="getPositions",
+        method="POST",
+        path=f"{NAMESPACE}/positions",
+        handler=ranges,
+        tag="Messages",
+        summary="Show where topics begin and end",
+        description=(
+            "`end` is stable: what is below it has the same messages whenever it is read, until "
+            "they expire. With `isolation` `committed` it stands before the first message of a "
+            "transaction in progress. A topic that does not exist is null. Nothing is read."
+        ),
+        request=RANGES_ASKED_CONTENT,
+        success="The positions of each topic.",
+        answer=RANGES_CONTENT,
+        errors=(
+            "invalid_body",
+            "too_many_topics",
+            "transactions_elsewhere",
+            *TOPIC_ERRORS,
+            *BODY_ERRORS,
+        ),
+    ),
+    Operation(
+        name="getSplits",
+        method="GET",
+        path=f"{TOPIC}/splits",
+        handler=splits,
+        tag="Messages",
+        summary="Split a range of a topic into parts of about equal size",
+        description=(
+            "At most `parts` ranges, one behind the other, that make up the whole. The messages "
+            "are not read: sizes are the store's estimates. A part may begin inside of what was "
+            "stored in a transaction."
+        ),
+        query=(*BOUNDS_QUERY, SPLITS_QUERY),
+        success="The parts in order.",
+        answer=SPLITS_CONTENT,
+        errors=_RANGE_ERRORS,
+    ),
+    Operation(
+        name="getReach",
+        method="GET",
+        path=f"{TOPIC}/reach",
+        handler=reach,
+        tag="Messages",
+        summary="Find how far so many messages reach",
+        description=(
+            "The furthest end, at most `end`, with no more than so many messages and bytes of "
+            "payload from `start` on, but at least one message. It is no further than the topic's "
+            "own stable end."
+        ),
+        query=(*BOUNDS_QUERY, *REACH_QUERY, ISOLATION_QUERY),
+        success="The end, exclusive, and what is before it.",
+        answer=REACH_CONTENT,
+        errors=("transactions_elsewhere", *_RANGE_ERRORS),
+    ),
+)

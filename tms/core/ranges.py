@@ -1,0 +1,103 @@
+"""Ranges of a topic: where it begins and ends now, how it splits, how far so many messages reach.
+
+For readers of a whole topic, or of what has come to it, that work in parallel or repeat their work:
+a range below the `end` of a `TopicRange` has the same messages whenever it is read, until they
+expire. Positions are 20 bytes, as message ids (`tms.core.message`); an end is exclusive.
+
+What is meant by the messages of a topic is a reader's isolation: what is committed, or all.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tms.core.errors import InvalidRequest
+from tms.core.topic import TopicId
+
+
+class TopicRange(NamedTuple):
+    """What there is to read of a topic."""
+
+    start: bytes
+    """The first entry that has not expired; `end` where there is none."""
+    end: bytes
+    """Nothing is ever added below it. Before it, nothing is in progress for who reads by it."""
+    generation: int
+    """Counts how often the topic was created: of another generation, positions mean nothing."""
+
+
+class TopicRanges(NamedTuple):
+    """The ranges of several topics, as of one time."""
+
+    topics: Mapping[TopicId, TopicRange | None]
+    """None where a topic does not exist."""
+    time_ms: int
+    """The server's clock, in milliseconds since 1970."""
+
+
+class Split(NamedTuple):
+    """A part of a range, start <= id < end."""
+
+    start: bytes
+    end: bytes
+    size_bytes: int
+    """About how many; 0 where that is not known."""
+
+
+class Reach(NamedTuple):
+    """How far from a position so many messages go."""
+
+    end: bytes
+    messages: int
+    payload_bytes: int
+
+
+class Ranges(Protocol):
+    """Ranges of topics. Each method may raise `Unavailable` and `InternalError` too."""
+
+    async def ranges(
+        self, topic_ids: Collection[TopicId], *, committed: bool = True
+    ) -> TopicRanges:
+        """Return what there is of each topic: of what is committed, or of all.
+
+        With `committed`, a range ends before the first entry of a transaction in progress. Raises
+        `TooLarge` (too_many_topics), and for `committed` `TransactionsElsewhere`.
+        """
+        ...
+
+    async def splits(
+        self, topic_id: TopicId, start: bytes, end: bytes, parts: int
+    ) -> Sequence[Split]:
+        """Return at most `parts` ranges of about equal size that make up start <= id < end.
+
+        The messages are not read. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        """
+        ...
+
+    async def reach(
+        self,
+        topic_id: TopicId,
+        start: bytes,
+        end: bytes,
+        *,
+        messages: int | None = None,
+        payload_bytes: int | None = None,
+        committed: bool = True,
+    ) -> Reach:
+        """Return the furthest end, at most `end`, that so many messages and bytes reach.
+
+        At least one message, where there is one; None is no bound. No further than the topic's
+        range. Raises `TopicNotFound`, `InvalidRequest` (invalid_range), `TransactionsElsewhere`.
+        """
+        ...
+
+
+def check_range(start: bytes, end: bytes) -> None:
+    """Raise `InvalidRequest` (invalid_range) where a range ends before it starts."""
+    if end < start:
+        raise InvalidRequest("invalid_range", start=start.hex(), end=end.hex())
+
+
+def check_count(name: str, count: int | None) -> None:
+    """Raise `InvalidRequest` (invalid_range) where a bound of a range is below 1."""
+    if count is not None and count < 1:
+        raise InvalidRequest("invalid_range", **{name: count})

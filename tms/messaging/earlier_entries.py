@@ -1,0 +1,100 @@
+"""Finds entries of transactions that were in progress when this process began.
+
+What is published is noted in memory (`tms.messaging.publications`), so of those transactions it is
+not known where they have published before. A search looks for it in the Message table, from about
+when the oldest of them began, once for each topic, a bounded number of pages at a time: where it
+has got to, there is no such entry before. It ends soon after a restart, and is needed no more when
+the last of those transactions has ended.
+
+Used from the event loop's thread alone.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tms.core.entries import Entries
+from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.message import KEY_BYTES, first_id_at
+from tms.core.tables import Tables
+from tms.messaging.lanes import Lanes
+from tms.messaging.topic_state import TopicState
+
+PAGES_AT_ONCE = 64
+"""Pages read for one caller at most, of all topics together."""
+_PAGE_ROWS = 10_000
+_PAGE_BYTES = 1024 * 1024
+_CLOCK_SLACK_MS = 60_000
+"""How much earlier than its transaction an entry may seem, because the clock was set back."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """Before `position` there is no entry looked for; from `stop` on all are noted in memory."""
+
+    position: bytes
+    stop: bytes
+
+
+class EarlierEntries:
+    """The searches of one process's topics."""
+
+    def __init__(self, tables: Tables, lanes: Lanes) -> None:
+        self._tables = tables
+        self._lanes = lanes
+        self._searches: dict[tuple[bytes, bool], _Search] = {}
+
+    def forget(self) -> None:
+        """Forget all searches: the transactions have ended."""
+        self._searches.clear()
+
+    async def first(
+        self, state: TopicState, pointers: Collection[int], *, references: bool, pages: int
+    ) -> tuple[bytes | None, int]:
+        """Return the key before which a topic has no entry under `pointers`, or None: it has none.
+
+        `references`: look for references alone. At most `pages` are read; the second value is how
+        many. `pointers` may only become fewer from one call to the next.
+        """
+        name = (state.prefix, references)
+        search = self._searches.get(name)
+        if search is None:
+            began_ms = min(pointers) // WRITE_POINTERS_PER_MS
+            first_key = first_id_at(max(0, began_ms - _CLOCK_SLACK_MS))[:KEY_BYTES]
+            search = self._searches[name] = _Search(first_key, state.end)
+        read = 0
+        while search.position < search.stop:
+            if read == pages:
+                return search.position, read
+            read += 1
+            position = search.position
+            entries, next_key = await self._lanes.read(
+                self._tables.messages.read,
+                state.prefix,
+                position,
+                limit=_PAGE_ROWS,
+                bytes_max=_PAGE_BYTES,
+            )
+            found = _first_of(entries, pointers, references=references)
+            if found is not None and found < search.stop:
+                search.position = max(search.position, found)
+                return search.position, read
+            reached = search.stop if next_key is None or found is not None else next_key
+            search.position = max(search.position, reached)
+        return None, read
+
+
+def _first_of(entries: Entries, pointers: Collection[int], *, references: bool) -> bytes | None:
+    """Return the key of the first entry under one of `pointers`."""
+    if references:
+        # What was stored under a pointer can grow also where its reference is rolled back.
+        indexes = [i for i in sorted(entries.references) if abs(_pointer(entries, i)) in pointers]
+        return entries.key(indexes[0]) if indexes else None
+    for index, pointer in enumerate(entries.pointers or ()):
+        if pointer in pointers:
+            return entries.key(index)
+    return None
+
+
+def _pointer(entries: Entries, index: int) -> int:
+    assert entries.pointers is not None
+    return entries.pointers[index]

@@ -1,0 +1,213 @@
+"""Ranges of topics (`tms.core.ranges.Ranges`), told from keys: messages are not read for them.
+
+Why nothing is ever added below an end:
+1. Keys ascend, so what comes is above all durable entries (`TopicState.end`).
+2. An end before the first entry of any transaction in progress has only what is decided.
+3. What a reference stands for can grow as long as its transaction takes writes. So a reader of all
+   messages is held back at such a reference too.
+
+Where transactions are managed elsewhere, the third cannot be told: there a reference counts as soon
+as it is published. Used from the event loop's thread alone.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from tms.core.errors import TooLarge, TopicNotFound, TransactionsElsewhere
+from tms.core.message import (
+    ID_BYTES,
+    KEY_BYTES,
+    LAST_ID,
+    NO_PAYLOAD_KEY,
+    MessageBlock,
+    first_id_at,
+    id_after,
+)
+from tms.core.messaging import Page
+from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
+from tms.core.topic import TopicId
+from tms.core.transactions import LocalTransactions
+from tms.messaging.earlier_entries import PAGES_AT_ONCE, EarlierEntries
+from tms.messaging.engine import Engine
+from tms.messaging.publications import Publications
+from tms.messaging.topic_state import TopicState, TopicStates
+
+TOPICS_MAX = 10_000
+"""Topics asked for at once, at most."""
+_LOOKED_UP_AT_ONCE = 256
+"""First keys looked up in the table in one go: others get their turn between."""
+_PAGE_MESSAGES = 10_000
+
+ReadPage = Callable[..., Awaitable[Page]]
+"""`MessagingService.page`."""
+
+
+class RangeService:
+    """The ranges of one store's topics."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        states: TopicStates,
+        publications: Publications,
+        transactions: LocalTransactions | None,
+        page: ReadPage,
+    ) -> None:
+        """Read by `page`; write pointers are those of `transactions`, or another manager's."""
+        self._tables = engine.tables
+        self._lanes = engine.lanes
+        self._clock = engine.clock
+        self._states = states
+        self._publications = publications
+        self._transactions = transactions
+        self._page = page
+        self._earlier = EarlierEntries(engine.tables, engine.lanes)
+
+    async def ranges(
+        self, topic_ids: Collection[TopicId], *, committed: bool = True
+    ) -> TopicRanges:
+        """Return what there is of each topic."""
+        if committed and self._transactions is None:
+            raise TransactionsElsewhere
+        if len(topic_ids) > TOPICS_MAX:
+            raise TooLarge("too_many_topics", count=len(topic_ids), topics_max=TOPICS_MAX)
+        states = {topic_id: await self._state(topic_id) for topic_id in topic_ids}
+        found = {topic_id: state for topic_id, state in states.items() if state is not None}
+        # Before what is in progress is looked at: what begins after that publishes above them.
+        ends = {topic_id: state.end for topic_id, state in found.items()}
+        await self._hold_back(ends, found, committed=committed)
+        now_ms = self._clock.now_ms()
+        starts = await self._first_keys(found, now_ms)
+        ranges = {
+            topic_id: None
+            if state is None
+            else TopicRange(
+                min(starts[topic_id] or LAST_ID[:KEY_BYTES], ends[topic_id]) + NO_PAYLOAD_KEY,
+                ends[topic_id] + NO_PAYLOAD_KEY,
+                state.topic.generation,
+            )
+            for topic_id, state in states.items()
+        }
+        return TopicRanges(ranges, now_ms)
+
+    async def _state(self, topic_id: TopicId) -> TopicState | None:
+        try:
+            return self._states.loaded(topic_id) or await self._states.get(topic_id)
+        except TopicNotFound:
+            return None
+
+    async def _hold_back(
+        self, ends: dict[TopicId, bytes], states: Mapping[TopicId, TopicState], *, committed: bool
+    ) -> None:
+        """Lower the ends to the first entries that are not decided."""
+        if self._transactions is None:
+            return
+        known_from = self._transactions.known_from
+        in_progress = self._transactions.latest().in_progress
+        from_before = frozenset(pointer for pointer in in_progress if pointer <= known_from)
+        if from_before:
+            pages = PAGES_AT_ONCE
+            for topic_id, state in states.items():
+                held, read = await self._earlier.first(
+                    state, from_before, references=not committed, pages=pages
+                )
+                pages -= read
+                ends[topic_id] = min(ends[topic_id], held or ends[topic_id])
+            in_progress = self._transactions.latest().in_progress
+        else:
+            self._earlier.forget()
+        noted = self._publications
+        first = noted.first_keys(in_progress) if committed else noted.first_references(in_progress)
+        for topic_id, key in first.items():
+            if topic_id in ends:
+                ends[topic_id] = min(ends[topic_id], key)
+
+    async def _first_keys(
+        self, states: Mapping[TopicId, TopicState], now_ms: int
+    ) -> dict[TopicId, bytes | None]:
+        """Return the keys of the first entries that have not expired, None where there is none."""
+        first: dict[TopicId, bytes | None] = {}
+        in_table: list[tuple[TopicId, bytes, bytes]] = []
+        for topic_id, state in states.items():
+            key = first_id_at(max(0, now_ms - state.topic.ttl_s * 1000))[:KEY_BYTES]
+            if key >= state.cache.floor:
+                entries, start, stop, _ = state.cache.slice(key, limit=1, bytes_max=1)
+                first[topic_id] = entries.key(start) if start < stop else None
+            else:
+                in_table.append((topic_id, state.prefix, key))
+        for at in range(0, len(in_table), _LOOKED_UP_AT_ONCE):
+            part = in_table[at : at + _LOOKED_UP_AT_ONCE]
+            keys = await self._lanes.read(self._look_up, part)
+            first.update(zip((topic_id for topic_id, _, _ in part), keys, strict=True))
+        return first
+
+    def _look_up(self, wanted: Sequence[tuple[TopicId, bytes, bytes]]) -> list[bytes | None]:
+        return [self._tables.messages.first_key(prefix, key) for _, prefix, key in wanted]
+
+    async def splits(
+        self, topic_id: TopicId, start: bytes, end: bytes, parts: int
+    ) -> Sequence[Split]:
+        """Return at most `parts` ranges of about equal size that make up start <= id < end."""
+        check_range(start, end)
+        check_count("parts", parts)
+        await self._states.get(topic_id)
+        return [Split(start, end, 0)]
+
+    async def reach(
+        self,
+        topic_id: TopicId,
+        start: bytes,
+        end: bytes,
+        *,
+        messages: int | None = None,
+        payload_bytes: int | None = None,
+        committed: bool = True,
+    ) -> Reach:
+        """Return the furthest end, at most `end`, that so many messages and bytes reach."""
+        check_range(start, end)
+        check_count("messages", messages)
+        check_count("bytes", payload_bytes)
+        found = (await self.ranges((topic_id,), committed=committed)).topics[topic_id]
+        if found is None:
+            raise TopicNotFound(topic=str(topic_id))
+        end = max(start, min(end, found.end))
+        position = start
+        count = size = 0
+        while position < end and (messages is None or count < messages):
+            limit = _PAGE_MESSAGES if messages is None else min(_PAGE_MESSAGES, messages - count)
+            page = await self._page(topic_id, position, limit=limit, committed=committed, end=end)
+            for block in page.blocks:
+                left = None if payload_bytes is None else payload_bytes - size
+                fitting = _fitting(block, left, at_least_one=count == 0)
+                count += fitting.count
+                size += fitting.size
+                if fitting.last_id is not None:
+                    position = id_after(fitting.last_id)
+                if fitting.count < block.count:
+                    return Reach(position, count, size)
+            position = end if page.next_position is None else page.next_position
+        return Reach(position, count, size)
+
+
+class _Fitting(NamedTuple):
+    """The first messages of a block, as many as fit."""
+
+    count: int
+    size: int
+    last_id: bytes | None
+
+
+def _fitting(block: MessageBlock, bytes_max: int | None, *, at_least_one: bool) -> _Fitting:
+    count = size = item_start = 0
+    last_start = None
+    for start, end in block.payload_spans():
+        size += end - start
+        if bytes_max is not None and size > bytes_max and (count or not at_least_one):
+            size -= end - start
+            break
+        count += 1
+        last_start, item_start = item_start, end
+    last_id = (
+        None if last_start is None else block.items[last_start + 1 : last_start + 1 + ID_BYTES]
+    )
+    return _Fitting(count, size, last_id)
