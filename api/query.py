@@ -64,9 +64,7 @@ def time_of(values: Mapping[str, str], name: str) -> int | None:
     return None if given is None else int(given)
 
 
-def whole_number_of(
-    values: Mapping[str, str], name: str, default: int | None = None
-) -> int | None:
+def whole_number_of(values: Mapping[str, str], name: str, default: int | None = None) -> int | None:
     """Return the number of a parameter. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name)
     if given is None:
