@@ -28,7 +28,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.client": frozenset({"tms.core", "tms.wire"}),
     "tms.spark": frozenset({"tms.core", "tms.wire"}),
     "tms.settings": frozenset({"tms.core"}),
-    "tms.cli": frozenset({"tms.client", "tms.core", "tms.settings", "tms.wire"}),
+    "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
     "tms.aio": frozenset({"tms.client"}),
     "tms.sqlite": frozenset({"tms.client", "tms.core"}),
     "tms.postgresql": frozenset({"tms.client", "tms.core"}),

@@ -16,6 +16,8 @@ from tms.cli import (
     debug,
     failure,
     init,
+    metadata,
+    namespace,
     poll,
     publish,
     publish_all,
@@ -102,10 +104,12 @@ app = typer.Typer(
     epilog=EXAMPLES,
 )
 app.add_typer(topic.app, name="topic")
+app.add_typer(namespace.app, name="namespace")
 app.add_typer(subscription.app, name="subscription")
 app.add_typer(tx.app, name="tx")
 app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")
+app.add_typer(metadata.app, name="metadata")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)

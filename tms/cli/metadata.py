@@ -1,0 +1,253 @@
+"""`tms metadata`: look into a metadata store, and change what is there, by path and version."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.target import JsonOption, Target
+from tms.core.errors import PathNotFound
+from tms.metadata.interface import (
+    NEW,
+    VALUE_BYTES_MAX,
+    MetadataStore,
+    Notification,
+    SessionEvent,
+    Stat,
+    Value,
+)
+from tms.wire.json_values import json_of
+
+app = typer.Typer(
+    help="Look into a metadata store, and change what is there.", no_args_is_help=True
+)
+
+T = TypeVar("T")
+
+StoreOption = Annotated[
+    str,
+    typer.Option(
+        envvar="TMS_METADATA",
+        metavar="URL",
+        help="leveldb:DIR of a server that is stopped, zk://HOST:PORT/CHROOT, "
+        "etcd://HOST:PORT/PREFIX, or memory://NAME.",
+        show_default=False,
+    ),
+]
+PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Such as /namespaces/shop.")]
+TopArgument = Annotated[str, typer.Argument(metavar="PATH", help="Whose children to list.")]
+VersionOption = Annotated[
+    int | None,
+    typer.Option("--version", min=0, metavar="N", help="Only where it has this version now."),
+]
+_HEADS = ("NAME", "VERSION", "BYTES", "MODIFIED")
+
+
+def _run(store: str, use: Callable[[MetadataStore], Awaitable[T]]) -> T:
+    """Return what `use` gives on the store at a URL. Raises `TmsError`, and a usage error."""
+    from tms.node import open_metadata  # noqa: PLC0415  needs the server's extra
+
+    async def run() -> T:
+        try:
+            opened = await open_metadata(store)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--store") from None
+        try:
+            return await use(opened)
+        finally:
+            await opened.close()
+
+    return asyncio.run(run())
+
+
+def _target(context: typer.Context, *, as_json: bool) -> Target:
+    before: Target = context.obj
+    return Target(before.url, before.namespace, as_json or before.as_json)
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _facts(stat: Stat) -> dict[str, Any]:
+    return {
+        "path": stat.path,
+        "version": stat.version,
+        "created_ms": stat.created_ms,
+        "modified_ms": stat.modified_ms,
+        "is_ephemeral": stat.is_ephemeral,
+    }
+
+
+def _headline(stat: Stat) -> str:
+    ephemeral = ", ephemeral" if stat.is_ephemeral else ""
+    return f"{stat.path}: version {stat.version}, modified {_time(stat.modified_ms)}{ephemeral}"
+
+
+@app.command("ls")
+def list_children(
+    context: typer.Context,
+    store: StoreOption,
+    path: TopArgument = "/",
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the names below a path, with the versions of those that have a value."""
+
+    async def read(opened: MetadataStore) -> list[tuple[str, Value | None]]:
+        top = path.rstrip("/")
+        names = await opened.get_children(path)
+        return [(name, await opened.get(f"{top}/{name}")) for name in names]
+
+    found = _run(store, read)
+    rows = [
+        (name, "-", "-", "-")
+        if value is None
+        else (
+            name,
+            str(value.stat.version),
+            str(len(value.value)),
+            _time(value.stat.modified_ms),
+        )
+        for name, value in found
+    ]
+    facts = [
+        {"name": name, "version": None if value is None else value.stat.version}
+        for name, value in found
+    ]
+    target = _target(context, as_json=as_json)
+    if found or target.as_json:
+        target.answer(aligned(_HEADS, rows), facts)
+
+
+@app.command()
+def get(
+    context: typer.Context, store: StoreOption, path: PathArgument, *, as_json: JsonOption = False
+) -> None:
+    """Show the value at a path, and its version."""
+
+    async def read(opened: MetadataStore) -> Value:
+        value = await opened.get(path)
+        if value is None:
+            raise PathNotFound(path=path)
+        return value
+
+    value, stat = _run(store, read)
+    shown = json_of(value, base64_only=False)
+    text = shown if isinstance(shown, str) else f"base64 {shown['base64']}"
+    facts = {**_facts(stat), "value": shown}
+    _target(context, as_json=as_json).answer(f"{_headline(stat)}\n{text}", facts)
+
+
+@app.command(
+    epilog="\b\nExamples:\n"
+    "  tms metadata put /a '{\"x\": 1}' --store zk://host:2181 --new\n"
+    "  tms metadata put /a --file value.json --store zk://host:2181 --version 0"
+)
+def put(
+    context: typer.Context,
+    store: StoreOption,
+    path: PathArgument,
+    value: Annotated[
+        str | None, typer.Argument(metavar="VALUE", help="As text.", show_default=False)
+    ] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The value's bytes; - for the input.")
+    ] = None,
+    version: VersionOption = None,
+    new: Annotated[bool, typer.Option("--new", help="Only where there is none.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Put a value at a path, whatever is there, and show its version."""
+    if (value is None) == (file is None):
+        raise typer.BadParameter("give either VALUE or --file")
+    if new and version is not None:
+        raise typer.BadParameter("--new and --version contradict each other")
+    data = value.encode() if value is not None else _read(file or Path("-"))
+    expected = NEW if new else version
+    stat = _run(store, lambda opened: opened.put(path, data, expected))
+    _target(context, as_json=as_json).answer(_headline(stat), _facts(stat))
+
+
+def _read(file: Path) -> bytes:
+    # One byte more than may be, for the store to refuse.
+    if str(file) == "-":
+        return sys.stdin.buffer.read(VALUE_BYTES_MAX + 1)
+    try:
+        with file.open("rb") as opened:
+            return opened.read(VALUE_BYTES_MAX + 1)
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--file") from None
+
+
+@app.command("rm")
+def remove(
+    context: typer.Context,
+    store: StoreOption,
+    path: PathArgument,
+    *,
+    version: VersionOption = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="With all that is below it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete the value at a path."""
+    if recursive and version is not None:
+        raise typer.BadParameter("--recursive and --version contradict each other")
+
+    def delete(opened: MetadataStore) -> Awaitable[None]:
+        return opened.delete_recursive(path) if recursive else opened.delete(path, version)
+
+    _run(store, delete)
+    _target(context, as_json=as_json).answer(f"Deleted {path}.", {"deleted": path})
+
+
+@app.command()
+def watch(
+    context: typer.Context,
+    store: StoreOption,
+    path: TopArgument = "/",
+    *,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="End after so many changes.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell each change of a path and of what is below it, as it happens, until Ctrl-C.
+
+    What changed while a connection was lost is not told; that it was lost is.
+    """
+    target = _target(context, as_json=as_json)
+
+    async def follow(opened: MetadataStore) -> None:
+        happened: asyncio.Queue[Notification | SessionEvent] = asyncio.Queue()
+        opened.observe(happened.put_nowait, path)
+        opened.observe_session(happened.put_nowait)
+        left = limit
+        while left is None or left > 0:
+            what = await happened.get()
+            if isinstance(what, SessionEvent):
+                target.answer(f"- {what.value}", {"session": what.value})
+            else:
+                await _tell(target, opened, what)
+                left = left if left is None else left - 1
+            sys.stdout.flush()
+
+    _run(store, follow)
+
+
+async def _tell(target: Target, opened: MetadataStore, notification: Notification) -> None:
+    change, path = notification
+    value = await opened.get(path)
+    # Of now: there may have been changes since, which are told next.
+    version = None if value is None else value.stat.version
+    shown = "-" if version is None else str(version)
+    facts = {"change": change.value, "path": path, "version": version}
+    target.answer(f"{change.value:<16}  {shown:>7}  {path}", facts)

@@ -1,0 +1,119 @@
+"""`tms namespace`: the settings that namespaces have, and what holds in them."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.target import Target, with_target
+from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+from tms.wire.json_namespaces import namespace_record
+
+app = typer.Typer(
+    help="List, show, set and delete what namespaces set for their topics.", no_args_is_help=True
+)
+
+_HEADS = ("NAME", "VERSION", "SETTINGS")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The namespace's name.")]
+
+
+def _option(flag: str, metavar: str, told: str) -> object:
+    return typer.Option(flag, metavar=metavar, help=told, show_default=False)
+
+
+TtlDefault = Annotated[
+    int | None, _option("--ttl-default", "SECONDS", "Of topics created without a ttl.")
+]
+TtlMax = Annotated[int | None, _option("--ttl-max", "SECONDS", "The longest ttl of a topic.")]
+MessageBytes = Annotated[int | None, _option("--message-bytes", "BYTES", "The largest message.")]
+RequestBytes = Annotated[
+    int | None, _option("--request-bytes", "BYTES", "The most of all messages in one request.")
+]
+MessagesPerS = Annotated[
+    int | None, _option("--messages-per-s", "COUNT", "The most messages a second, on the average.")
+]
+BytesPerS = Annotated[
+    int | None, _option("--bytes-per-s", "BYTES", "The most bytes a second, on the average.")
+]
+
+
+def _settings(given: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in given.items()) or "-"
+
+
+def _row(namespace: Namespace) -> tuple[str, ...]:
+    return (namespace.name, str(namespace.version), _settings(namespace.settings.given()))
+
+
+@app.command("list")
+@with_target
+def list_namespaces(target: Target) -> None:
+    """List the namespaces that have settings; the others work by the server's limits."""
+    with target.connect() as client:
+        found = client.namespaces.namespaces()
+    if found or target.as_json:
+        text = aligned(_HEADS, [_row(namespace) for namespace in found])
+        target.answer(text, [namespace_record(namespace) for namespace in found])
+
+
+@app.command()
+@with_target
+def show(target: Target, name: NameArgument) -> None:
+    """Show what holds in a namespace, and which of that it sets itself."""
+    with target.connect() as client:
+        namespace = client.namespaces.namespace(name)
+    given = namespace.settings.given()
+    rows = [
+        (rule, "-" if value is None else str(value), "namespace" if rule in given else "server")
+        for rule in NamespaceRules.__slots__
+        for value in [getattr(namespace.rules, rule)]
+    ]
+    state = "not declared" if namespace.version is None else f"version {namespace.version}"
+    text = f"{name}: {state}\n" + aligned(("RULE", "VALUE", "SET BY"), rows)
+    target.answer(text, namespace_record(namespace))
+
+
+@app.command(
+    "set",
+    epilog="\b\nExample:\n  tms namespace set shop --ttl-max 86400 --messages-per-s 500",
+)
+@with_target
+def declare(
+    target: Target,
+    name: NameArgument,
+    *,
+    ttl_s_default: TtlDefault = None,
+    ttl_s_max: TtlMax = None,
+    message_bytes_max: MessageBytes = None,
+    request_bytes_max: RequestBytes = None,
+    publish_messages_per_s: MessagesPerS = None,
+    publish_bytes_per_s: BytesPerS = None,
+) -> None:
+    """Give a namespace these settings and no others.
+
+    They hold at once; topics that are there keep their ttl. What is not given is left to the
+    server, whose own limits hold besides.
+    """
+    settings = NamespaceSettings(
+        ttl_s_default=ttl_s_default,
+        ttl_s_max=ttl_s_max,
+        message_bytes_max=message_bytes_max,
+        request_bytes_max=request_bytes_max,
+        publish_messages_per_s=publish_messages_per_s,
+        publish_bytes_per_s=publish_bytes_per_s,
+    )
+    with target.connect() as client:
+        namespace = client.namespaces.declare(name, settings)
+    text = f"Set namespace {name}: {_settings(settings.given())} (version {namespace.version})."
+    target.answer(text, namespace_record(namespace))
+
+
+@app.command()
+@with_target
+def delete(target: Target, name: NameArgument) -> None:
+    """Take a namespace's settings away; its topics stay, and work by the server's limits."""
+    with target.connect() as client:
+        client.namespaces.delete(name)
+    target.answer(f"Namespace {name} has no settings any more.", {"deleted": name})
