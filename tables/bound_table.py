@@ -44,6 +44,10 @@ class StoreBoundTable:
         value = _VALUE.pack(bound.write_pointer, bound.recorded_ms) + bound.stop
         batch.put(BOUND, _start(bound.table) + bound.start, value)
 
+    def delete(self, batch: Batch, table: str, starts: Iterable[bytes]) -> None:
+        """Add to `batch` the deletion of the bounds of the ranges that start there."""
+        batch.delete_rows(BOUND, [_start(table) + start for start in starts])
+
     def bounds(self, table: str) -> list[Bound]:
         """Return the bounds of a table by the start of their ranges. Raises `StoreCorrupt`."""
         start = _start(table)

@@ -41,8 +41,7 @@ class BucketScan:
     ) -> None:
         """Prepare a scan of start <= row < stop, descending where `reverse`.
 
-        Rows that `row_filter` leaves out are not given, and the others do not go into HBase's cache
-        of blocks.
+        What `row_filter`, in HBase's language of filters, leaves out is not given.
         """
         self._gateway = gateway
         self._table = table
@@ -111,7 +110,6 @@ class BucketScan:
                 stopRow=self._stop,
                 caching=caching,
                 filterString=self._filter,
-                cacheBlocks=self._filter is None,
             )
         # Descending, the first bound is inclusive and the second is not.
         return TScan(

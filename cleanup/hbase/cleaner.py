@@ -1,0 +1,100 @@
+"""Passes over all regions of a store on HBase, as one process makes them.
+
+Whoever has the lease makes them (`cleanup.hbase.lease`); `cleanup.hbase.tour` is one. Afterwards,
+what is not above the least bound of all regions, and old enough, is taken off the invalid list;
+before that, the cache of this process is told what it published, for another may have inverted it
+in the table. Without the lease, that alone is done.
+
+There is no worker for the Metadata table: the row of a deleted topic stays, as on CDAP. HBase's
+cells keep the times that it gave them, and it compacts when that suits it.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from cleanup.hbase.bounds import RegionBounds
+from cleanup.hbase.lease import Lease
+from cleanup.hbase.parts import CachedTopics
+from cleanup.hbase.tour import Tour
+from cleanup.hbase.worker import Memory, Work
+from cleanup.invalid import may_go
+from cleanup.ranges import Step
+from cleanup.services import Services
+from tables.hbase.store import HBaseStore
+from tables.store import Store
+from tms.core.clock import Clock
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import Limits
+
+
+class RegionCleaner:
+    """Cleans the tables of one store on HBase. Used from one thread, and has threads of its own."""
+
+    def __init__(
+        self,
+        store: HBaseStore,
+        services: Services,
+        limits: Limits,
+        clock: Clock,
+        *,
+        workers: int,
+        recording: Store | None = None,
+        rows_max: int | None = None,
+        inverts_invalid: bool = True,
+    ) -> None:
+        """Clean `store` with as many `workers` at a time; none: leave that to another process.
+
+        `recording` is the store that the services write to, where that is another one than `store`.
+        `rows_max` are deleted with one write.
+        """
+        rows = limits.cleanup_slice_rows if rows_max is None else rows_max
+        self.lease = Lease(store, clock)
+        self._work = Work(store, CachedTopics(store, clock), Memory(), limits, clock, rows)
+        self._services = services
+        self._workers = workers
+        self._inverts_invalid = inverts_invalid
+        self._recording = recording or store
+        self._bounds = RegionBounds(self._recording, clock)
+        self._inverted: frozenset[int] = frozenset()
+        """Pointers above the bounds that are done in all regions."""
+        self._tour: Tour | None = None
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many regions the pass has done, and how many there are to do."""
+        return (0, 0) if self._tour is None else self._tour.progress
+
+    def steps(self) -> Iterator[Step]:
+        """Do one pass, giving each step when it is done.
+
+        Raises the `Unavailable` errors, at the end where some regions could not be done; the next
+        pass goes on.
+        """
+        self._bounds.refresh()
+        if self._workers and self.lease.take():
+            try:
+                yield from self._toured()
+            finally:
+                with suppress(StoreUnavailable):
+                    self.lease.release()
+        if self._inverts_invalid:
+            self._truncate()
+
+    def _toured(self) -> Iterator[Step]:
+        services = self._services if self._inverts_invalid else None
+        self._tour = Tour(
+            self._work, services, self._bounds, recording=self._recording, inverted=self._inverted
+        )
+        yield from self._tour.steps(self._workers, self.lease.keep)
+        self._inverted = self._tour.inverted
+
+    def _truncate(self) -> None:
+        """Take off the invalid list what is done and old enough."""
+        listed = self._services.invalid_list()
+        if listed is None:
+            return
+        limits, clock = self._work.limits, self._work.clock
+        pointers = may_go(listed, self._bounds.of_all, limits, clock.now_ms())
+        if pointers:
+            self._services.invert_published(pointers)
+            self._services.truncate(pointers)

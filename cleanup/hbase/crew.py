@@ -1,0 +1,92 @@
+"""Threads that work on regions, for one thread that takes in what they have done.
+
+What they have done waits in a queue of few places, so they stop when nobody takes it in. A worker's
+end is the last that is taken in of it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from queue import Empty, Full, Queue, SimpleQueue
+from threading import Event, Thread
+
+from cleanup.hbase.search import Found
+from cleanup.hbase.worker import Worker
+from cleanup.ranges import Step
+
+_PLACES_A_THREAD = 2
+_LOOK_S = 0.1
+"""How often a thread that waits looks whether it is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A worker has done its region, or failed on the way."""
+
+    failure: Exception | None
+
+
+Event_ = tuple[Worker, Step | Found | Ended]
+
+
+class Crew:
+    """Some threads; `close` ends them."""
+
+    def __init__(self, size: int) -> None:
+        """Start as many threads."""
+        self._tasks: SimpleQueue[Worker | None] = SimpleQueue()
+        self._done: Queue[Event_] = Queue(size * _PLACES_A_THREAD)
+        self._closing = Event()
+        self._threads = [
+            Thread(target=self._run, name=f"tms-prune-{number}", daemon=True)
+            for number in range(size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def begin(self, worker: Worker) -> None:
+        """Have a thread do the region of `worker`, as soon as one is free."""
+        self._tasks.put(worker)
+
+    def next(self, timeout_s: float) -> Event_ | None:
+        """Return what was done next, None where nothing was for so long."""
+        try:
+            return self._done.get(timeout=timeout_s)
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """End the threads after the steps that they are at. Blocks until then."""
+        self._closing.set()
+        for _ in self._threads:
+            self._tasks.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.is_set() and (worker := self._tasks.get()) is not None:
+            steps = worker.steps()
+            try:
+                failure = self._take(worker, steps)
+            finally:
+                steps.close()
+            self._put(worker, Ended(failure))
+
+    def _take(self, worker: Worker, steps: Iterator[Step | Found]) -> Exception | None:
+        """Do the steps; return what stopped them."""
+        try:
+            for step in steps:
+                if not self._put(worker, step):
+                    return None
+        except Exception as error:  # the pass decides what becomes of it
+            return error
+        return None
+
+    def _put(self, worker: Worker, done: Step | Found | Ended) -> bool:
+        """Hand over what was done; return False where nobody takes it any more."""
+        while not self._closing.is_set():
+            try:
+                self._done.put((worker, done), timeout=_LOOK_S)
+            except Full:
+                continue
+            return True
+        return False

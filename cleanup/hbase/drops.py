@@ -1,0 +1,58 @@
+"""Deletes rows of a part of a topic, reading keys alone, as long as the topic is as it was known.
+
+A cached topic may have got a longer time to live meanwhile, or have been created again. So before
+each write its row is read: where it has changed, nothing more of it is deleted by this pass.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from cleanup.hbase.parts import Part
+from cleanup.ranges import Reason, Step
+from tables.hbase.regions import KEYS_ONLY
+from tables.hbase.store import HBaseStore
+from tables.keys import metadata_key
+from tables.store import MESSAGE, METADATA, SUBSCRIPTION
+
+
+class TopicChanged(Exception):
+    """Raised when a topic is not as it was known any more."""
+
+
+class PartDrop:
+    """Deletes within one part. Fulfils `cleanup.ranges.Drop`."""
+
+    def __init__(self, store: HBaseStore, part: Part, rows_max: int) -> None:
+        """Delete at most `rows_max` rows with one write."""
+        self._store = store
+        self._part = part
+        self._rows_max = rows_max
+        self._metadata_key = metadata_key(part.known.topic.id)
+
+    def __call__(self, table: str, start: bytes, stop: bytes, *, reason: Reason) -> Iterator[Step]:
+        """Delete what is of the part's table; a topic's subscriptions go where it begins.
+
+        Raises `TopicChanged`, `StoreUnavailable`; then what was given is done.
+        """
+        part = self._part
+        if table == part.region.table:
+            start, stop = max(start, part.start), min(stop, part.stop)
+        elif (table, part.region.table, part.is_first) != (SUBSCRIPTION, MESSAGE, True):
+            return
+        if start >= stop:
+            return
+        with self._store.filtered(table, start, stop, KEYS_ONLY) as rows:
+            while found := list(islice(rows, self._rows_max)):
+                yield self.delete(table, found, len(found), reason)
+
+    def delete(
+        self, table: str, rows: list[tuple[bytes, bytes]], scanned: int, reason: Reason
+    ) -> Step:
+        """Delete rows, which have the lengths of their values, out of so many that were read."""
+        if self._store.get(METADATA, self._metadata_key) != self._part.known.row:
+            raise TopicChanged
+        batch = self._store.batch(durable=False)
+        batch.delete_rows(table, [key for key, _ in rows])
+        self._store.write(batch)
+        size = sum([len(key) + int.from_bytes(length) for key, length in rows])
+        return Step(table, reason, scanned, len(rows), size)

@@ -1,0 +1,84 @@
+"""The topics as the workers of regions have them: cached, and cut where regions are.
+
+The cache is read anew on a period of its own, so that a region does not cost a scan of all topics.
+What is deleted by it is checked against the topic's row as that is now (`cleanup.hbase.drops`).
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Lock
+
+from cleanup.topics import Known, KnownTopics
+from tables.hbase.regions import Region
+from tables.hbase.store import HBaseStore
+from tables.keys import after_prefix, metadata_key
+from tables.store import MESSAGE
+from tms.core.clock import Clock
+
+_PERIOD_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a region has of one topic: its keys with start <= key < stop."""
+
+    region: Region
+    """The same as rows: never more than the topic's."""
+    known: Known
+    start: bytes
+    stop: bytes
+    is_first: bool
+    """Whether the topic begins here."""
+
+
+class CachedTopics:
+    """All topics of a store in the order of their rows in HBase, for many threads."""
+
+    def __init__(self, store: HBaseStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._known = KnownTopics(store)
+        self._lock = Lock()
+        self._topics: list[tuple[bytes, bytes, Known]] = []
+        """First row, the row behind the last, and the topic."""
+        self._read_ms: int | None = None
+
+    def refresh(self) -> None:
+        """Read the topics anew. Raises `StoreCorrupt`, `StoreUnavailable`."""
+        with self._lock:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        now_ms = self._clock.steady_ms()
+        found = []
+        for known in self._known.all(now_ms):
+            key = metadata_key(known.topic.id)
+            start = self._store.row_of(MESSAGE, key)
+            found.append((start, start[:1] + after_prefix(key), known))
+        self._topics = sorted(found, key=lambda each: each[0])
+        self._read_ms = now_ms
+
+    def parts(self, region: Region) -> Iterator[Part]:
+        """Give the parts of a region's topics in the order of their rows. Raises as `refresh`."""
+        row: bytes | None = region.start
+        while row is not None and (part := self._part_from(region, row)) is not None:
+            yield part
+            row = part.region.stop
+
+    def _part_from(self, region: Region, row: bytes) -> Part | None:
+        """Return the first part from `row` on."""
+        with self._lock:
+            now_ms = self._clock.steady_ms()
+            if self._read_ms is None or now_ms - self._read_ms >= _PERIOD_MS:
+                self._refresh()
+            topics = self._topics
+        index = bisect_right(topics, row, key=lambda each: each[0]) - 1
+        if index < 0 or topics[index][1] <= row:
+            index += 1
+        if index == len(topics) or max(topics[index][0], row) >= region.stop:
+            return None
+        first, end, known = topics[index]
+        start, stop = max(first, row), min(end, region.stop)
+        own = Region(region.table, start, stop)
+        return Part(own, known, start[1:], stop[1:], start == first)

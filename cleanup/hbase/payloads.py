@@ -1,0 +1,91 @@
+"""Takes out of a part of the Payload table what has expired: row by row, in one scan.
+
+`cleanup.expiry` seeks from write pointer to write pointer, which is nothing on local disk; over the
+network each would cost as much as a thousand rows. Rows before those that may still be written are
+a range, which is deleted as a whole; of those up to the first that cannot have expired, the keys
+are read. The greatest row of a pointer that may still be written under stays, as it does there; and
+one at the end of the part, for what the next region has of its pointer is not known here.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from cleanup.expiry import written_ms
+from cleanup.hbase.drops import PartDrop
+from cleanup.hbase.parts import Part
+from cleanup.policy import first_live_ms
+from cleanup.ranges import Reason, Step, first_key
+from tables.hbase.regions import KEYS_ONLY
+from tables.hbase.store import HBaseStore
+from tables.keys import after_prefix, payload_pointer_of, payload_prefix, prefix
+from tables.store import PAYLOAD, Row
+from tms.core.limits import WRITE_POINTERS_PER_MS
+
+_MS_PER_S = 1_000
+
+
+def expire_payloads(
+    store: HBaseStore, part: Part, now_ms: int, writable_ms: int, *, drop: PartDrop, rows_max: int
+) -> Generator[Step, None, int]:
+    """Drop what has expired of a part; return when more may, in ms since 1970.
+
+    Nothing is written under a pointer once it is older than `writable_ms`. `rows_max` are read at a
+    time. Raises as `drop`.
+    """
+    topic = part.known.topic
+    ttl_ms = topic.ttl_s * _MS_PER_S
+    live_ms = first_live_ms(topic.ttl_s, now_ms)
+    start = prefix(topic.id, topic.generation)
+    writable = payload_prefix(start, max(0, live_ms - writable_ms) * WRITE_POINTERS_PER_MS)
+    yield from drop(PAYLOAD, start, writable, reason=Reason.TTL)
+    stop = max(part.start, min(part.stop, after_prefix(start)))
+    live = payload_prefix(start, live_ms * WRITE_POINTERS_PER_MS)
+    due_ms = now_ms + ttl_ms
+    oldest = first_key(store, PAYLOAD, min(max(live, part.start), stop), stop)
+    if oldest is not None:
+        started_ms = payload_pointer_of(oldest) // WRITE_POINTERS_PER_MS
+        due_ms = min(due_ms, max(started_ms + ttl_ms, now_ms))
+    at, end = max(writable, part.start), min(live, stop)
+    if at >= end:
+        return due_ms
+    with store.filtered(PAYLOAD, at, end, KEYS_ONLY) as rows:
+        decided = _decided(rows, _Times(now_ms, live_ms, ttl_ms, writable_ms))
+        while some := list(islice(decided, rows_max)):
+            due_ms = min([due_ms, *(due for _, due in some if due)])
+            dead = [row for row, due in some if not due]
+            if dead:
+                yield drop.delete(PAYLOAD, dead, len(some), Reason.TTL)
+            else:
+                yield Step(PAYLOAD, Reason.TTL, len(some))
+    return due_ms
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    now_ms: int
+    live_ms: int
+    ttl_ms: int
+    writable_ms: int
+
+    def due_ms(self, row: Row, pointer: int, *, is_greatest: bool) -> int:
+        """Return when a row may go, 0 for now."""
+        when_ms = written_ms(row[0])
+        if when_ms >= self.live_ms:
+            return when_ms + self.ttl_ms
+        started_ms = pointer // WRITE_POINTERS_PER_MS
+        if is_greatest and self.now_ms - started_ms < self.writable_ms:
+            return started_ms + self.writable_ms
+        return 0
+
+
+def _decided(rows: Iterable[Row], times: _Times) -> Iterator[tuple[Row, int]]:
+    """Give each row with the time when it may expire, 0 where it has and may go."""
+    before: tuple[Row, int] | None = None
+    for row in rows:
+        pointer = payload_pointer_of(row[0])
+        if before is not None:
+            yield before[0], times.due_ms(*before, is_greatest=pointer != before[1])
+        before = row, pointer
+    if before is not None:
+        yield before[0], times.due_ms(*before, is_greatest=True)

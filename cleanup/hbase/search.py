@@ -1,0 +1,98 @@
+"""Finds in a part of the Message table what invalid transactions wrote, by time.
+
+A write pointer is the time of its transaction's start, and nothing is written under it once the
+longest lifetime is over; the clock of the messages may differ from that of the pointers, so there
+is a margin on both sides. HBase leaves out of the answer what has no write pointer, or one below.
+It answers only when it has found something, or is at the end: so that no call takes long, however
+little there is, a scan covers a span of time that grows while scans are fast, and else shrinks.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from cleanup.hbase.parts import Part
+from cleanup.ranges import Reason, Step
+from tables.hbase.regions import value_starts
+from tables.hbase.store import HBaseStore
+from tables.keys import after_prefix, prefix, transactional_start, write_pointer_of
+from tables.store import MESSAGE, Row
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.message import KEY, KEY_BYTES
+from tms.core.topic import Topic
+
+_SPAN_MS_FIRST = 60_000
+_SPAN_MS_MIN = 100
+_SPAN_MS_MAX = 24 * 3_600_000
+_FAST_S = 1.0
+_SLOW_S = 5.0
+_ROWS_AT_ONCE = 2_000
+_MS_PER_S = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Message rows, as stored, that a topic has under one invalid write pointer."""
+
+    topic: Topic
+    write_pointer: int
+    rows: list[Row]
+
+
+class Search:
+    """Searches the parts of one region, one after another."""
+
+    def __init__(self, store: HBaseStore, pointers: Collection[int], limits: Limits) -> None:
+        """Look for what is under `pointers`, of which there is one at least."""
+        self._store = store
+        self._pointers = pointers
+        lifetime_ms = limits.transaction_lifetime_s_max * _MS_PER_S
+        margin_ms = lifetime_ms + limits.cleanup_grace_s * _MS_PER_S
+        self._from_ms = max(0, min(pointers) // WRITE_POINTERS_PER_MS - margin_ms)
+        self._to_ms = max(pointers) // WRITE_POINTERS_PER_MS + lifetime_ms + margin_ms
+        self._filter = value_starts(transactional_start(min(pointers)))
+        self._span_ms = _SPAN_MS_FIRST
+
+    def steps(self, part: Part) -> Iterator[Found | Step]:
+        """Give what a part has; some of it twice. Raises `StoreUnavailable`, `StoreCorrupt`."""
+        topic = part.known.topic
+        whole = prefix(topic.id, topic.generation)
+        at = max(part.start, whole + KEY.pack(self._from_ms, 0))
+        stop = min(part.stop, after_prefix(whole), whole + KEY.pack(self._to_ms, 0))
+        while at < stop:
+            # A region may begin within a key; what is missing of it counts as zeros.
+            at_ms, _ = KEY.unpack(at[len(whole) :].ljust(KEY_BYTES, b"\x00")[:KEY_BYTES])
+            end = min(stop, whole + KEY.pack(at_ms + self._span_ms, 0))
+            began = perf_counter()
+            try:
+                yield from self._found(topic, at, end)
+            except StoreUnavailable:
+                if self._span_ms <= _SPAN_MS_FIRST:
+                    raise
+                self._span_ms = _SPAN_MS_FIRST
+                continue
+            took_s = perf_counter() - began
+            if took_s < _FAST_S:
+                self._span_ms = min(_SPAN_MS_MAX, self._span_ms * 2)
+            elif took_s > _SLOW_S:
+                self._span_ms = max(_SPAN_MS_MIN, self._span_ms // 2)
+            at = end
+
+    def _found(self, topic: Topic, start: bytes, stop: bytes) -> Iterator[Found | Step]:
+        """Give what is between two keys."""
+        found: dict[int, list[Row]] = {}
+        scanned = 0
+        with self._store.filtered(MESSAGE, start, stop, self._filter) as rows:
+            for row in rows:
+                scanned += 1
+                pointer = write_pointer_of(row[1])
+                if pointer not in self._pointers:
+                    continue
+                own = found.setdefault(pointer, [])
+                own.append(row)
+                if len(own) == _ROWS_AT_ONCE:
+                    yield Found(topic, pointer, found.pop(pointer))
+        yield Step(MESSAGE, Reason.INVALID, scanned=max(1, scanned))
+        for pointer, own in found.items():
+            yield Found(topic, pointer, own)

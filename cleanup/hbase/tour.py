@@ -1,0 +1,224 @@
+"""One pass over all regions: a worker for each, some of them at a time.
+
+1. The invalid list is asked for, then the topics are read: so whatever an invalid transaction wrote
+   to is among them. Both are read again on a period, in this order.
+2. What this process is known to have published under invalid pointers is inverted without a search.
+3. The regions of the Message and the Payload table are handed to workers. What they find of other
+   invalid transactions is inverted here, by the services. A region that is done has its bound
+   recorded, in a batch that was made before its worker began: a store refuses that where a failed
+   write of its own came to light meanwhile (`tables.store`, 6).
+4. Regions are listed again on a period, and when a worker fails: splits, merges and moves are such
+   moments. What nobody has taken yet is cut as the regions are by then; what the worker has left is
+   taken up again, from the topic on that it was at.
+5. At the end the bounds are cut as the regions are.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cleanup.hbase.bounds import RegionBounds
+from cleanup.hbase.crew import Crew, Ended
+from cleanup.hbase.plan import remaining
+from cleanup.hbase.search import Found
+from cleanup.hbase.worker import Work, Worker
+from cleanup.invalid import reached
+from cleanup.ranges import Reason, Step
+from cleanup.services import Services
+from tables.hbase.regions import Region
+from tables.store import MESSAGE, PAYLOAD, Store
+from tms.core.errors import StoreUnavailable, Unavailable
+from tms.core.tables import Batch
+from tms.transactions.pruning import InvalidList
+
+_REGIONS_MS = 10_000
+_INVALID_MS = 30_000
+_TAKE_IN_S = 1.0
+_ATTEMPTS = 3
+_POINTERS_AT_ONCE = 100
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a worker was sent out with."""
+
+    proof: Batch
+    listed: InvalidList | None
+    inverted: frozenset[int]
+    """What is inverted in its region when it is done."""
+
+
+class Tour:
+    """One pass. Used from one thread, and has threads of its own."""
+
+    def __init__(
+        self,
+        work: Work,
+        services: Services | None,
+        bounds: RegionBounds,
+        *,
+        recording: Store,
+        inverted: frozenset[int],
+    ) -> None:
+        """Prepare a pass; without services, invalid transactions are left as they are.
+
+        `inverted` are the pointers above the bounds that an earlier pass has done everywhere.
+        """
+        self._work = work
+        self._services = services
+        self._bounds = bounds
+        self._recording = recording
+        self._before = inverted
+        self._common: frozenset[int] | None = None
+        """What is inverted in all regions that are done; None: none is."""
+        self._listed: InvalidList | None = None
+        self._listed_ms = 0
+        self._regions: list[Region] = []
+        self._regions_ms = 0
+        self._done: list[Region] = []
+        self._tasks: dict[Worker, _Task] = {}
+        self._left: list[Region] = []
+        self._failures: Counter[tuple[str, bytes]] = Counter()
+        self._given_up: list[str] = []
+        self._ended = 0
+
+    @property
+    def inverted(self) -> frozenset[int]:
+        """The pointers above the bounds that are done everywhere, once the pass is."""
+        if self._listed is None or self._common is None:
+            return frozenset()
+        bound, since = self._bounds.of_all, self._listed.since
+        return frozenset(
+            pointer for pointer in self._common if pointer > bound and pointer in since
+        )
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many regions are done, and how many there are to do."""
+        return self._ended, self._ended + len(self._tasks) + len(self._left)
+
+    def steps(self, workers: int, keep: Callable[[], bool]) -> Iterator[Step]:
+        """Do it with so many workers at a time, as long as `keep`, asked often, allows it.
+
+        Gives each step when it is done. Raises the `Unavailable` errors, `StoreCorrupt`.
+        """
+        self._work.memory.begin_pass()
+        yield from self._list_invalid()
+        self._list_regions()
+        crew = Crew(workers)
+        try:
+            while self._left or self._tasks:
+                while self._left and len(self._tasks) < workers:
+                    yield from self._send_out(crew)
+                if (event := crew.next(_TAKE_IN_S)) is not None:
+                    yield from self._take_in(*event)
+                if not keep():
+                    raise StoreUnavailable(reason="another process has begun to clean up")
+                if self._is_due(self._regions_ms, _REGIONS_MS):
+                    self._list_regions()
+        finally:
+            crew.close()
+        self._finish()
+
+    def _is_due(self, since_ms: int, period_ms: int) -> bool:
+        return self._work.clock.steady_ms() - since_ms >= period_ms
+
+    def _list_invalid(self) -> Iterator[Step]:
+        """Ask for the invalid list, and invert what is known of it; then read the topics."""
+        self._listed_ms = self._work.clock.steady_ms()
+        if self._services is not None:
+            self._listed = self._services.invalid_list()
+        if self._listed is not None:
+            bound, known_from = self._bounds.of_all, self._listed.known_from
+            new = self._listed.seen_by_all() - self._before
+            known = sorted(p for p in new if p > max(bound, known_from))
+            for first in range(0, len(known), _POINTERS_AT_ONCE):
+                assert self._services is not None
+                some = known[first : first + _POINTERS_AT_ONCE]
+                inverted = self._services.invert_published(some)
+                yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
+        self._work.topics.refresh()
+
+    def _list_regions(self) -> None:
+        """Ask where the tables are cut, and cut what is left so."""
+        store = self._work.store
+        self._regions = [*store.regions(MESSAGE), *store.regions(PAYLOAD)]
+        self._regions_ms = self._work.clock.steady_ms()
+        self._plan()
+
+    def _plan(self) -> None:
+        """Find what is left for workers, what failed before last."""
+        taken = [*self._done, *(worker.region for worker in self._tasks)]
+        left = remaining(self._regions, taken)
+        self._left = sorted(left, key=lambda region: self._failures[region.table, region.stop])
+
+    def _send_out(self, crew: Crew) -> Iterator[Step]:
+        """Send a worker out to the next region."""
+        if self._is_due(self._listed_ms, _INVALID_MS):
+            yield from self._list_invalid()
+        region = self._left.pop(0)
+        proof = self._recording.batch()
+        listed, search = self._listed, set()
+        if listed is not None:
+            bound = self._bounds.of(region)
+            new = listed.seen_by_all() - self._before
+            search = {p for p in new if bound < p <= listed.known_from}
+        inverted = frozenset() if listed is None else self._before | listed.seen_by_all()
+        worker = Worker(self._work, region, search)
+        self._tasks[worker] = _Task(proof, listed, inverted)
+        crew.begin(worker)
+
+    def _take_in(self, worker: Worker, done: Step | Found | Ended) -> Iterator[Step]:
+        """Take in what a worker has done."""
+        match done:
+            case Step():
+                yield done
+            case Found(topic, pointer, rows):
+                assert self._services is not None
+                count = self._services.invert(topic.id, topic.generation, pointer, rows)
+                yield Step(MESSAGE, Reason.INVALID, scanned=len(rows), inverted=count)
+            case Ended(failure):
+                self._end(worker, failure)
+
+    def _end(self, worker: Worker, failure: Exception | None) -> None:
+        task = self._tasks.pop(worker)
+        left, region = worker.left, worker.region
+        if left.start > region.start:
+            self._done.append(Region(region.table, region.start, left.start))
+        if failure is None:
+            self._ended += 1
+            if region.table == MESSAGE:
+                self._record(region, task, is_whole=worker.is_whole)
+            return
+        if not isinstance(failure, Unavailable):
+            raise failure
+        _log.warning("a region is left in the middle: %s", failure)
+        key = (region.table, region.stop)
+        self._failures[key] += 1
+        if self._failures[key] == _ATTEMPTS:
+            self._given_up.append(str(failure))
+            self._done.append(left)
+        self._list_regions()
+
+    def _record(self, region: Region, task: _Task, *, is_whole: bool) -> None:
+        """Record how far a region is clean, if that is further than before."""
+        listed = task.listed
+        if listed is None or not is_whole:
+            self._common = frozenset()
+            return
+        bound = self._bounds.of(region)
+        up_to = reached(listed, task.inverted, bound)
+        if any(bound < pointer <= up_to for pointer in listed.since):
+            self._bounds.record(task.proof, region, up_to)
+        done = task.inverted
+        self._common = done if self._common is None else self._common & done
+
+    def _finish(self) -> None:
+        """Cut the bounds as the regions are; raise what kept regions from being done."""
+        if self._given_up:
+            raise StoreUnavailable(regions=len(self._given_up), reason=self._given_up[0])
+        if self._listed is not None:
+            self._bounds.recut(self._work.store.regions(MESSAGE))

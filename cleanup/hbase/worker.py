@@ -1,0 +1,145 @@
+"""The worker of one region: what has expired, was deleted or is invalid, topic by topic.
+
+It looks at the rows of the region's topics alone, by the cached metadata of the topics, in the
+order of the rows; rows of unknown topics stay. It remembers until when a part has nothing to do, as
+long as the topic's row and the region's bounds stay as they are. Nothing is changed but what no
+reader can see; what is invalid is only found here, for inversions are the services' business
+(`cleanup.hbase.cleaner`). Broken off anywhere, `position` says from which row on to do the rest.
+"""
+
+import logging
+from collections.abc import Collection, Generator, Iterator
+from dataclasses import dataclass
+
+from cleanup.expiry import drop_dead_generations, expire_messages
+from cleanup.hbase.drops import PartDrop, TopicChanged
+from cleanup.hbase.parts import CachedTopics, Part
+from cleanup.hbase.payloads import expire_payloads
+from cleanup.hbase.search import Found, Search
+from cleanup.ranges import Step
+from tables.hbase.regions import Region
+from tables.hbase.store import HBaseStore
+from tables.store import MESSAGE
+from tms.core.clock import Clock
+from tms.core.errors import StoreCorrupt
+from tms.core.limits import Limits
+
+_SETTLED_MS = 60_000
+"""After so long, what was under way when a topic was deleted has ended."""
+_LOOK_AGAIN_MS = 3_600_000
+"""How often a part is looked at for rows of dead generations where none were left."""
+_MS_PER_S = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Due:
+    """Until when a part of a topic has nothing to do."""
+
+    row: bytes
+    """Of the topic, when that was found."""
+    expiry_ms: int = 0
+    generations_steady_ms: int = 0
+
+
+class Memory:
+    """What is remembered of all parts from one pass to the next."""
+
+    def __init__(self) -> None:
+        self._before: dict[Region, Due] = {}
+        self._now: dict[Region, Due] = {}
+
+    def begin_pass(self) -> None:
+        """Forget what the pass before did not come across."""
+        self._before, self._now = self._now, {}
+
+    def of(self, part: Part) -> Due:
+        """Return what is remembered of a part, empty where its topic has changed."""
+        due = self._before.get(part.region)
+        if due is None or due.row != part.known.row:
+            due = Due(part.known.row)
+        self._now[part.region] = due
+        return due
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the workers of one store have in common."""
+
+    store: HBaseStore
+    topics: CachedTopics
+    memory: Memory
+    limits: Limits
+    clock: Clock
+    rows_max: int
+    """Rows deleted with one write."""
+
+
+class Worker:
+    """Cleans up one region, or what is left of one."""
+
+    def __init__(self, work: Work, region: Region, pointers: Collection[int]) -> None:
+        """Find what is under `pointers` too, which are invalid."""
+        self.region = region
+        self.position = region.start
+        """Before this row, all is done."""
+        self._work = work
+        self.is_whole = True
+        """Whether no topic was left out, so that all under the pointers was found."""
+        is_searched = bool(pointers) and region.table == MESSAGE
+        self._search = Search(work.store, pointers, work.limits) if is_searched else None
+
+    @property
+    def left(self) -> Region:
+        """What is not done yet."""
+        return Region(self.region.table, self.position, self.region.stop)
+
+    def steps(self) -> Iterator[Step | Found]:
+        """Do the region, giving each step when it is done. Raises the `Unavailable` errors.
+
+        A topic whose rows are damaged is left alone, and logged.
+        """
+        for part in self._work.topics.parts(self.region):
+            self.position = part.region.start
+            topic_id = part.known.topic.id
+            try:
+                yield from self._clean(part)
+            except TopicChanged:
+                self.is_whole = False
+                _log.info("the topic %s has changed meanwhile: the next pass goes on", topic_id)
+            except StoreCorrupt:
+                self.is_whole = False
+                _log.exception("the topic %s is not cleaned up", topic_id)
+        self.position = self.region.stop
+
+    def _clean(self, part: Part) -> Iterator[Step | Found]:
+        """Do what is due for a part of a topic."""
+        work, topic = self._work, part.known.topic
+        due = work.memory.of(part)
+        drop = PartDrop(work.store, part, work.rows_max)
+        steady_ms = work.clock.steady_ms()
+        if steady_ms >= due.generations_steady_ms:
+            is_none_left = yield from drop_dead_generations(work.store, topic, drop)
+            is_settled = steady_ms - part.known.since_ms >= _SETTLED_MS
+            if is_none_left and is_settled:
+                due.generations_steady_ms = steady_ms + _LOOK_AGAIN_MS
+        if not topic.exists:
+            return
+        now_ms = work.clock.now_ms()
+        if now_ms >= due.expiry_ms:
+            due.expiry_ms = yield from self._expire(part, now_ms, drop)
+        if self._search is not None:
+            yield from self._search.steps(part)
+
+    def _expire(self, part: Part, now_ms: int, drop: PartDrop) -> Generator[Step, None, int]:
+        """Drop what has expired; return when more may, in ms since 1970."""
+        work, topic = self._work, part.known.topic
+        if part.region.table == MESSAGE:
+            return (yield from expire_messages(work.store, topic, now_ms, drop))
+        limits = work.limits
+        writable_ms = (limits.transaction_lifetime_s_max + limits.cleanup_grace_s) * _MS_PER_S
+        expiry = expire_payloads(
+            work.store, part, now_ms, writable_ms, drop=drop, rows_max=work.rows_max
+        )
+        return (yield from expiry)
