@@ -46,6 +46,8 @@ class InvalidEntries:
             try:
                 state = await self._states.get(topic_id)
                 for first_key, last_key in ranges:
+                    # Also where another process has inverted them in the table.
+                    state.cache.invert(first_key, last_key, write_pointer)
                     count += await self._invert_range(state, first_key, last_key, write_pointer)
             except TopicNotFound:
                 continue
@@ -65,7 +67,11 @@ class InvalidEntries:
                 write_pointer,
                 limit=_ROWS,
             )
-            count += await self._invert(state, write_pointer, found.rows)
+            if found.rows:
+                await self._writer.submit(
+                    Inversion(self._writing, state, write_pointer, found.rows)
+                )
+            count += len(found.rows)
             next_key = found.next_key
         return count
 
@@ -80,13 +86,10 @@ class InvalidEntries:
             state = await self._states.get(topic_id)
             if state.topic.generation != generation:
                 return 0
-            return await self._invert(state, write_pointer, rows)
+            if rows:
+                first_key, last_key = rows[0][0][-KEY_BYTES:], rows[-1][0][-KEY_BYTES:]
+                state.cache.invert(first_key, last_key, write_pointer)
+                await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
         except TopicNotFound:
             return 0
-
-    async def _invert(self, state: TopicState, write_pointer: int, rows: Sequence[Row]) -> int:
-        if rows:
-            first_key, last_key = rows[0][0][-KEY_BYTES:], rows[-1][0][-KEY_BYTES:]
-            state.cache.invert(first_key, last_key, write_pointer)
-            await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
         return len(rows)
