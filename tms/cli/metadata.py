@@ -11,7 +11,7 @@ import typer
 
 from tms.cli.columns import aligned
 from tms.cli.target import JsonOption, Target
-from tms.core.errors import PathNotFound
+from tms.core.errors import MetadataUnavailable, PathNotFound
 from tms.metadata.interface import (
     NEW,
     VALUE_BYTES_MAX,
@@ -226,28 +226,35 @@ def watch(
     """
     target = _target(context, as_json=as_json)
 
-    async def follow(opened: MetadataStore) -> None:
-        happened: asyncio.Queue[Notification | SessionEvent] = asyncio.Queue()
-        opened.observe(happened.put_nowait, path)
-        opened.observe_session(happened.put_nowait)
-        left = limit
-        while left is None or left > 0:
-            what = await happened.get()
-            if isinstance(what, SessionEvent):
-                target.answer(f"- {what.value}", {"session": what.value})
-            else:
-                await _tell(target, opened, what)
-                left = left if left is None else left - 1
-            sys.stdout.flush()
+    _run(store, lambda opened: follow(target, opened, path, limit))
 
-    _run(store, follow)
+
+async def follow(target: Target, opened: MetadataStore, path: str, limit: int | None) -> None:
+    """Tell what happens to a path and below it, up to `limit` changes."""
+    happened: asyncio.Queue[Notification | SessionEvent] = asyncio.Queue()
+    opened.observe(happened.put_nowait, path)
+    opened.observe_session(happened.put_nowait)
+    left = limit
+    while left is None or left > 0:
+        what = await happened.get()
+        if isinstance(what, SessionEvent):
+            target.answer(f"- {what.value}", {"session": what.value})
+        else:
+            await _tell(target, opened, what)
+            left = left if left is None else left - 1
+        sys.stdout.flush()
 
 
 async def _tell(target: Target, opened: MetadataStore, notification: Notification) -> None:
     change, path = notification
-    value = await opened.get(path)
-    # Of now: there may have been changes since, which are told next.
-    version = None if value is None else value.stat.version
-    shown = "-" if version is None else str(version)
+    version, shown = None, "-"
+    try:
+        # Of now: there may have been changes since, which are told next.
+        value = await opened.get(path)
+    except MetadataUnavailable:
+        shown = "?"
+    else:
+        if value is not None:
+            version, shown = value.stat.version, str(value.stat.version)
     facts = {"change": change.value, "path": path, "version": version}
     target.answer(f"{change.value:<16}  {shown:>7}  {path}", facts)
