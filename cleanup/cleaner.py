@@ -85,6 +85,9 @@ class Cleaner:
         if self._invalid is not None:
             yield from self._invalid.steps(self._topics.topics)
 
+    def close(self) -> None:
+        """Do nothing: the store is the server's."""
+
     def _clean(self, known: Known) -> Iterator[Step]:
         """Do what is due for one topic."""
         topic, now_ms = known.topic, self._clock.now_ms()

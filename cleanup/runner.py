@@ -33,6 +33,10 @@ class Passes(Protocol):
         """Do one pass, giving each step when it is done. Raises `TmsError`."""
         ...
 
+    def close(self) -> None:
+        """Close what it has opened for itself. There are no more passes then."""
+        ...
+
 
 @dataclass(slots=True)
 class Counts:
@@ -122,6 +126,7 @@ class Runner:
             self._changed.notify_all()
         if self._thread.ident is not None:
             self._thread.join()
+        self._cleaner.close()
 
     def _work(self) -> None:
         while True:

@@ -1,0 +1,113 @@
+"""Cleanup of a store on HBase by its URL, beside the server's own use of it, or without a server.
+
+Either has a store of its own: a call of cleanup's that HBase does not answer must not keep a server
+from publishing. Two connections more than workers are for the thread that takes in their work.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cleanup.hbase.cleaner import RegionCleaner
+from cleanup.hbase.services import TableServices
+from cleanup.ranges import Step
+from cleanup.services import Services
+from tables.bound_table import Bound, StoreBoundTable
+from tables.hbase.opening import open_store
+from tables.hbase.store import HBaseStore
+from tables.store import MESSAGE, Store
+from tables.transaction_table import StoreTransactionTable
+from tms.core.clock import Clock
+from tms.core.limits import Limits
+from tms.transactions.pruning import InvalidList, invalid_list
+from tms.transactions.recovery import recover
+
+_ROWS_MAX = 5_000
+"""Rows deleted with one write where there is no server in the process to let on."""
+_OTHER_CONNECTIONS = 2
+
+Options = Mapping[str, Any]
+"""Of `tables.hbase.opening.open_store`."""
+
+
+def _opened(url: str, workers: int, options: Options) -> HBaseStore:
+    return open_store(url, **{**options, "size": workers + _OTHER_CONNECTIONS})
+
+
+class ServerCleaner(RegionCleaner):
+    """Cleanup within a server. Fulfils `cleanup.runner.Passes`."""
+
+    def __init__(
+        self,
+        url: str,
+        options: Options,
+        services: Services,
+        limits: Limits,
+        clock: Clock,
+        *,
+        recording: Store,
+        workers: int,
+        inverts_invalid: bool,
+    ) -> None:
+        """Open the store at `url` a second time; `recording` is the server's own.
+
+        Raises as `open_store`.
+        """
+        self._store = _opened(url, workers, options)
+        super().__init__(
+            self._store,
+            services,
+            limits,
+            clock,
+            workers=workers,
+            recording=recording,
+            inverts_invalid=inverts_invalid,
+        )
+
+    def close(self) -> None:
+        """Close that store."""
+        self._store.close()
+
+
+class Pruning:
+    """One pass over a store that servers may have open, or none."""
+
+    def __init__(
+        self, url: str, options: Options, limits: Limits, clock: Clock, *, workers: int
+    ) -> None:
+        """Open the store. Raises as `open_store`."""
+        self._store = _opened(url, workers, options)
+        self._limits = limits
+        self._clock = clock
+        services = TableServices(self._store, self._invalid_list)
+        self._cleaner = RegionCleaner(
+            self._store, services, limits, clock, workers=workers, rows_max=_ROWS_MAX
+        )
+
+    def _invalid_list(self) -> InvalidList | None:
+        table = StoreTransactionTable(self._store)
+        if not table.snapshots():
+            return None
+        state = recover(table, self._limits, self._clock.now_ms()).state
+        return invalid_list(state, state.last_write_pointer)
+
+    def steps(self) -> Iterator[Step]:
+        """Do the pass. Raises as `RegionCleaner.steps`."""
+        return self._cleaner.steps()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many regions are done, and how many there are to do."""
+        return self._cleaner.progress
+
+    @property
+    def holder(self) -> str | None:
+        """Who else cleans up, so that nothing was done; None where nobody does."""
+        return self._cleaner.lease.holder
+
+    def bounds(self) -> list[Bound]:
+        """Return the recorded bounds of the regions. Raises `StoreUnavailable`."""
+        return StoreBoundTable(self._store).bounds(MESSAGE)
+
+    def close(self) -> None:
+        """Close the store."""
+        self._store.close()
