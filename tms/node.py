@@ -9,7 +9,7 @@ and another package of the same name that was imported before is refused.
 import asyncio
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -65,12 +65,13 @@ with _importing("tables"), _importing("cleanup"):
     from cleanup.cleaner import Cleaner
     from cleanup.metrics import CleanupMetrics
     from cleanup.partwise import Partwise
-    from cleanup.runner import Runner
+    from cleanup.runner import Passes, Runner
     from cleanup.service import CleanupService
     from cleanup.services import LoopServices
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
+    from tables.store import Store
     from tables.store_tables import StoreTables
 
 _SWITCH_INTERVAL_S = 0.0005
@@ -249,27 +250,50 @@ async def open_services(
         cache=services.messaging.cache_check(),
     )
     services = replace(services, inspection=inspection)
-    if store.startswith("hbase:"):
-        return services  # cleanup must be the only one: other servers may have the tables too
-    cleanup = start_cleanup(
-        services, tables, limits, clock, registry, inverts_invalid=settings.cleanup_invalid
-    )
+    try:
+        asked = LoopServices(
+            asyncio.get_running_loop(), services.messaging, services.own_transactions
+        )
+        cleaner = await asyncio.to_thread(
+            _cleaner_of, store, settings, tables.store, asked, limits, clock
+        )
+    except BaseException:
+        await services.close()
+        raise
+    cleanup = start_cleanup(cleaner, services, tables, limits, clock, registry)
     return replace(services, cleanup=cleanup)
 
 
+def _cleaner_of(  # noqa: PLR0917  called in a thread
+    url: str, settings: Settings, store: Store, asked: LoopServices, limits: Limits, clock: Clock
+) -> Passes:
+    """Return what cleans up the `store` at `url`."""
+    if not url.startswith("hbase:"):
+        return Cleaner(store, asked, limits, clock, inverts_invalid=settings.cleanup_invalid)
+    from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
+
+    return ServerCleaner(
+        url,
+        _hbase_options(settings),
+        asked,
+        limits,
+        clock,
+        recording=store,
+        workers=settings.cleanup_workers,
+        inverts_invalid=settings.cleanup_invalid,
+    )
+
+
 def start_cleanup(
+    cleaner: Passes,
     services: OpenServices,
     tables: StoreTables,
     limits: Limits,
     clock: Clock,
     registry: CollectorRegistry,
-    *,
-    inverts_invalid: bool,
 ) -> CleanupService:
     """Start the thread that cleans up `tables` beside the services on them."""
     transactions = services.own_transactions
-    asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
-    cleaner = Cleaner(tables.store, asked, limits, clock, inverts_invalid=inverts_invalid)
     metrics = services.messaging.metrics
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
     CleanupMetrics(registry, runner, clock)
@@ -336,10 +360,10 @@ def open_transactions(
     )
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, on_started: Callable[[str], None]) -> None:
     """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
 
-    Raises as `open_tables`, and `OSError` where the address cannot be listened on.
+    `on_started` is told the URL. Raises as `open_tables`, and `OSError` where the address cannot be listened on.
     """
     logging.basicConfig(
         level=settings.log_level.upper(),
@@ -348,10 +372,10 @@ def serve(settings: Settings) -> None:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings))
+        runner.run(_serve(settings, on_started))
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, on_started: Callable[[str], None]) -> None:
     with _importing("api"):
         from api.app import create_app  # noqa: PLC0415  an embedded service has no use for REST
         from api.serve import serve as serve_app  # noqa: PLC0415
@@ -365,26 +389,10 @@ async def _serve(settings: Settings) -> None:
             app,
             host=settings.host,
             port=settings.port,
-            on_started=lambda url: _welcome(url, settings.store),
+            on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
         )
     finally:
         await services.close()
         _log.info("stopped; the store is closed")
-
-
-def _welcome(url: str, store: str) -> None:
-    """Tell a person what is served where, and what to try next."""
-    topic = f"{url}/v1/namespaces/default/topics/hello"
-    as_json = "-H 'Content-Type: application/json'"
-    print(  # noqa: T201  for the person who started it
-        f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in another terminal:
-
-  curl -X PUT  {topic}
-  curl -X POST {topic}/publish {as_json} -d '{{"messages": ["hello, world"]}}'
-  curl -X POST {topic}/poll    {as_json} -d '{{}}'
-
-Stop it with Ctrl-C.""",
-        flush=True,
-    )

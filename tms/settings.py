@@ -85,6 +85,12 @@ class Settings(BaseSettings):
         description="Take transactions off the invalid list by itself, once nothing is left of "
         "them that a reader could see.",
     )
+    cleanup_workers: int = Field(
+        default=2,
+        ge=0,
+        description="How many regions of a store on HBase are cleaned up at a time; 0 leaves that "
+        "to `tms prune`.",
+    )
     stop_grace_s: float = Field(
         default=10.0,
         ge=0,

@@ -7,6 +7,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -89,7 +90,7 @@ def _serve(*, config: Path | None, **flags: object) -> None:
     from tms.node import serve as serve_node  # noqa: PLC0415  the whole server
 
     try:
-        serve_node(settings)
+        serve_node(settings, partial(_welcome, store=settings.store))
     except OSError as error:
         print(
             f"Cannot serve {settings.store} at {settings.listen}: {error.strerror or error}. "
@@ -97,6 +98,22 @@ def _serve(*, config: Path | None, **flags: object) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(1) from None
+
+
+def _welcome(url: str, store: str) -> None:
+    """Tell a person what is served where, and what to try next."""
+    topic = f"{url}/v1/namespaces/default/topics/hello"
+    as_json = "-H 'Content-Type: application/json'"
+    print(
+        f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in another terminal:
+
+  curl -X PUT  {topic}
+  curl -X POST {topic}/publish {as_json} -d '{{"messages": ["hello, world"]}}'
+  curl -X POST {topic}/poll    {as_json} -d '{{}}'
+
+Stop it with Ctrl-C.""",
+        flush=True,
+    )
 
 
 def _show(
