@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PRODUCT = ("tms", "tables", "cleanup", "api")
+PRODUCT = ("tms", "tables", "cleanup", "api", "pyspark_tms")
 """The folders of what is shipped; one that does not exist yet has no files."""
 ALL = (*PRODUCT, "tests", "bench", "examples", "scripts")
 

@@ -1,4 +1,4 @@
-"""What is built to be installed: one top-level name, which works beside others' packages."""
+"""What is built to be installed: `tms`, which works beside others' packages, and Spark's door."""
 
 import subprocess
 import sys
@@ -80,14 +80,18 @@ def names_in(wheel: Path) -> list[str]:
         return archive.namelist()
 
 
-def test_the_wheel_has_one_top_level_name(wheel: Path) -> None:
+def test_the_wheel_has_one_top_level_name_and_that_by_which_spark_finds_it(wheel: Path) -> None:
     tops = {name.partition("/")[0] for name in names_in(wheel)}
 
-    assert {"tms"} == {top for top in tops if not top.endswith(".dist-info")}
+    assert {"tms", "pyspark_tms"} == {top for top in tops if not top.endswith(".dist-info")}
 
 
 def test_the_wheel_has_all_modules_with_their_interfaces_and_nothing_else(wheel: Path) -> None:
-    expected = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tms").rglob("*.py")}
+    expected = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("tms", "pyspark_tms")
+        for path in (ROOT / package).rglob("*.py")
+    }
     for package in SERVER_PACKAGES:
         expected |= {
             f"tms/_server/{path.relative_to(ROOT).as_posix()}"
@@ -109,7 +113,7 @@ def test_the_source_distribution_has_what_the_wheel_is_made_of(built: Path) -> N
     with tarfile.open(sdist) as archive:
         tops = {name.split("/")[1] for name in archive.getnames()}
 
-    assert {"tms", *SERVER_PACKAGES, "README.md", "CHANGELOG.md", "LICENSE"} <= tops
+    assert {"tms", "pyspark_tms", *SERVER_PACKAGES, "README.md", "CHANGELOG.md", "LICENSE"} <= tops
     assert "tests" not in tops
 
 

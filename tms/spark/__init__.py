@@ -1,0 +1,33 @@
+"""Topics in Spark, through PySpark: `format("tms")`, read and written exactly once.
+
+    from tms.spark import register
+    register(spark)                        # needed only where `pyspark_tms` is not found by itself
+    spark.read.format("tms").option("url", "http://HOST:PORT").option("subscribe", "orders").load()
+
+`docs/spark.md` is the manual. Reading order: `offsets.py`, `options.py`, `plan.py`, which know
+nothing of Spark; `server.py`, what is asked of the server; `rows.py`; `reader.py`, `stream.py`,
+`writer.py`, `source.py`, which Spark calls; `jobs/`, what is built of them.
+
+Importing this package imports neither PySpark nor Arrow; `register` does.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("tms")` known to a session, and push filters down where the session does.
+
+    Needed where Spark does not find the package `pyspark_tms` by itself, and for filters to be
+    pushed down without the option `pushdown`: that is done if the session's
+    `spark.sql.python.filterPushdown.enabled` is on now. Raises `ImportError` for a PySpark before
+    4.2.
+    """
+    from tms.spark.source import PushdownDataSource, TmsDataSource  # noqa: PLC0415  needs PySpark
+
+    pushes = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
+    spark.dataSource.register(PushdownDataSource if pushes else TmsDataSource)

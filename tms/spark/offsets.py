@@ -1,0 +1,144 @@
+"""Where a reader of topics stands: one offset a topic, as Spark keeps them in its checkpoints.
+
+An offset is the position of the next message to read and the generation of the topic that it was
+taken from. Written out, for people to read and compare, and back as `startingOffsets`:
+
+    {"orders": "0000019a8b7c6d5e0001000000000000000000000@3", "payments": "earliest"}
+
+    offset := 40 hexadecimal digits [ "@" generation ] | "earliest" | "latest"
+
+DO NOT CHANGE: it is in checkpoints. The smallest id of all stands for the oldest message there is,
+whatever the topic has lost by then; any other claims that what follows it is still there.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from tms.core.errors import InvalidRequest
+from tms.core.message import FIRST_ID, first_id_at, parse_id
+
+_OFFSET = re.compile(r"([0-9A-Fa-f]{40})(?:@([1-9][0-9]{0,9}))?", re.ASCII)
+
+
+class Offset(NamedTuple):
+    """A position in one topic."""
+
+    position: bytes
+    """The smallest id that is still to be read; `FIRST_ID` for the oldest there is."""
+    generation: int | None = None
+    """Of which creation of the topic; None where whoever gave the position did not know."""
+
+    def __str__(self) -> str:
+        """Return the text that `parse_offset` takes."""
+        if self.generation is None:
+            return self.position.hex()
+        return f"{self.position.hex()}@{self.generation}"
+
+
+class Edge(StrEnum):
+    """An end of a topic, whatever its position is by then."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class Since(NamedTuple):
+    """What was published from a time on; it claims nothing about what was before."""
+
+    position: bytes
+
+
+Bound = Offset | Since | Edge
+Offsets = Mapping[str, Offset]
+
+
+class Standing(NamedTuple):
+    """Where a topic stands, as the server tells it."""
+
+    start: bytes
+    """The first position that the topic's time to live has left."""
+    end: bytes
+    """Exclusive; what is before it never changes any more, save by expiry."""
+    generation: int
+    kept_from: bytes = FIRST_ID
+    """What was ever published from here on is still there."""
+
+
+Standings = Mapping[str, Standing | None]
+"""By topic; None for one that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where the reading of each topic begins, or ends."""
+
+    otherwise: Bound
+    """That of the topics that are not named."""
+    of_topic: Mapping[str, Bound]
+
+    def of(self, topic: str) -> Bound:
+        """Return the bound of `topic`."""
+        return self.of_topic.get(topic, self.otherwise)
+
+
+def parse_offset(text: str) -> Bound:
+    """Return what the text of an offset says. Raises `InvalidRequest` (invalid_message_id)."""
+    if text in (Edge.EARLIEST, Edge.LATEST):
+        return Edge(text)
+    parts = _OFFSET.fullmatch(text)
+    if parts is None:
+        raise InvalidRequest("invalid_message_id", id=text[:80])
+    return Offset(parse_id(parts[1]), int(parts[2]) if parts[2] else None)
+
+
+def written(offsets: Offsets) -> dict[str, str]:
+    """Return offsets as Spark keeps them, topics in order."""
+    return {topic: str(offsets[topic]) for topic in sorted(offsets)}
+
+
+def read_back(kept: Mapping[str, str]) -> dict[str, Offset]:
+    """Return what `written` gave. Raises `InvalidRequest` (invalid_message_id)."""
+    return {topic: _offset_of(text) for topic, text in kept.items()}
+
+
+def _offset_of(text: str) -> Offset:
+    bound = parse_offset(text)
+    if not isinstance(bound, Offset):
+        raise InvalidRequest("invalid_message_id", id=text)
+    return bound
+
+
+def at_time(time_ms: int) -> Since:
+    """Return the bound of what was published at `time_ms`, since 1970, or later."""
+    return Since(first_id_at(time_ms))
+
+
+def start_of(bound: Bound, standing: Standing) -> Offset:
+    """Return the offset that reading a topic from `bound` on begins with."""
+    match bound:
+        case Edge.EARLIEST:
+            return Offset(FIRST_ID, standing.generation)
+        case Edge.LATEST:
+            return Offset(standing.end, standing.generation)
+        case Since(position):
+            is_all = position <= standing.start
+            return Offset(FIRST_ID if is_all else position, standing.generation)
+        case Offset(position, generation):
+            return Offset(position, generation or standing.generation)
+
+
+def end_of(bound: Bound, standing: Standing) -> Offset:
+    """Return the offset, exclusive, that reading a topic up to `bound` ends with.
+
+    Never behind the topic's stable end: what is there may still change.
+    """
+    match bound:
+        case Since(position):
+            return Offset(min(position, standing.end), standing.generation)
+        case Offset(position, generation):
+            return Offset(min(position, standing.end), generation or standing.generation)
+        case _:
+            return Offset(standing.end, standing.generation)

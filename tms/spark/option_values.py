@@ -1,0 +1,136 @@
+"""What the text of one option says: numbers, times, offsets by topic. Raises `InvalidRequest`."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NoReturn, TypeVar
+
+from tms.core.errors import InvalidRequest
+from tms.spark.offsets import Bound, at_time, parse_offset
+
+_SHOWN_CHARS_MAX = 100
+
+Value = TypeVar("Value")
+
+
+def refuse(option: str, reason: str, given: str | None = None) -> NoReturn:
+    """Raise `InvalidRequest` (invalid_option), which names the option and says why."""
+    detail = {} if given is None else {"given": given[:_SHOWN_CHARS_MAX]}
+    raise InvalidRequest("invalid_option", option=option, reason=reason, **detail)
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the one of `known` that was probably meant, None where none is like it."""
+    by_lower = {option.lower(): option for option in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else None
+
+
+def flag(option: str, text: str) -> bool:
+    """Return what `true` or `false` says."""
+    if text.lower() not in ("true", "false"):
+        refuse(option, "true or false is expected", text)
+    return text.lower() == "true"
+
+
+def whole_number(option: str, text: str, least: int = 1) -> int:
+    """Return a whole number that is `least` or more."""
+    if not (text.isascii() and text.isdigit() and least <= int(text) < 1 << 63):
+        refuse(option, f"a whole number is expected, {least} or more", text)
+    return int(text)
+
+
+def seconds(option: str, text: str) -> float:
+    """Return a number of seconds above zero."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        refuse(option, "a number of seconds is expected", text)
+    return value
+
+
+def time_ms(option: str, text: str) -> int:
+    """Return milliseconds since 1970, given as such or as ISO 8601, UTC where it does not say."""
+    if text.isascii() and text.isdigit():
+        value = int(text)
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            refuse(option, "milliseconds since 1970 or a time in ISO 8601 is expected", text)
+        value = ms_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    if not 0 <= value < 1 << 63:
+        refuse(option, "a time from 1970 on is expected", text)
+    return value
+
+
+def ms_of(moment: datetime) -> int:
+    """Return the millisecond, since 1970, that a time with a zone is in."""
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+def offsets_by_topic(option: str, text: str) -> dict[str, Bound]:
+    """Return the bounds that a JSON object of offsets names."""
+
+    def bound(topic: str, value: object) -> Bound:
+        try:
+            return parse_offset(value if isinstance(value, str) else "")
+        except InvalidRequest:
+            expected = f"for {topic}, earliest, latest or a message id is expected"
+            refuse(option, expected, str(value))
+
+    return {topic: bound(topic, value) for topic, value in _object(option, text).items()}
+
+
+def times_by_topic(option: str, text: str) -> dict[str, Bound]:
+    """Return the bounds that a JSON object of times names."""
+    return {
+        topic: at_time(time_ms(f"{option} of {topic}", str(value)))
+        for topic, value in _object(option, text).items()
+    }
+
+
+def _object(option: str, text: str) -> Mapping[str, object]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        refuse(option, "a JSON object with a member for each topic is expected", text)
+    return value
+
+
+class Given:
+    """The options that were given, found by name whatever the case of its letters."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Take `options` as Spark hands them over."""
+        self._texts = {name.lower(): text for name, text in options.items()}
+
+    def names(self) -> set[str]:
+        """Return the names, in lower case."""
+        return set(self._texts)
+
+    def has(self, option: str) -> bool:
+        """Whether the option was given."""
+        return option.lower() in self._texts
+
+    def text(self, option: str) -> str | None:
+        """Return the option's text, None where it was not given."""
+        return self._texts.get(option.lower())
+
+    def value(self, option: str, parse: Callable[[str, str], Value], otherwise: Value) -> Value:
+        """Return what `parse` makes of the option and its text."""
+        text = self.text(option)
+        return otherwise if text is None else parse(option, text.strip())
+
+    def one_of(self, *options: str) -> str | None:
+        """Return which of `options` was given, None where none. Refuses more than one."""
+        given = [option for option in options if self.has(option)]
+        if len(given) > 1:
+            refuse(" and ".join(given), "they contradict each other: give one of them")
+        return given[0] if given else None

@@ -1,0 +1,269 @@
+"""The options of `format("tms")`, understood and checked. No Spark in here.
+
+Guarantees that an option nobody knows is refused by name, with the one that was meant as far as it
+can be guessed; that a value which cannot be understood is refused; and that of options which
+contradict each other, or the way they are used, all are named. Names and defaults are those of
+Spark's Kafka source wherever there is the same thing; upper and lower case are the same, as always
+in Spark. docs/spark.md has the table of them, and a test holds it to `OPTIONS`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tms.core.errors import InvalidRequest
+from tms.core.topic import TopicId, check_namespace
+from tms.core.transactions import check_owner
+from tms.spark.offsets import Bounds, Edge, at_time, parse_offset
+from tms.spark.option_values import (
+    Given,
+    closest,
+    flag,
+    offsets_by_topic,
+    refuse,
+    seconds,
+    time_ms,
+    times_by_topic,
+    whole_number,
+)
+
+_CONNECTION = ("url", "namespace", "tms.timeout", "tms.retryFor", "tms.compress")
+_STARTING = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
+_ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_PER_TRIGGER = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
+_READ = (
+    *("subscribe", "subscribePattern", *_STARTING, *_ENDING, *_PER_TRIGGER),
+    *("isolation", "failOnDataLoss", "minPartitions", "pushdown"),
+)
+_WRITE = ("topic", "txnAppId", "txnVersion", "transactional", "transactionTimeout")
+OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
+"""All there are, as they are written in the documentation."""
+
+_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+"""What Spark hands to sources and sinks of its own business."""
+
+TIMEOUT_S = 60.0
+RETRY_FOR_S = 60.0
+TRANSACTION_TIMEOUT_S = 3600
+
+
+class Isolation(StrEnum):
+    """What a reader is given."""
+
+    COMMITTED = "committed"
+    """What is committed, up to the first that is in progress."""
+    ALL = "all"
+    """Everything, also what is in progress, rolled back or invalid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Which server, and how it is talked to."""
+
+    url: str
+    namespace: str
+    timeout_s: float
+    retry_for_s: float
+    compress: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a reader was asked for."""
+
+    connection: Connection
+    topics: tuple[str, ...] | None
+    """Those named, None where there is a pattern."""
+    pattern: str | None
+    starting: Bounds
+    ending: Bounds
+    rows_per_trigger: int | None
+    bytes_per_trigger: int | None
+    isolation: Isolation
+    fail_on_data_loss: bool
+    partitions_min: int | None
+    pushdown: bool
+
+    def chosen(self, topics: Iterable[str]) -> list[str]:
+        """Return which of all `topics` of the namespace the pattern takes, or those named."""
+        if self.pattern is None:
+            return list(self.topics or ())
+        takes = re.compile(self.pattern).fullmatch
+        return sorted(topic for topic in topics if takes(topic))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a writer was asked for."""
+
+    connection: Connection
+    topic: str | None
+    """Where all rows go; None where each says so itself, in the column `topic`."""
+    owner: str | None
+    """`txnAppId`."""
+    sequence: int | None
+    """`txnVersion`."""
+    transactional: bool
+    timeout_s: int
+    """After how long a transaction is given up that nobody ends."""
+
+
+def batch_read(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options of `spark.read` say. Raises `InvalidRequest`."""
+    given = _checked(options, _READ, "reading")
+    for option in _PER_TRIGGER:
+        if given.has(option):
+            refuse(option, "it is for streams: use readStream")
+    starting = _bounds(given, _STARTING, Edge.EARLIEST)
+    ending = _bounds(given, _ENDING, Edge.LATEST)
+    _refuse_edge(
+        starting, Edge.LATEST, "startingOffsets", "a batch that begins at the end is empty"
+    )
+    _refuse_edge(ending, Edge.EARLIEST, "endingOffsets", "a batch that ends at the start is empty")
+    return _read(given, starting, ending)
+
+
+def stream_read(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options of `spark.readStream` say. Raises `InvalidRequest`."""
+    given = _checked(options, _READ, "reading")
+    for option in _ENDING:
+        if given.has(option):
+            refuse(option, "it is for batches: a stream has no end")
+    if given.text("pushdown") == "true":
+        refuse("pushdown", "Spark pushes filters down for batches only: use spark.read")
+    return _read(given, _bounds(given, _STARTING, Edge.LATEST), Bounds(Edge.LATEST, {}))
+
+
+def batch_write(options: Mapping[str, str]) -> WriteOptions:
+    """Return what the options of `df.write` say. Raises `InvalidRequest`."""
+    return _written(_checked(options, _WRITE, "writing"))
+
+
+def stream_write(options: Mapping[str, str]) -> WriteOptions:
+    """Return what the options of `df.writeStream` say. Raises `InvalidRequest`."""
+    given = _checked(options, _WRITE, "writing")
+    if given.has("txnVersion"):
+        refuse("txnVersion", "it is for batches: a stream's is the number of its batch")
+    return _written(given)
+
+
+def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Given:
+    given = Given(options)
+    allowed = (*_CONNECTION, *wanted)
+    known = {option.lower(): option for option in OPTIONS}
+    for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
+        if name in known:
+            refuse(known[name], f"it is not for {use}")
+        meant = closest(name, allowed)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(allowed)}"
+        refuse(name, f"there is no such option; {hint}")
+    return given
+
+
+def _connection(given: Given) -> Connection:
+    url = given.text("url")
+    if url is None:
+        refuse("url", "it is needed: the server's, http://HOST:PORT")
+    if not url.startswith(("http://", "https://")):
+        refuse("url", "Spark's processes need a server, http://HOST:PORT", url)
+    return Connection(
+        url,
+        check_namespace(given.text("namespace") or "default"),
+        given.value("tms.timeout", seconds, TIMEOUT_S),
+        given.value("tms.retryFor", seconds, RETRY_FOR_S),
+        given.value("tms.compress", flag, otherwise=False),
+    )
+
+
+def _read(given: Given, starting: Bounds, ending: Bounds) -> ReadOptions:
+    connection = _connection(given)
+    if given.one_of("subscribe", "subscribePattern") is None:
+        refuse("subscribe", "it is needed, or subscribePattern: which topics to read")
+    topics = given.value("subscribe", _topics, None)
+    if topics is not None:
+        for topic in {**starting.of_topic, **ending.of_topic}:
+            if topic not in topics:
+                refuse("subscribe", "a topic has an offset and is not read", topic)
+    return ReadOptions(
+        connection,
+        topics,
+        given.value("subscribePattern", _pattern, None),
+        starting,
+        ending,
+        given.value("maxOffsetsPerTrigger", whole_number, None),
+        given.value("maxBytesPerTrigger", whole_number, None),
+        given.value("isolation", _isolation, Isolation.COMMITTED),
+        given.value("failOnDataLoss", flag, otherwise=True),
+        given.value("minPartitions", whole_number, None),
+        given.value("pushdown", flag, otherwise=False),
+    )
+
+
+def _written(given: Given) -> WriteOptions:
+    connection = _connection(given)
+    topic = given.text("topic")
+    if topic is not None:
+        TopicId(connection.namespace, topic)
+    transactional = given.value("transactional", flag, otherwise=True)
+    owner = given.text("txnAppId")
+    sequence = given.value("txnVersion", _version, None)
+    if sequence is not None and owner is None:
+        refuse("txnVersion", "it needs txnAppId")
+    if not transactional:
+        for option in ("txnAppId", "txnVersion", "transactionTimeout"):
+            if given.has(option):
+                refuse(f"{option} and transactional", "without a transaction it means nothing")
+    check_owner(owner, sequence)
+    timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
+    return WriteOptions(connection, topic, owner, sequence, transactional, timeout_s)
+
+
+def _bounds(given: Given, options: tuple[str, str, str], otherwise: Edge) -> Bounds:
+    offsets, timestamp, by_timestamp = options
+    option = given.one_of(*options)
+    if option == offsets:
+        text = (given.text(offsets) or "").strip()
+        if text.startswith("{"):
+            return Bounds(otherwise, offsets_by_topic(offsets, text))
+        try:
+            return Bounds(parse_offset(text), {})
+        except InvalidRequest:
+            expected = "earliest, latest, or a JSON object of message ids by topic is expected"
+            refuse(offsets, expected, text)
+    if option == timestamp:
+        return Bounds(at_time(given.value(timestamp, time_ms, 0)), {})
+    return Bounds(otherwise, given.value(by_timestamp, times_by_topic, {}))
+
+
+def _refuse_edge(bounds: Bounds, edge: Edge, option: str, reason: str) -> None:
+    if edge in (bounds.otherwise, *bounds.of_topic.values()):
+        refuse(option, reason, edge)
+
+
+def _topics(option: str, text: str) -> tuple[str, ...]:
+    topics = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not topics:
+        refuse(option, "at least one topic is expected", text)
+    for topic in topics:
+        TopicId("default", topic)
+    return topics
+
+
+def _pattern(option: str, text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        refuse(option, f"it is no regular expression: {error}", text)
+    return text
+
+
+def _isolation(option: str, text: str) -> Isolation:
+    try:
+        return Isolation(text)
+    except ValueError:
+        refuse(option, "committed or all is expected", text)
+
+
+def _version(option: str, text: str) -> int:
+    return whole_number(option, text, least=0)

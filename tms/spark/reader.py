@@ -1,0 +1,232 @@
+"""How Spark reads topics: what a batch and a stream have in common, and batches.
+
+Guarantees that every partition gives exactly what its ranges hold, in order, or fails: also where
+the topic is deleted, created anew, or expires while it is read (`failOnDataLoss`, the default). A
+task that Spark repeats gives the same rows, for its ranges are below the topic's stable end.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from tms.core.errors import DataLost, TopicNotFound
+from tms.core.message import FIRST_ID, LAST_ID, first_id_at
+from tms.spark.offsets import Offset, Offsets, Standings, end_of, start_of
+from tms.spark.option_values import ms_of
+from tms.spark.options import ReadOptions
+from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
+from tms.spark.rows import spark_rows
+from tms.spark.server import Server
+
+SPANS_FIRST = 32
+"""Into how many spans the ranges of a plan are split before their size is known."""
+
+_log = logging.getLogger("tms.spark")
+
+
+class Ranges(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, ranges: Sequence[Range]) -> None:
+        """Read `ranges`, in their order."""
+        super().__init__(None)
+        self.ranges = tuple(ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read, and as which columns: all that a task needs to know beside its ranges."""
+
+    options: ReadOptions
+    schema: pa.Schema
+
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the rows of a partition. Raises `DataLost`."""
+        if not isinstance(partition, Ranges):
+            return  # Spark's stand-in for no partition at all
+        with Server(self.options.connection) as server:
+            for one in partition.ranges:
+                yield from self._rows_of(server, one)
+            self._check_nothing_was_lost(server, partition.ranges)
+
+    def _rows_of(self, server: Server, one: Range) -> Iterator[pa.RecordBatch]:
+        try:
+            for rows in server.rows(one, self.options.isolation):
+                yield spark_rows(rows, one.topic, self.schema)
+        except TopicNotFound:
+            loss = Loss(one.topic, "the topic was deleted", Offset(one.start), None)
+            self.lose([loss])
+
+    def _check_nothing_was_lost(self, server: Server, ranges: Sequence[Range]) -> None:
+        """Ask once more, now that all is read: what has gone meanwhile may have gone before."""
+        if not self.options.fail_on_data_loss:
+            return
+        topics = dict.fromkeys(one.topic for one in ranges)
+        standings, _ = server.standings(topics, self.options.isolation)
+        for one in ranges:
+            start = Offset(one.start if one.claimed else FIRST_ID, one.generation)
+            kept = _kept_from_start(standings)
+            self.lose(plan({one.topic: start}, {one.topic: Offset(one.end)}, kept).losses)
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Raise `DataLost`, or log what is lost, as the options say."""
+        for loss in losses:
+            detail = {
+                "topic": loss.topic,
+                "reason": loss.reason,
+                "expected_from": str(loss.start),
+                "left_from": loss.now.hex() if loss.now else None,
+            }
+            if self.options.fail_on_data_loss:
+                raise DataLost(**detail)
+            _log.warning("data lost: %s", detail)
+
+    def partitions(self, server: Server, ranges: Sequence[Range]) -> list[Ranges]:
+        """Return the partitions that `ranges` are read in, of about equal size."""
+        if not ranges:
+            return []
+        least = self.options.partitions_min
+        spans = server.splits(ranges, -(-max(SPANS_FIRST, 2 * (least or 0)) // len(ranges)))
+        size = sum(span.size for span in spans)
+        parts = parts_wanted(size, least, os.cpu_count() or 1)
+        if 2 * parts > max(SPANS_FIRST, len(spans)):
+            spans = server.splits(ranges, -(-2 * parts // len(ranges)))
+        of_topic = {one.topic: one for one in ranges}
+        return [
+            Ranges([of_topic[part.topic]._replace(start=part.start, end=part.end) for part in run])
+            for run in packed(spans, parts)
+        ]
+
+
+def _kept_from_start(standings: Standings) -> Standings:
+    return {
+        topic: standing and standing._replace(kept_from=standing.start)
+        for topic, standing in standings.items()
+    }
+
+
+def standings_for(
+    server: Server,
+    topics: Iterable[str],
+    start: Offsets,
+    reading: Reading,
+    caught_up: Mapping[str, tuple[Offset, int]],
+) -> tuple[Standings, int]:
+    """Return where topics stand, also what of each is still whole, for a reader come to `start`.
+
+    `caught_up` has for some topics an offset and a time, in the server's milliseconds, at which
+    nothing was behind it.
+    """
+    standings, time_ms = server.standings(topics, reading.options.isolation)
+    found = dict(standings)
+    for topic, offset in start.items():
+        standing = found.get(topic)
+        if standing is None or not FIRST_ID < offset.position < standing.start:
+            continue
+        before = server.expired_before(topic, time_ms)
+        last, seen_ms = caught_up.get(topic, (None, 0))
+        if offset != last or first_id_at(seen_ms) < before:
+            found[topic] = standing._replace(kept_from=min(before, standing.start))
+    return found, time_ms
+
+
+class BatchReader(DataSourceReader):
+    """Reads what there is, between the bounds that the options give."""
+
+    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
+        """Ask the server nothing yet."""
+        self.reading = Reading(options, schema)
+        self.topics: frozenset[str] | None = None
+        """The only ones that a filter lets through."""
+        self.start = FIRST_ID
+        self.end = LAST_ID
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return what the tasks read. Raises `TopicNotFound`, `DataLost`."""
+        options = self.reading.options
+        with Server(options.connection) as server:
+            names = options.chosen(server.topics() if options.pattern is not None else ())
+            planned = self._plan(server, names)
+            self.reading.lose(planned.losses)
+            return list(self.reading.partitions(server, planned.ranges))
+
+    def _plan(self, server: Server, names: Sequence[str]) -> Plan:
+        options = self.reading.options
+        asked = [name for name in names if self.topics is None or name in self.topics]
+        standings, _ = server.standings(asked, options.isolation)
+        starts: dict[str, Offset] = {}
+        ends: dict[str, Offset] = {}
+        for topic, standing in standings.items():
+            if standing is None:
+                if options.pattern is not None:
+                    continue  # deleted since the topics were listed
+                raise TopicNotFound(topic=topic)
+            starts[topic] = start_of(options.starting.of(topic), standing)
+            end = end_of(options.ending.of(topic), standing)
+            ends[topic] = end._replace(position=min(end.position, self.end))
+        there, _ = standings_for(server, ends, starts, self.reading, {})
+        whole = plan(starts, ends, there)
+        ranges = [one._replace(start=max(one.start, self.start)) for one in whole.ranges]
+        return Plan([one for one in ranges if one.start < one.end], whole.losses)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give a partition's rows."""
+        return self.reading.rows(partition)
+
+
+class PushdownReader(BatchReader):
+    """The same, which leaves out at the server what a filter on topic or time leaves out."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
+        """Take what it can of the filters; give back the others, which Spark applies."""
+        for one in filters:
+            if not self._take(one):
+                yield one
+
+    def _take(self, one: Filter) -> bool:
+        match one:
+            case EqualTo(("topic",), str(topic)):
+                self._keep_topics({topic})
+            case In(("topic",), tuple(topics)):
+                self._keep_topics(set(topics))
+            case EqualTo(("timestamp",), datetime() as time):
+                self._keep_times(_ceiling_ms(time), ms_of(time) + 1)
+            case GreaterThanOrEqual(("timestamp",), datetime() as time):
+                self._keep_times(_ceiling_ms(time), None)
+            case GreaterThan(("timestamp",), datetime() as time):
+                self._keep_times(ms_of(time) + 1, None)
+            case LessThan(("timestamp",), datetime() as time):
+                self._keep_times(0, _ceiling_ms(time))
+            case LessThanOrEqual(("timestamp",), datetime() as time):
+                self._keep_times(0, ms_of(time) + 1)
+            case _:
+                return False
+        return True
+
+    def _keep_topics(self, topics: set[str]) -> None:
+        self.topics = frozenset(topics if self.topics is None else self.topics & topics)
+
+    def _keep_times(self, first_ms: int, end_ms: int | None) -> None:
+        self.start = max(self.start, first_id_at(max(0, first_ms)))
+        if end_ms is not None:
+            self.end = min(self.end, first_id_at(max(0, end_ms)))
+
+
+def _ceiling_ms(time: datetime) -> int:
+    """Return the first millisecond that does not begin before `time`."""
+    return ms_of(time + timedelta(microseconds=999))

@@ -1,0 +1,319 @@
+"""What Spark's source and sink ask of a server, over REST (docs/spark.md says what each is for).
+
+One `Server` belongs to one process and one thread at a time; Spark's workers each make their own,
+and close it. Guarantees: reading a range goes on behind the last row given, whatever happens to the
+connection, until all of the range was given; a store is sent once, for a second time it would be
+twice under the same write pointer; a commit is repeated until it is known what became of it.
+"""
+
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import anyio
+import msgspec
+import pyarrow as pa
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    stop_before_delay,
+    wait_exponential,
+    wait_random,
+)
+
+from tms.client.bridge import Bridge
+from tms.client.calls import JSON, Calls, decode_json
+from tms.client.http import Http
+from tms.client.remote import topic_path
+from tms.client.remote_ranges import RemoteRanges
+from tms.client.retry import may_pass
+from tms.core.errors import OwnerBusy, TransactionNotInProgress
+from tms.core.limits import LIMIT_MAX
+from tms.core.message import ID_BYTES, first_id_at, id_after
+from tms.core.topic import TopicId
+from tms.core.transactions import IfOpen, TransactionStatus
+from tms.spark.arrow_stream import ARROW, batches_of, stream_of
+from tms.spark.offsets import Standing, Standings
+from tms.spark.options import Connection, Isolation
+from tms.spark.plan import Range, Span
+
+TOPICS_PER_CALL = 10_000
+CALLS_AT_ONCE = 16
+_TRANSACTIONS = "v1/transactions"
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+
+class Publication(NamedTuple):
+    """What one task stored for one topic, to be published by the commit."""
+
+    topic: str
+    write_pointer: int
+
+
+class _StartedBody(msgspec.Struct):
+    transaction_id: int
+    write_pointer: int
+
+
+class Server:
+    """One server, and a namespace of it. Each method may raise `Unavailable` and `OutcomeUnknown`.
+
+    Closes as a context manager.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Make no connection yet. Raises `ValueError` where the URL is none."""
+        self._retry_for_s = connection.retry_for_s
+        self._namespace = connection.namespace
+        http = Http(connection.url, timeout_s=connection.timeout_s, compress=connection.compress)
+        self._calls = Calls(http, connection.retry_for_s)
+        self._ranges = RemoteRanges(self._calls)
+        self._bridge = Bridge()
+
+    # Topics
+
+    def topics(self) -> list[str]:
+        """Return the names of the namespace's topics."""
+        path = f"v1/namespaces/{self._namespace}/topics"
+        return decode_json(self._safely("GET", path), list[str])
+
+    def standings(self, topics: Iterable[str], isolation: Isolation) -> tuple[Standings, int]:
+        """Return where topics stand, and the server's time in milliseconds since 1970."""
+        names = list(topics)
+        found: dict[str, Standing | None] = {}
+        time_ms = 0
+        is_committed = isolation is Isolation.COMMITTED
+        for at in range(0, max(1, len(names)), TOPICS_PER_CALL):
+            asked = [self._id(topic) for topic in names[at : at + TOPICS_PER_CALL]]
+            answer = self._bridge.call(partial(self._ranges.ranges, asked, committed=is_committed))
+            time_ms = answer.time_ms
+            found |= {
+                topic_id.name: None if one is None else Standing(*one)
+                for topic_id, one in answer.topics.items()
+            }
+        return found, time_ms
+
+    def expired_before(self, topic: str, time_ms: int) -> bytes:
+        """Return the position before which `topic` has lost all at a time of the server's."""
+        answer = self._safely("GET", self._topic(topic))
+        properties = decode_json(answer, dict[str, Any])
+        nested = properties.get("properties", properties)
+        return first_id_at(max(0, time_ms - int(nested["ttl"]) * 1000))
+
+    # Ranges
+
+    def splits(self, ranges: Sequence[Range], parts: int) -> list[Span]:
+        """Return spans that make up `ranges`, in order, each range in at most `parts`."""
+
+        async def split(one: Range) -> list[Span]:
+            found = await self._ranges.splits(self._id(one.topic), one.start, one.end, parts)
+            return [Span(one.topic, *part) for part in found]
+
+        return [span for spans in self._all(split, ranges) for span in spans]
+
+    def reaches(
+        self,
+        ranges: Sequence[Range],
+        isolation: Isolation,
+        messages: Mapping[str, int] | None,
+        sizes: Mapping[str, int] | None,
+    ) -> list[bytes]:
+        """Return the end that each topic's share of messages and payload bytes reaches."""
+
+        async def reach(one: Range) -> bytes:
+            found = await self._ranges.reach(
+                self._id(one.topic),
+                one.start,
+                one.end,
+                messages=None if messages is None else messages[one.topic],
+                payload_bytes=None if sizes is None else sizes[one.topic],
+                committed=isolation is Isolation.COMMITTED,
+            )
+            return found.end
+
+        return self._all(reach, ranges)
+
+    def rows(self, one: Range, isolation: Isolation) -> Iterator[pa.RecordBatch]:
+        """Give all rows of a range, in order, as the server has them.
+
+        Raises `TopicNotFound` where the topic is gone; what else is lost is not told here.
+        """
+        position = one.start
+        batches = iter(())
+
+        def next_batch() -> pa.RecordBatch | None:
+            nonlocal batches
+            try:
+                return next(batches, None)
+            except Exception:
+                batches = self._poll(one, position, isolation)
+                raise
+
+        attempts = Retrying(
+            retry=retry_if_exception(may_pass),
+            stop=stop_before_delay(self._retry_for_s),
+            wait=wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1),
+            reraise=True,
+        )
+        while position < one.end:
+            batches = self._poll(one, position, isolation)
+            began_at = position
+            while (batch := attempts(next_batch)) is not None:
+                if batch.num_rows:
+                    position = id_after(_last_id(batch))
+                    yield batch
+            if position == began_at:
+                return
+
+    def _poll(self, one: Range, position: bytes, isolation: Isolation) -> Iterator[pa.RecordBatch]:
+        asked = {"startFrom": position.hex(), "limit": LIMIT_MAX}
+        asked |= {"end": one.end.hex(), "isolation": isolation}
+        parts = self._parts(f"{self._topic(one.topic)}/poll", msgspec.json.encode(asked))
+        try:
+            yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))
+        finally:
+            self._bridge.call(parts.aclose)
+
+    async def _parts(self, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
+        async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW) as parts:
+            async for part in parts:
+                yield part
+
+    # Transactions
+
+    def start(
+        self,
+        timeout_s: int,
+        owner: str | None = None,
+        sequence: int | None = None,
+        origin: str = "",
+    ) -> int:
+        """Return the id of a transaction: a new one, or the one that the same work has open.
+
+        An earlier work of the owner's that is still open is given up: it has been overtaken. Raises
+        `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`.
+        """
+        asked: dict[str, Any] = {"timeout_s": timeout_s, "client": "spark"}
+        if owner is not None:
+            asked |= {"owner": owner, "sequence": sequence, "origin": origin}
+            asked["if_open"] = IfOpen.JOIN
+        path = f"{_TRANSACTIONS}?codec=false"
+        try:
+            answer = self._safely("POST", path, msgspec.json.encode(asked))
+        except OwnerBusy as error:
+            overtaken = int(error.detail["transaction_id"])
+            self._end(overtaken, "invalidate")
+            answer = self._safely("POST", path, msgspec.json.encode(asked))
+        return decode_json(answer, _StartedBody).transaction_id
+
+    def checkpoint(self, transaction_id: int) -> int:
+        """Return a write pointer of the transaction that nothing is written under yet."""
+        path = f"{_TRANSACTIONS}/{transaction_id}/checkpoint?codec=false"
+        return decode_json(self._safely("POST", path), _StartedBody).write_pointer
+
+    def store(self, topic: str, payloads: pa.Array, write_pointer: int) -> None:
+        """Store payloads where nobody sees them before a commit publishes them; durable then."""
+        path = f"{self._topic(topic)}/store?write_pointer={write_pointer}"
+        self._once("POST", path, stream_of(payloads))
+
+    def publish(self, topic: str, payloads: pa.Array) -> None:
+        """Publish payloads at once, without a transaction; durable on return."""
+        self._once("POST", f"{self._topic(topic)}/publish", stream_of(payloads))
+
+    def commit(self, transaction_id: int, publications: Sequence[Publication]) -> None:
+        """Publish what was stored, in this order, and commit, in one step.
+
+        Returns also where the transaction was committed before, by whomever. Raises
+        `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
+        """
+        listed = [
+            {"namespace": self._namespace, "topic": topic, "write_pointer": write_pointer}
+            for topic, write_pointer in publications
+        ]
+        path = f"{_TRANSACTIONS}/{transaction_id}/commit"
+        try:
+            self._safely("POST", path, msgspec.json.encode({"publish": listed}))
+        except TransactionNotInProgress as error:
+            if error.detail.get("status") != TransactionStatus.COMMITTED:
+                raise
+
+    def abort(self, transaction_id: int) -> None:
+        """Give up a transaction, unless it has ended: nothing that was stored is ever seen."""
+        self._end(transaction_id, "abort")
+
+    def _end(self, transaction_id: int, verb: str) -> None:
+        try:
+            self._safely("POST", f"{_TRANSACTIONS}/{transaction_id}/{verb}")
+        except TransactionNotInProgress:
+            return
+
+    # Calls
+
+    def _id(self, topic: str) -> TopicId:
+        return TopicId(self._namespace, topic)
+
+    def _topic(self, topic: str) -> str:
+        return topic_path(self._id(topic))
+
+    def _safely(self, method: str, path: str, body: bytes = b"") -> bytes:
+        return self._bridge.call(lambda: self._calls.safely(method, path, body, JSON))
+
+    def _once(self, method: str, path: str, body: bytes) -> bytes:
+        return self._bridge.call(lambda: self._calls.once(method, path, body, ARROW))
+
+    def _all(
+        self, call: Callable[[Item], Awaitable[Result]], items: Sequence[Item]
+    ) -> list[Result]:
+        """Return what `call` gives for each item, some at once."""
+        results: dict[int, Result] = {}
+
+        async def run() -> None:
+            pending = iter(enumerate(items))
+
+            async def work() -> None:
+                for number, item in pending:
+                    results[number] = await call(item)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(min(CALLS_AT_ONCE, len(items))):
+                    group.start_soon(work)
+
+        try:
+            self._bridge.call(run)
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return [results[number] for number in range(len(items))]
+
+    def close(self) -> None:
+        """Close the connections. Twice is the same as once."""
+        self._bridge.close(self._calls.http.close)
+
+    def __enter__(self) -> Self:
+        """Return the server itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+
+def _last_id(batch: pa.RecordBatch) -> bytes:
+    last: bytes = batch.column("message_id")[batch.num_rows - 1].as_py()
+    assert len(last) == ID_BYTES
+    return last

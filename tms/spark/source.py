@@ -1,0 +1,109 @@
+"""`format("tms")`, as Spark finds it: which reader and writer is used for what.
+
+Importing this needs PySpark 4 and little else, for Spark imports it, through `pyspark_tms`, when
+any Python data source is used for the first time. On a PySpark before 4.2 it says so when used.
+"""
+
+from typing import TYPE_CHECKING, ClassVar
+
+import pyspark
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tms.spark.reader import BatchReader
+    from tms.spark.stream import StreamReader
+    from tms.spark.writer import BatchWriter, StreamWriter
+
+PYSPARK_MIN = (4, 2)
+
+
+def check_version(version: str) -> None:
+    """Raise `ImportError` for a PySpark that is too old."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) < PYSPARK_MIN:
+        wanted = ".".join(map(str, PYSPARK_MIN))
+        raise ImportError(
+            f"format('tms') needs PySpark {wanted} or newer, and this is {version}: "
+            f"pip install 'pyspark>={wanted}'"
+        )
+
+
+class TmsDataSource(DataSource):
+    """Topics as Spark reads and writes them."""
+
+    pushes_down: ClassVar[bool] = False
+    """Whether filters are pushed down also without the option `pushdown`."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        """Take the options as they are. Raises `ImportError` for a PySpark before 4.2."""
+        check_version(pyspark.__version__)
+        super().__init__(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "tms"
+
+    def schema(self) -> StructType:
+        """Return the columns of a reader that is not given any."""
+        from tms.spark.columns import DEFAULT_SCHEMA  # noqa: PLC0415  Arrow, when it is used
+
+        return DEFAULT_SCHEMA
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        """Return the reader of a batch. Raises `InvalidRequest`."""
+        from tms.spark.options import batch_read  # noqa: PLC0415
+        from tms.spark.reader import BatchReader, PushdownReader  # noqa: PLC0415
+
+        options = batch_read(self.options)
+        pushes = options.pushdown or (self.pushes_down and "pushdown" not in self.options)
+        return (PushdownReader if pushes else BatchReader)(options, _arrow(schema))
+
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802  Spark's name
+        """Return the reader of a stream. Raises `InvalidRequest`."""
+        from tms.spark.options import stream_read  # noqa: PLC0415
+        from tms.spark.stream import StreamReader  # noqa: PLC0415
+
+        return StreamReader(stream_read(self.options), _arrow(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001
+        """Return the writer of a batch. Raises `InvalidRequest`."""
+        from tms.spark.options import batch_write  # noqa: PLC0415
+        from tms.spark.writer import BatchWriter  # noqa: PLC0415
+
+        _refuse_overwrite(overwrite=overwrite)
+        return BatchWriter(batch_write(self.options), schema.fieldNames())
+
+    def streamWriter(  # noqa: N802  Spark's name
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: FBT001
+    ) -> "StreamWriter":
+        """Return the writer of a stream. Raises `InvalidRequest`."""
+        from tms.spark.options import stream_write  # noqa: PLC0415
+        from tms.spark.writer import StreamWriter  # noqa: PLC0415
+
+        _refuse_overwrite(overwrite=overwrite)
+        return StreamWriter(stream_write(self.options), schema.fieldNames())
+
+
+class PushdownDataSource(TmsDataSource):
+    """The same for a session that pushes filters down."""
+
+    pushes_down = True
+
+
+def _arrow(schema: StructType) -> "pa.Schema":
+    from tms.spark.columns import arrow_schema  # noqa: PLC0415
+
+    return arrow_schema(schema)
+
+
+def _refuse_overwrite(*, overwrite: bool) -> None:
+    if overwrite:
+        from tms.spark.option_values import refuse  # noqa: PLC0415
+
+        refuse("mode", "messages are appended, never overwritten", "overwrite")

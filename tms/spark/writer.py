@@ -1,0 +1,224 @@
+"""How Spark writes to topics: exactly once, by one transaction for each batch.
+
+1. A task stores its rows, where nobody sees them, under a write pointer of its own, a checkpoint of
+   the batch's transaction. A task that is repeated, or runs twice, takes another write pointer.
+2. The driver's commit publishes, in the order of the partitions, what the tasks stored whose
+   results Spark took, and commits, in one step of the server's. What others stored is never seen.
+3. The transaction bears an owner and a sequence, recorded with the commit: a batch that was
+   committed before is a duplicate, of which nothing is stored, or nothing published.
+
+A stream's owner is the query's id, which is in its checkpoint, or `txnAppId`; the sequence is the
+batch's number. Its tasks find their transaction by these: the first starts it, the others join. So
+do two drivers on one checkpoint, and the first that commits wins. A batch of `df.write` has its
+transaction from the driver. Where nobody ends a transaction it is given up after
+`transactionTimeout`, and what is stored later is refused.
+
+With `transactional=false` tasks publish at once: at least once, and in any order.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
+from tms.spark.options import WriteOptions
+from tms.spark.rows import by_topic, check_written, requests_of
+from tms.spark.server import Publication, Server
+
+BATCH_ORIGIN = "spark batch"
+"""The origin of what `df.write` commits: repeated by whichever run, it is the same work."""
+
+
+@dataclass(frozen=True)
+class Stored(WriterCommitMessage):
+    """What a task tells the driver."""
+
+    transaction_id: int | None = None
+    """None where there were no rows, or without a transaction."""
+    publications: tuple[Publication, ...] = ()
+    is_duplicate: bool = False
+    """Whether the batch was committed before the task began."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Whose work a batch is, as transactions name it."""
+
+    owner: str
+    sequence: int
+    origin: str
+
+
+class _Task:
+    """What one task writes."""
+
+    def __init__(self, server: Server, options: WriteOptions, columns: list[str]) -> None:
+        self._server = server
+        self._options = options
+        self._payload = check_written(columns, options.topic)
+
+    def publish(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """Publish all rows at once."""
+        for topic, payloads in self._requests(batches):
+            self._server.publish(topic, payloads)
+
+    def store(
+        self, batches: Iterator[pa.RecordBatch], transaction_id: int | None, work: Work | None
+    ) -> Stored:
+        """Store all rows in a transaction: the one given, or the work's."""
+        publications: dict[str, Publication] = {}
+        write_pointer = 0
+        for topic, payloads in self._requests(batches):
+            if transaction_id is None:
+                assert work is not None
+                transaction_id = start(self._server, self._options, work)
+            write_pointer = write_pointer or self._server.checkpoint(transaction_id)
+            self._server.store(topic, payloads, write_pointer)
+            publications[topic] = Publication(topic, write_pointer)
+        return Stored(transaction_id if publications else None, tuple(publications.values()))
+
+    def _requests(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Array]]:
+        for batch in batches:
+            for topic, payloads in by_topic(batch, self._payload, self._options.topic):
+                for request in requests_of(payloads):
+                    yield topic, request
+
+
+def start(server: Server, options: WriteOptions, work: Work | None) -> int:
+    """Return the id of the work's transaction. Raises `TransactionDuplicate`, `OwnerElsewhere`."""
+    if work is None:
+        return server.start(options.timeout_s)
+    return server.start(options.timeout_s, work.owner, work.sequence, work.origin)
+
+
+def commit(server: Server, messages: Sequence[WriterCommitMessage | None]) -> bool:
+    """Publish and commit what tasks stored; return whether that was done before.
+
+    Raises `TransactionNotInProgress` where the transaction has ended otherwise meanwhile.
+    """
+    stored = [message for message in messages if isinstance(message, Stored)]
+    ids = {message.transaction_id for message in stored} - {None}
+    if any(message.is_duplicate for message in stored):
+        abort(server, messages)
+        return True
+    if len(ids) > 1:
+        # The first was given up while tasks were at work: it lasts too short.
+        abort(server, messages)
+        raise TransactionNotInProgress(transaction_ids=sorted(map(str, ids)))
+    listed = [one for message in stored for one in message.publications]
+    for transaction_id in ids:
+        assert transaction_id is not None
+        try:
+            server.commit(transaction_id, listed)
+        except TransactionDuplicate:
+            abort(server, messages)
+            return True
+    return False
+
+
+def abort(server: Server, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Give up the transactions in which tasks have stored."""
+    stored = [message for message in messages if isinstance(message, Stored)]
+    for transaction_id in {message.transaction_id for message in stored} - {None}:
+        assert transaction_id is not None
+        server.abort(transaction_id)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame once. It is made by the driver, and the tasks have copies of it."""
+
+    def __init__(self, options: WriteOptions, columns: list[str]) -> None:
+        """Start the transaction."""
+        self._options = options
+        self._columns = columns
+        self._transaction_id: int | None = None
+        self._is_duplicate = False
+        check_written(columns, options.topic)
+        if not options.transactional:
+            return
+        with Server(options.connection) as server:
+            try:
+                self._transaction_id = start(server, options, self._work())
+            except TransactionDuplicate:
+                self._is_duplicate = True
+
+    def _work(self) -> Work | None:
+        owner, sequence = self._options.owner, self._options.sequence
+        return None if owner is None else Work(owner, sequence or 0, BATCH_ORIGIN)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        """Store a partition's rows."""
+        if self._is_duplicate:
+            for _ in iterator:
+                pass  # Spark wants its rows taken
+            return Stored(is_duplicate=True)
+        with Server(self._options.connection) as server:
+            task = _Task(server, self._options, self._columns)
+            if self._options.transactional:
+                return task.store(iterator, self._transaction_id, None)
+            task.publish(iterator)
+            return Stored()
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish what the tasks stored, in the order of the partitions."""
+        if self._transaction_id is None:
+            return
+        with Server(self._options.connection) as server:
+            # Without rows too, for the sequence is to be recorded.
+            commit(server, [*messages, Stored(self._transaction_id)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """Give the transaction up."""
+        if self._transaction_id is not None:
+            with Server(self._options.connection) as server:
+                server.abort(self._transaction_id)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the batches of a stream; Spark makes a new one for each task, commit and abort."""
+
+    def __init__(self, options: WriteOptions, columns: list[str]) -> None:
+        """Ask the server nothing yet."""
+        self._options = options
+        self._columns = columns
+        check_written(columns, options.topic)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        """Store a partition's rows."""
+        with Server(self._options.connection) as server:
+            task = _Task(server, self._options, self._columns)
+            if not self._options.transactional:
+                task.publish(iterator)
+                return Stored()
+            try:
+                return task.store(iterator, None, self._work())
+            except TransactionDuplicate:
+                for _ in iterator:
+                    pass  # Spark wants its rows taken
+                return Stored(is_duplicate=True)
+
+    def _work(self) -> Work:
+        context = TaskContext.get()
+        assert context is not None, "only a task writes"
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        assert query is not None, "only a streaming query writes so"
+        assert batch is not None, "only a streaming query writes so"
+        return Work(self._options.owner or query, int(batch), query)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Publish what the tasks stored, in the order of the partitions."""
+        with Server(self._options.connection) as server:
+            commit(server, messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Give the batch's transaction up."""
+        with Server(self._options.connection) as server:
+            abort(server, messages)
