@@ -95,6 +95,7 @@ def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> N
         ("listen", "host:65536", "the port from 0 to 65535"),
         ("store", "postgres://x", "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX is wanted"),
         ("store", "memory:x", "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX is wanted"),
+        ("metadata", "nowhere", "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd:"),
         ("topic_info", "other", "'seed' or 'flat'"),
         ("sync", "perhaps", "valid boolean"),
         ("poll_messages_max", "many", "valid integer"),

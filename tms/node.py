@@ -19,7 +19,8 @@ from typing import Any, cast
 import uvloop
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from tms.configuration.namespaces import NamespaceStore, UndeclaredNamespaces
+from tms.configuration.namespaces import UndeclaredNamespaces
+from tms.configuration.opening import DeclaredNamespaces, open_namespaces
 from tms.core.clock import Clock, SystemClock
 from tms.core.limits import Limits
 from tms.core.tables import Tables
@@ -153,28 +154,6 @@ def _hbase_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-async def open_namespaces(
-    store: str, settings: Settings, limits: Limits, tables: StoreTables
-) -> NamespaceStore | UndeclaredNamespaces:
-    """Return the namespaces of a server on `store`, whose `tables` are open.
-
-    They are where `settings` say; by default in the data folder, or in memory beside what else is
-    kept there alone. Raises as `open_metadata`.
-    """
-    kind = store.partition(":")[0]
-    url = settings.metadata or {"leveldb": store, "memory": "memory://"}.get(kind)
-    if url is None:
-        return UndeclaredNamespaces(limits)
-    metadata = await open_metadata(url, settings, tables if url == store else None)
-    namespaces = NamespaceStore(metadata, limits)
-    try:
-        await namespaces.open()
-    except BaseException:
-        await namespaces.close()
-        raise
-    return namespaces
-
-
 @dataclass(frozen=True, slots=True)
 class OpenServices:
     """All services on one store (`tms.core.services.ServerServices`)."""
@@ -182,7 +161,7 @@ class OpenServices:
     messaging: Service
     transactions: Transactions
     subscriptions: SubscriptionService
-    namespaces: NamespaceStore | UndeclaredNamespaces
+    namespaces: DeclaredNamespaces
     _engine: Engine
     cleanup: CleanupService | None = None
     """None where nobody asked for it."""
@@ -233,8 +212,12 @@ async def open_services(
     clock = clock or SystemClock()
     registry = registry or CollectorRegistry()
     tables = await asyncio.to_thread(open_tables, store, settings)
+
+    async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
+        return await open_metadata(url, settings, tables if is_own_folder else None)
+
     try:
-        namespaces = await open_namespaces(store, settings, limits, tables)
+        namespaces = await open_namespaces(settings.metadata, store, limits, open_beside)
     except BaseException:
         tables.close()
         raise
@@ -305,7 +288,7 @@ async def services_on(
     limits: Limits,
     clock: Clock,
     registry: CollectorRegistry,
-    namespaces: NamespaceStore | UndeclaredNamespaces | None = None,
+    namespaces: DeclaredNamespaces | None = None,
     *,
     has_transactions: bool = True,
 ) -> OpenServices:

@@ -36,6 +36,8 @@ _OF_KUBERNETES = re.compile(
 
 _STORE = re.compile(r"memory:|leveldb:.+|hbase://\S+:\d+/\S+")
 _STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
+_METADATA = re.compile(r"|leveldb:.+|(memory|zk|etcd)://.*")
+_METADATA_STORES = "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
 _PORT_MAX = 65_535
 _LIMITS = Limits()
@@ -249,6 +251,13 @@ class Settings(BaseSettings):
         if not _STORE.fullmatch(store):
             raise ValueError(f"{_STORES} is wanted")
         return store
+
+    @field_validator("metadata")
+    @classmethod
+    def _check_metadata(cls, metadata: str) -> str:
+        if not _METADATA.fullmatch(metadata):
+            raise ValueError(f"{_METADATA_STORES} is wanted")
+        return metadata
 
     @field_validator("listen")
     @classmethod

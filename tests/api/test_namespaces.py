@@ -37,8 +37,13 @@ async def declare(rest: Rest, **settings: int) -> dict[str, Any]:
     return told
 
 
-async def publish(rest: Rest, *messages: str, verb: str = "publish", **more: Any) -> httpx.Response:
-    return await rest.post(verb, {"messages": list(messages), **more})
+async def publish(
+    rest: Rest, *messages: str, verb: str = "publish", pointer: int | None = None
+) -> httpx.Response:
+    body: dict[str, Any] = {"messages": list(messages)}
+    if pointer is not None:
+        body["transactionWritePointer"] = pointer
+    return await rest.post(verb, body)
 
 
 async def test_one_that_was_never_declared_has_the_servers_limits(rest: Rest) -> None:
@@ -182,16 +187,15 @@ async def test_storing_counts_and_publishing_what_was_stored_does_not(rest: Rest
     started = await rest.http.post("/v1/transactions")
     is_own = started.status_code == 200
     pointer = started.json()["transaction_id"] if is_own else NOW_MS * 1_000_000
-    tx = {"transactionWritePointer": pointer}
     await rest.create()
     await declare(rest, publish_messages_per_s=1, message_bytes_max=5)
 
-    too_large = await publish(rest, "123456", verb="store", **tx)
+    too_large = await publish(rest, "123456", verb="store", pointer=pointer)
     assert refusal(too_large) == (413, "message_over_namespace_limit")
-    assert (await publish(rest, "1", "2", verb="store", **tx)).status_code == 200
-    assert (await publish(rest, "3", verb="store", **tx)).status_code == 429
+    assert (await publish(rest, "1", "2", verb="store", pointer=pointer)).status_code == 200
+    assert (await publish(rest, "3", verb="store", pointer=pointer)).status_code == 429
     rest.clock.advance(1000)
-    assert (await publish(rest, **tx)).status_code == 200
+    assert (await publish(rest, pointer=pointer)).status_code == 200
 
 
 async def test_publishing_to_several_topics_is_one_publish() -> None:

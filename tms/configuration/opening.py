@@ -1,0 +1,41 @@
+"""Opens the namespaces of a server: where its settings say, else where the server's store is."""
+
+import os
+from collections.abc import Awaitable, Callable
+
+from tms.configuration.namespaces import NamespaceStore, UndeclaredNamespaces
+from tms.core.limits import Limits
+from tms.metadata.interface import MetadataStore
+
+_FOLDER = "leveldb:"
+
+OpenMetadata = Callable[[str, bool], Awaitable[MetadataStore]]
+"""Opens a URL; True where it is the folder that the server's store has open."""
+
+DeclaredNamespaces = NamespaceStore | UndeclaredNamespaces
+
+
+async def open_namespaces(
+    metadata: str, store: str, limits: Limits, open_metadata: OpenMetadata
+) -> DeclaredNamespaces:
+    """Return the namespaces of a server on `store`; close them when done.
+
+    They are at the URL `metadata`; where that is empty, in the store's folder, in memory beside a
+    store that is there, and nowhere beside any other. Raises what `open_metadata` does.
+    """
+    kind = store.partition(":")[0]
+    url = metadata or {"leveldb": store, "memory": "memory://"}.get(kind)
+    if url is None:
+        return UndeclaredNamespaces(limits)
+    namespaces = NamespaceStore(await open_metadata(url, _is_same_folder(url, store)), limits)
+    try:
+        await namespaces.open()
+    except BaseException:
+        await namespaces.close()
+        raise
+    return namespaces
+
+
+def _is_same_folder(one: str, other: str) -> bool:
+    folders = {os.path.realpath(url.removeprefix(_FOLDER)) for url in (one, other)}
+    return one.startswith(_FOLDER) and other.startswith(_FOLDER) and len(folders) == 1
