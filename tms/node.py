@@ -144,6 +144,17 @@ def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None)
     return create_store(store, admin, **_hbase_options(settings))
 
 
+def prune(store: str, settings: Settings, workers: int) -> Any:
+    """Return a pass of cleanup over `store`, which is `hbase://…`; close it when it is done.
+
+    It is a `cleanup.hbase.opening.Pruning`. Raises as `open_tables`.
+    """
+    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  as above
+
+    options, limits = _hbase_options(settings), settings.limits()
+    return Pruning(store, options, limits, SystemClock(), workers=workers)
+
+
 def _hbase_options(settings: Settings) -> dict[str, Any]:
     return {
         "size": settings.hbase_connections,
@@ -234,53 +245,40 @@ async def open_services(
     )
     services = replace(services, inspection=inspection)
     try:
-        asked = LoopServices(
-            asyncio.get_running_loop(), services.messaging, services.own_transactions
-        )
-        cleaner = await asyncio.to_thread(
-            _cleaner_of, store, settings, tables.store, asked, limits, clock
-        )
+        cleanup = await _start_cleanup(services, store, tables.store, settings, clock, registry)
     except BaseException:
         await services.close()
         raise
-    cleanup = start_cleanup(cleaner, services, tables, limits, clock, registry)
     return replace(services, cleanup=cleanup)
 
 
-def _cleaner_of(  # noqa: PLR0917  called in a thread
-    url: str, settings: Settings, store: Store, asked: LoopServices, limits: Limits, clock: Clock
-) -> Passes:
-    """Return what cleans up the `store` at `url`."""
-    if not url.startswith("hbase:"):
-        return Cleaner(store, asked, limits, clock, inverts_invalid=settings.cleanup_invalid)
-    from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
-
-    return ServerCleaner(
-        url,
-        _hbase_options(settings),
-        asked,
-        limits,
-        clock,
-        recording=store,
-        workers=settings.cleanup_workers,
-        inverts_invalid=settings.cleanup_invalid,
-    )
-
-
-def start_cleanup(
-    cleaner: Passes,
+async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     services: OpenServices,
-    tables: StoreTables,
-    limits: Limits,
+    url: str,
+    store: Store,
+    settings: Settings,
     clock: Clock,
     registry: CollectorRegistry,
 ) -> CleanupService:
-    """Start the thread that cleans up `tables` beside the services on them."""
+    """Start the thread that cleans up the `store` at `url` beside the services on it."""
     transactions = services.own_transactions
-    metrics = services.messaging.metrics
+    limits, metrics = services._engine.limits, services.messaging.metrics  # noqa: SLF001
+    asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
+    inverts = settings.cleanup_invalid
+    cleaner: Passes
+    if url.startswith("hbase:"):
+        from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
+
+        make = partial(ServerCleaner, url, _hbase_options(settings), asked, limits, clock)
+        workers = settings.cleanup_workers
+        cleaner = await asyncio.to_thread(
+            make, recording=store, workers=workers, inverts_invalid=inverts
+        )
+    else:
+        cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
     CleanupMetrics(registry, runner, clock)
-    return CleanupService(runner, tables.store, transactions, limits)
+    return CleanupService(runner, store, transactions, limits)
 
 
 async def services_on(
@@ -346,7 +344,8 @@ def open_transactions(
 def serve(settings: Settings, on_started: Callable[[str], None]) -> None:
     """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
 
-    `on_started` is told the URL. Raises as `open_tables`, and `OSError` where the address cannot be listened on.
+    `on_started` is told the URL. Raises as `open_tables`, and `OSError` where the address cannot be
+    listened on.
     """
     logging.basicConfig(
         level=settings.log_level.upper(),
