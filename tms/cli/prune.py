@@ -1,0 +1,159 @@
+"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler; servers may run or not."""
+
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tms.cli.target import JsonOption, Target
+from tms.core.errors import Unavailable
+
+EXAMPLES = """\b
+Examples:
+  tms prune --store hbase://gateway:9090/tms
+  tms prune --store hbase://gateway:9090/tms --workers 16 --json
+
+Exit codes: 0 all regions are done; 1 some are not, or another process cleans up; 2 wrong usage."""
+
+_USAGE_EXIT_CODE = 2
+_TERMINATED_EXIT_CODE = 143
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"),
+]
+WorkersOption = Annotated[
+    int, typer.Option(min=1, metavar="COUNT", help="So many regions at a time.")
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
+    ),
+]
+
+
+def prune(
+    context: typer.Context,
+    store: StoreOption = None,
+    workers: WorkersOption = 4,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+) -> None:
+    """Delete from a store on HBase what no reader can see any more, region by region."""
+    from tms.node import prune as begin  # noqa: PLC0415  the whole server
+    from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
+
+    before: Target = context.obj
+    target = Target(before.url, before.namespace, as_json or before.as_json)
+    try:
+        settings = load({"store": store}, config).settings
+    except WrongSettings as error:
+        _stop(*error.problems)
+    if not settings.store.startswith("hbase:"):
+        _stop(f"{settings.store} is cleaned up by its server; ask that with `tms cleanup run`.")
+    try:
+        pruning = begin(settings.store, settings, workers)
+    except ValueError as error:
+        _stop(f"{settings.store}: {error}")
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        facts = _pruned(pruning)
+    finally:
+        pruning.close()
+    target.answer(_text(facts), facts)
+    if facts["held_by"] is not None or facts["failure"] is not None:
+        raise typer.Exit(1)
+
+
+def _stop(*problems: str) -> NoReturn:
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    raise typer.Exit(_USAGE_EXIT_CODE)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    """End as Ctrl-C does: the steps under way are finished, and others may clean up at once."""
+    sys.exit(_TERMINATED_EXIT_CODE)
+
+
+def _pruned(pruning: Any) -> dict[str, Any]:
+    """Do the pass; return what was done."""
+    began, failure = time.monotonic(), None
+    scanned = inverted = dropped_bytes = 0
+    dropped: Counter[str] = Counter()
+    try:
+        for step in _with_progress(pruning.steps(), lambda: pruning.progress):
+            scanned += step.scanned
+            inverted += step.inverted
+            dropped[step.table] += step.dropped
+            dropped_bytes += step.dropped_bytes
+    except Unavailable as error:
+        failure = str(error)
+    regions, regions_all = pruning.progress
+    return {
+        "regions_done": regions,
+        "regions": regions_all,
+        "scanned_rows": scanned,
+        "dropped_rows": {table: count for table, count in sorted(dropped.items()) if count},
+        "dropped_bytes": dropped_bytes,
+        "inverted_rows": inverted,
+        "seconds": round(time.monotonic() - began, 3),
+        "held_by": pruning.holder,
+        "failure": failure,
+    }
+
+
+def _with_progress(
+    steps: Iterable[Any], progress_of: Callable[[], tuple[int, int]]
+) -> Iterator[Any]:
+    """Give the steps; where standard error is a terminal, draw how many regions are done."""
+    if not sys.stderr.isatty():
+        yield from steps
+        return
+    from rich.console import Console  # noqa: PLC0415  60 ms, for people alone
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("regions, {task.fields[rows]} rows deleted"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("pruning", rows=0)
+        rows = 0
+        for step in steps:
+            yield step
+            rows += step.dropped
+            done, total = progress_of()
+            progress.update(task, completed=done, total=total, rows=rows)
+
+
+def _text(facts: dict[str, Any]) -> str:
+    if facts["held_by"] is not None:
+        return f"Nothing was done: another process cleans up ({facts['held_by']})."
+    dropped = " and ".join(
+        f"{count} {table} rows" for table, count in facts["dropped_rows"].items()
+    )
+    lines = [
+        f"{facts['regions_done']} of {facts['regions']} regions are done, "
+        f"in {facts['seconds']:.1f} s.",
+        f"Deleted {dropped or 'nothing'}, {facts['dropped_bytes']} bytes; inverted "
+        f"{facts['inverted_rows']} entries of invalid transactions; read {facts['scanned_rows']}.",
+    ]
+    if facts["failure"] is not None:
+        lines.append(f"It could not be finished; run it again: {facts['failure']}")
+    return "\n".join(lines)
