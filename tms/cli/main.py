@@ -19,6 +19,7 @@ from tms.cli import (
     metadata,
     namespace,
     poll,
+    prune,
     publish,
     publish_all,
     rollback,
@@ -114,6 +115,7 @@ app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)
 app.command(epilog=init.EXAMPLES)(init.init)
+app.command(epilog=prune.EXAMPLES)(prune.prune)
 app.command()(rollback.rollback)
 
 
