@@ -1,0 +1,134 @@
+"""Rows between the server's form and Spark's, and Arrow streams in pieces."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tms.core.errors import InvalidRequest, OutcomeUnknown
+from tms.spark import rows
+from tms.spark.arrow_stream import batches_of, stream_of
+from tms.spark.rows import (
+    TYPES,
+    by_topic,
+    check_written,
+    hexadecimal,
+    requests_of,
+    spark_rows,
+)
+
+ids = st.binary(min_size=20, max_size=20)
+
+
+@settings(deadline=None)
+@given(st.lists(ids), st.integers(0, 3))
+def test_ids_are_written_in_hexadecimal(raw: list[bytes], skipped: int) -> None:
+    given_ids = pa.array([b"\xff" * 20] * skipped + raw, pa.binary(20)).slice(skipped)
+
+    assert [one.hex() for one in raw] == hexadecimal(given_ids).to_pylist()
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=50)), st.integers(1, 60), st.integers(1, 5))
+def test_requests_have_all_payloads_in_order_and_are_bounded(
+    payloads: list[bytes], bytes_max: int, rows_max: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "STORE_BYTES_MAX", bytes_max)
+        patch.setattr(rows, "STORE_ROWS_MAX", rows_max)
+        parts = [part.to_pylist() for part in requests_of(pa.array(payloads, pa.binary()))]
+
+    assert payloads == [payload for part in parts for payload in part]
+    assert all(1 <= len(part) <= rows_max for part in parts)
+    assert all(len(part) == 1 or sum(map(len, part)) <= bytes_max for part in parts)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.text(max_size=5)), min_size=1))
+def test_rows_go_to_their_topics_in_order(drawn: list[tuple[str, str]]) -> None:
+    topics, payloads = zip(*drawn, strict=True)
+    batch = pa.record_batch({"topic": pa.array(topics), "value": pa.array(payloads)})
+    found = {topic: part.to_pylist() for topic, part in by_topic(batch, "value", None)}
+
+    assert found == {
+        topic: [payload for one, payload in drawn if one == topic] for topic in set(topics)
+    }
+
+
+@pytest.mark.parametrize(
+    ("columns", "topic", "said"),
+    [
+        (["topic"], None, "payload, or value"),
+        (["payload", "value"], "t", "payload, or value"),
+        (["payload"], None, "a column topic"),
+        (["payload", "key"], "t", "key"),
+    ],
+)
+def test_columns_that_cannot_be_written(columns: list[str], topic: str | None, said: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_written(columns, topic)
+
+    assert caught.value.problem.code == "invalid_row"
+    assert said in str(caught.value)
+
+
+def test_what_was_read_can_be_written() -> None:
+    assert check_written(list(TYPES), None) == "payload"
+
+
+@pytest.mark.parametrize("column", ["payload", "topic"])
+def test_a_row_without_payload_or_topic_is_refused(column: str) -> None:
+    batch = pa.record_batch({"topic": pa.array(["a"]), "payload": pa.array([b"x"])})
+    nulls = pa.array([None], batch.schema.field(column).type)
+    batch = batch.set_column(batch.schema.names.index(column), column, nulls)
+
+    with pytest.raises(InvalidRequest, match="rows_with_null=1"):
+        list(by_topic(batch, "payload", None))
+
+
+def test_rows_have_the_columns_that_are_asked_for() -> None:
+    served = pa.record_batch(
+        {
+            "message_id": pa.array([b"\x00" * 19 + b"\x01"], pa.binary(20)),
+            "timestamp": pa.array([5], pa.timestamp("ms", "UTC")),
+            "seq": pa.array([7], pa.int32()),
+            "payload": pa.array([b"p"]),
+            "payload_timestamp": pa.array([None], pa.timestamp("ms", "UTC")),
+            "payload_seq": pa.array([None], pa.int32()),
+        }
+    )
+    schema = pa.schema([(name, TYPES[name]) for name in reversed(TYPES)])
+    [row] = spark_rows(served, "orders", schema).to_pylist()
+
+    assert list(row) == list(reversed(TYPES))
+    assert (row["topic"], row["seq"], row["payload"]) == ("orders", 7, b"p")
+    assert row["message_id"] == "00" * 19 + "01"
+    assert row["timestamp"].timestamp() == 0.005
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=30), min_size=1), st.integers(1, 40))
+def test_a_stream_is_read_in_whatever_parts_it_comes(payloads: list[bytes], size: int) -> None:
+    stream = stream_of(pa.array(payloads, pa.binary()))
+    parts = iter([stream[at : at + size] for at in range(0, len(stream), size)])
+    [batch] = batches_of(lambda: next(parts, b""))
+
+    assert batch.column("payload").to_pylist() == payloads
+
+
+@settings(deadline=None)
+@given(st.integers(0, 1000))
+def test_a_stream_that_breaks_off_in_a_batch_is_an_outcome_unknown(cut: int) -> None:
+    stream = stream_of(pa.array([b"x" * 100] * 50, pa.binary()))
+    parts = iter([stream[: 200 + cut]])
+
+    with pytest.raises(OutcomeUnknown):
+        list(batches_of(lambda: next(parts, b"")))
+
+
+def test_an_error_while_a_stream_arrives_is_raised_as_it_is() -> None:
+    def fail() -> bytes:
+        raise OutcomeUnknown(reason="cut")
+
+    with pytest.raises(OutcomeUnknown, match="cut"):
+        list(batches_of(fail))
