@@ -1,0 +1,54 @@
+"""docs/namespaces.md: its example prints what it says, and it names what there is."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import run_command
+from tests.docs.markdown import ROOT, blocks, links
+from tms.core.namespaces import NamespaceSettings
+from tms.core.problems import CATALOGUE
+from tms.wire.json_namespaces import decode_settings
+
+PAGE = "docs/namespaces.md"
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
+EXAMPLE_S_MAX = 60.0
+
+
+def test_the_example_prints_what_the_page_says() -> None:
+    by_kind = {block.kind: block.text for block in blocks(PAGE)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", by_kind["python"]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=EXAMPLE_S_MAX,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, by_kind["text"], "")
+    assert decode_settings(by_kind["json"].encode()).publish_messages_per_s == 500
+
+
+def test_settings_and_errors_are_there_all_of_them() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|.*?(?:(\d{3}) `(\w+)`)? \|$", TEXT, re.MULTILINE)
+
+    assert [name for name, _, _ in rows] == list(NamespaceSettings.__slots__)
+    for status, code in re.findall(r"(\d{3}) `(\w+)`", TEXT):
+        assert CATALOGUE[code].status == int(status)
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"^tms (\w+ \w+)", TEXT, re.MULTILINE))))
+def test_commands_and_their_options_are_there(command: str) -> None:
+    code, out, _ = run_command(*command.split(), "--help")
+    lines = [line for line in TEXT.splitlines() if line.startswith(f"tms {command}")]
+
+    assert code == 0
+    for option in re.findall(r" (--[a-z-]+)", " ".join(lines)):
+        assert option in out
+
+
+def test_links_lead_somewhere() -> None:
+    assert [link for link in links(PAGE) if not link.exists()] == []
