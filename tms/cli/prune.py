@@ -1,4 +1,4 @@
-"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler; servers may run or not."""
+"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler, beside servers or not."""
 
 import signal
 import sys
@@ -148,11 +148,11 @@ def _text(facts: dict[str, Any]) -> str:
     dropped = " and ".join(
         f"{count} {table} rows" for table, count in facts["dropped_rows"].items()
     )
+    regions = f"{facts['regions_done']} of {facts['regions']} regions"
     lines = [
-        f"{facts['regions_done']} of {facts['regions']} regions are done, "
-        f"in {facts['seconds']:.1f} s.",
-        f"Deleted {dropped or 'nothing'}, {facts['dropped_bytes']} bytes; inverted "
-        f"{facts['inverted_rows']} entries of invalid transactions; read {facts['scanned_rows']}.",
+        f"{regions} are done, in {facts['seconds']:.1f} s; {facts['scanned_rows']} rows were read.",
+        f"Deleted {dropped or 'nothing'}, {facts['dropped_bytes']} bytes.",
+        f"Inverted {facts['inverted_rows']} entries of invalid transactions.",
     ]
     if facts["failure"] is not None:
         lines.append(f"It could not be finished; run it again: {facts['failure']}")
