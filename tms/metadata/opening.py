@@ -2,6 +2,7 @@
 
     memory://NAME      in this process; `memory://local` is another store each time
     leveldb:DIR        on this machine's disk, shared with a server that has its data there
+    zk://… etcd://…    ZooKeeper or etcd: `tms.metadata.address`
 
 A folder is opened once in a process, and its sessions share what is there; the folder is let go
 with the last of them. Whoever puts the parts together says how rows are found in a folder.
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tms.core.metadata_rows import MetadataRows
+from tms.metadata.address import parse
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import MetadataStore
 from tms.metadata.journal import Journal
 from tms.metadata.memory import PRIVATE, open_memory
 
-URLS = "memory://NAME or leveldb:DIR"
+URLS = "memory://NAME, leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
 
 
 class Folder(NamedTuple):
@@ -38,7 +40,8 @@ _hosts: dict[Path, "asyncio.Future[MetadataHost]"] = {}
 async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
     """Return a new session with the store at `url`; close it when done.
 
-    Raises ValueError for another URL, `StoreError`, and `StoreUnavailable`.
+    Raises ValueError for another URL, ModuleNotFoundError where what the store needs is not
+    installed, `StoreError`, `StoreUnavailable` and `MetadataUnavailable`.
     """
     kind, _, place = url.partition(":")
     if kind == "memory" and place.startswith("//"):
@@ -46,6 +49,10 @@ async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
     if kind == "leveldb" and place:
         path = await asyncio.to_thread(os.path.realpath, place)
         return await _open_local(Path(path), open_folder)
+    if kind == "zk" and place.startswith("//"):
+        from tms.metadata.zookeeper.session import open_zookeeper  # noqa: PLC0415  an extra
+
+        return await open_zookeeper(parse(url))
     raise ValueError(f"no metadata store at {url!r}: give {URLS}")
 
 

@@ -20,7 +20,7 @@ from tms.core.errors import (
 from tms.metadata.interface import NEW, VALUE_BYTES_MAX, Change, Notification, Stat, Value
 from tms.metadata.paths import ancestors, prefix_below
 
-_DIGITS = 10
+DIGITS = 10
 """Of sequential paths, as ZooKeeper writes them; a greater number takes the room it needs."""
 
 
@@ -101,7 +101,7 @@ class Tree:
             raise TooLarge("value_too_large", value_bytes_max=VALUE_BYTES_MAX)
         revision = self.revision + 1
         # A revision is given out once for ever, whatever becomes of the nodes.
-        path = f"{put.path}{revision:0{_DIGITS}d}" if put.sequential else put.path
+        path = f"{put.path}{revision:0{DIGITS}d}" if put.sequential else put.path
         old = self._node(path)
         _check_version(path, old, put.expected_version)
         if old is not None:

@@ -1,0 +1,153 @@
+"""Servers on this machine that outlive the program that starts them, for tests and for trying.
+
+`FOLDER/servers.json` names each process by its id; stopping ends those and no others. Each has its
+log in `FOLDER/logs`, and its command line names the folder, by which it is told from another process
+that got its number.
+"""
+
+import json
+import os
+import signal
+import socket
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+STATE = "servers.json"
+STOP_S_MAX = 20
+_LOG_LINES = 15
+_LOOKS = 10
+
+
+class CannotStart(Exception):
+    """Raised when servers cannot be started; its text says what to do."""
+
+
+@dataclass
+class Servers:
+    """The servers of one folder, as `servers.json` has them."""
+
+    folder: str
+    ports: dict[str, int] = field(default_factory=dict)
+    """Where clients reach each, by the process's name."""
+    commands: dict[str, list[str]] = field(default_factory=dict)
+    pids: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def addresses(self) -> str:
+        """HOST:PORT of each, as clients take them."""
+        return ",".join(f"{HOST}:{port}" for port in self.ports.values())
+
+    def start(self, name: str) -> None:
+        """Start the process `name` of `commands`."""
+        log = str(self._log(name))
+        Path(log).parent.mkdir(parents=True, exist_ok=True)
+        # Not subprocess: these outlive the process that starts them.
+        self.pids[name] = os.posix_spawnp(
+            self.commands[name][0],
+            self.commands[name],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        self._save()
+
+    def start_all(self) -> None:
+        """Start all processes. Where that fails, none is left running."""
+        try:
+            for name in self.commands:
+                self.start(name)
+        except OSError as error:
+            self.stop()
+            raise CannotStart(str(error)) from error
+
+    def kill(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
+        """End one process, and wait until it has ended."""
+        pid = self.pids.pop(name)
+        if not self._is_ours(pid):
+            return
+        os.kill(pid, how)
+        deadline = time.monotonic() + STOP_S_MAX
+        while self._is_ours(pid):
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def pause(self, name: str) -> None:
+        """Stop one process where it is, as a machine that hangs."""
+        os.kill(self.pids[name], signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a paused process go on."""
+        os.kill(self.pids[name], signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End all processes."""
+        for name in list(self.pids):
+            self.kill(name)
+        Path(self.folder, STATE).unlink(missing_ok=True)
+
+    def running(self) -> dict[str, int]:
+        """Return the processes that run."""
+        return {name: pid for name, pid in self.pids.items() if self._is_ours(pid)}
+
+    def check_running(self) -> None:
+        """Raise `CannotStart` where one of those started runs no more, with what it said last."""
+        for name in set(self.pids) - set(self.running()):
+            raise CannotStart(f"{self.end_of_log(name)}\n{name} ended.")
+
+    def end_of_log(self, name: str) -> str:
+        """Return the last lines that a process wrote."""
+        log = self._log(name)
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return "\n".join([f"--- {log}", *lines[-_LOG_LINES:]])
+
+    def _log(self, name: str) -> Path:
+        return Path(self.folder, "logs", f"{name}.log")
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether `pid` runs, and is one of these rather than another that got its number."""
+        for _ in range(_LOOKS):
+            with suppress(ChildProcessError):  # not our child: then it is no zombie of ours either
+                os.waitpid(pid, os.WNOHANG)  # at each look: it may end between two
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                return False
+            if command:
+                return self.folder.encode() in command
+            time.sleep(0.01)  # it has just been started, or is ending and its parent has not seen
+        return False
+
+    def _save(self) -> None:
+        Path(self.folder, STATE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+
+
+def load(folder: Path) -> Servers | None:
+    """Return the servers of `folder`, None where none were started."""
+    try:
+        return Servers(**json.loads((folder / STATE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def check_none_run(folder: Path) -> None:
+    """Raise `CannotStart` where servers of `folder` run."""
+    before = load(folder)
+    if before is not None and before.running():
+        raise CannotStart(f"Servers run already in {folder}: {', '.join(before.running())}.")
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [each.getsockname()[1] for each in sockets]

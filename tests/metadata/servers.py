@@ -1,0 +1,63 @@
+"""Real servers for the tests of metadata: started when first asked for, stopped at the end."""
+
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import pytest
+
+from dev.etcd import servers as etcd_servers
+from dev.processes import CannotStart, Servers
+from dev.zookeeper import servers as zookeeper_servers
+from tms.metadata.interface import MetadataStore
+from tms.node import open_metadata
+
+Open = Callable[..., Awaitable[MetadataStore]]
+"""Opens a session: of the first servers by default, with the options given."""
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"ZooKeeper needs {', '.join(missing)}: apt-get install maven")
+    servers = zookeeper_servers.start(tmp_path_factory.mktemp("zookeeper"))
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    try:
+        servers = etcd_servers.start(tmp_path_factory.mktemp("etcd"))
+    except CannotStart as error:
+        pytest.skip(str(error))
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture(params=["zk", "etcd"])
+def remote(request: pytest.FixtureRequest) -> str:
+    """The URL of an empty store on a server."""
+    name = "zookeeper" if request.param == "zk" else "etcd"
+    return fresh_url(request.param, request.getfixturevalue(name))
+
+
+@pytest.fixture
+async def sessions_at() -> AsyncIterator[Open]:
+    """Opens sessions, which are closed at the end."""
+    opened: list[MetadataStore] = []
+
+    async def open_at(url: str, session_timeout_s: float = 30) -> MetadataStore:
+        store = await open_metadata(f"{url}?session_timeout_s={session_timeout_s}")
+        opened.append(store)
+        return store
+
+    yield open_at
+    for store in opened:
+        await store.close()
+
+
+def fresh_url(kind: str, servers: Servers) -> str:
+    """Return the URL of a store that is empty."""
+    return f"{kind}://{servers.addresses}/t{uuid.uuid4().hex[:10]}"

@@ -1,0 +1,101 @@
+"""The URLs of metadata stores that are servers of their own: ZooKeeper and etcd.
+
+    zk://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/CHROOT[?OPTION=VALUE&…]
+    etcd://[USER:PASSWORD@]HOST:PORT[,HOST:PORT…]/PREFIX[?OPTION=VALUE&…]
+
+Options: `session_timeout_s`; `ca`, a file of the authorities that vouch for the servers, which
+turns TLS on; `cert` and `key`, files that say who this client is. User and password are
+percent-encoded. All that a store keeps is below CHROOT or PREFIX.
+"""
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, unquote
+
+from tms.core.errors import InvalidRequest
+from tms.metadata.paths import check_value_path
+
+SESSION_TIMEOUT_S = 30.0
+"""How long a session outlives its process, by default."""
+_SESSION_TIMEOUT_S_MIN = 1.0
+_PORTS = {"zk": 2181, "etcd": 2379}
+_FILES = ("ca", "cert", "key")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a store is, and how it is reached."""
+
+    kind: str
+    hosts: tuple[str, ...]
+    """HOST:PORT of each server."""
+    base: str
+    """The path above all that is kept."""
+    session_timeout_s: float = SESSION_TIMEOUT_S
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        """Return the URL without credentials and options, for logs."""
+        return f"{self.kind}://{','.join(self.hosts)}{self.base}"
+
+
+def parse(url: str) -> Address:
+    """Return the address of a URL. Raises ValueError, with what is wanted and no password."""
+    kind, _, rest = url.partition("://")
+    place, _, query = rest.partition("?")
+    place, slash, base = place.partition("/")
+    who, _, hosts = place.rpartition("@")
+    if kind not in _PORTS:
+        raise ValueError("zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX is wanted")
+    try:
+        check_value_path(slash + base)
+    except InvalidRequest:
+        raise ValueError(f"{kind}://HOST:PORT/PATH is wanted, with a path") from None
+    user, _, password = who.partition(":")
+    options = _options(query)
+    return Address(
+        kind,
+        tuple(_host(host, _PORTS[kind]) for host in hosts.split(",")),
+        slash + base,
+        _session_timeout_s(options.pop("session_timeout_s", None)),
+        unquote(user) if who else None,
+        unquote(password) if who else None,
+        **options,
+    )
+
+
+def _host(text: str, port_default: int) -> str:
+    host, _, port = text.rpartition(":") if text.rfind(":") > text.rfind("]") else (text, "", "")
+    number = port or str(port_default)
+    if not host or not number.isdecimal():
+        raise ValueError(f"{text!r} is none: HOST:PORT is wanted, more behind commas")
+    return f"{host}:{number}"
+
+
+def _options(query: str) -> dict[str, str]:
+    known = ("session_timeout_s", *_FILES)
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in known or name in options or not value:
+            raise ValueError(
+                f"{name!r} is no option here, once and with a value: {', '.join(known)}"
+            )
+        options[name] = value
+    if ("cert" in options) != ("key" in options) or ("cert" in options and "ca" not in options):
+        raise ValueError("cert and key are given together, and with ca")
+    return options
+
+
+def _session_timeout_s(text: str | None) -> float:
+    try:
+        timeout_s = SESSION_TIMEOUT_S if text is None else float(text)
+    except ValueError:
+        timeout_s = 0.0
+    if not _SESSION_TIMEOUT_S_MIN <= timeout_s < float("inf"):
+        raise ValueError(
+            f"session_timeout_s is a number of seconds, {_SESSION_TIMEOUT_S_MIN} or more"
+        )
+    return timeout_s

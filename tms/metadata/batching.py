@@ -1,0 +1,79 @@
+"""Gathers requests into batches: what is asked for while one batch is under way goes with the next.
+
+So nothing waits for a timer, one request by itself is sent at once, and many cost little more than
+one. Each request has its own outcome. Requests leave in the order in which they came.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+
+QUEUED_MAX = 100_000
+"""Requests that wait; more is the caller's fault and waits outside."""
+
+
+class Batcher(Generic[Request, Answer]):
+    """Sends requests in batches, one batch at a time. Used from one event loop."""
+
+    def __init__(
+        self,
+        send: Callable[[list[Request]], Awaitable[Sequence[Answer | Exception]]],
+        count_that_fit: Callable[[Sequence[Request]], int],
+    ) -> None:
+        """`send` returns an outcome for each; it may raise, which is the outcome of all.
+
+        `count_that_fit` says how many of those that wait, from the first on, may be one batch.
+        """
+        self._send = send
+        self._count_that_fit = count_that_fit
+        self._queue: deque[tuple[Request, asyncio.Future[Answer]]] = deque()
+        self._sending: asyncio.Task[None] | None = None
+        self._refusal: Exception | None = None
+
+    async def ask(self, request: Request) -> Answer:
+        """Return the outcome of a request, or raise it. It is sent even if the caller is gone."""
+        if self._refusal is not None:
+            raise self._refusal
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._queue.append((request, future))
+        if self._sending is None:
+            self._sending = asyncio.ensure_future(self._send_all())
+        return await future
+
+    async def _send_all(self) -> None:
+        try:
+            while self._queue:
+                waiting = [request for request, _ in self._queue]
+                count = max(1, self._count_that_fit(waiting))
+                batch = [self._queue.popleft() for _ in range(count)]
+                await self._settle(batch)
+        finally:
+            self._sending = None
+
+    async def _settle(self, batch: list[tuple[Request, "asyncio.Future[Answer]"]]) -> None:
+        outcomes: Sequence[Answer | Exception]
+        try:
+            outcomes = await self._send([request for request, _ in batch])
+        except Exception as error:  # whatever it is, those who wait are to be told
+            outcomes = [error] * len(batch)
+        for (_, future), outcome in zip(batch, outcomes, strict=True):
+            if future.done():
+                continue  # its caller is gone
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+    async def close(self, refusal: Exception) -> None:
+        """Refuse what waits and what comes, and wait for what is under way to end."""
+        self._refusal = refusal
+        for _, future in self._queue:
+            if not future.done():
+                future.set_exception(refusal)
+        self._queue.clear()
+        if self._sending is not None:
+            await asyncio.wait([self._sending])

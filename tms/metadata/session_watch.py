@@ -1,0 +1,72 @@
+"""What is known of a session with a server, and what its observers are told. Pure.
+
+| what happens | told |
+| --- | --- |
+| the connection breaks | CONNECTION_LOST |
+| nothing was heard for 5/6 of the session timeout | CONNECTION_LOST if not told yet, SESSION_LOST |
+| the server says that the session has ended | the same |
+| the server answers again | RECONNECTED, and SESSION_REESTABLISHED where SESSION_LOST was told |
+
+Silence counts from when a request was sent that was answered: the server cannot have begun to count
+before. So a session counts as lost here before the server lets others have what it held.
+"""
+
+from tms.metadata.interface import SessionEvent
+
+LOST_SHARE = 5 / 6
+"""Of the session timeout, after which a session that is silent counts as lost."""
+LOOKS = 15
+"""How often silence is looked at within a session timeout."""
+
+
+class SessionWatch:
+    """The state of one session. Each method returns what is to be told, in order."""
+
+    def __init__(self, timeout_ms: float, now_ms: float) -> None:
+        """Watch a session that has just been made."""
+        self.timeout_ms = timeout_ms
+        self._heard_ms = now_ms
+        self._is_linked = True
+        self._is_lost = False
+        self.is_connected = True
+
+    def heard(self, sent_ms: float, now_ms: float) -> list[SessionEvent]:
+        """Note that a request sent at `sent_ms` was answered, in the session."""
+        self._heard_ms = max(self._heard_ms, sent_ms)
+        if self.is_connected or not self._is_linked or self._is_silent(now_ms):
+            return []
+        self.is_connected = True
+        told = [SessionEvent.RECONNECTED]
+        if self._is_lost:
+            self._is_lost = False
+            told.append(SessionEvent.SESSION_REESTABLISHED)
+        return told
+
+    def linked(self, sent_ms: float, now_ms: float) -> list[SessionEvent]:
+        """Note that there is a connection, and that changes are told on it from now on."""
+        self._is_linked = True
+        return self.heard(sent_ms, now_ms)
+
+    def broken(self) -> list[SessionEvent]:
+        """Note that there is no connection."""
+        self._is_linked = False
+        return self._disconnected()
+
+    def expired(self) -> list[SessionEvent]:
+        """Note that the server has ended the session."""
+        return self.broken() + self._lost()
+
+    def look(self, now_ms: float) -> list[SessionEvent]:
+        """Note that it is `now_ms`."""
+        return self._disconnected() + self._lost() if self._is_silent(now_ms) else []
+
+    def _is_silent(self, now_ms: float) -> bool:
+        return now_ms - self._heard_ms >= LOST_SHARE * self.timeout_ms
+
+    def _disconnected(self) -> list[SessionEvent]:
+        was_connected, self.is_connected = self.is_connected, False
+        return [SessionEvent.CONNECTION_LOST] if was_connected else []
+
+    def _lost(self) -> list[SessionEvent]:
+        was_lost, self._is_lost = self._is_lost, True
+        return [] if was_lost else [SessionEvent.SESSION_LOST]

@@ -1,0 +1,1 @@
+"""The metadata store on ZooKeeper 3.6 or newer."""

@@ -1,0 +1,222 @@
+"""kazoo's session with ZooKeeper, as the event loop sees it.
+
+kazoo has a thread that reads and writes the socket. What it hears (answers, events of watches,
+changes of state) it posts into one queue, from which the event loop takes it in the same order as
+ZooKeeper said it. kazoo keeps its own watches by path and drops them when they have fired; the
+watch here is one of all that is below a node, so its events are taken before kazoo sees them.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+from kazoo.client import KazooClient, KazooState
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
+from kazoo.protocol.serialization import Watch
+from kazoo.retry import KazooRetry
+
+from tms.core.errors import MetadataUnavailable
+from tms.metadata.address import Address
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 0.05
+_RETRY_S_MAX = 1.0
+_FOREVER = -1
+_RECEIVE_BYTES = 64 * 1024
+_READ_TO_SESSION = 3 / 2
+"""kazoo waits for an answer two thirds of the session timeout that the server granted."""
+
+
+class _BufferedSocket:
+    """A socket that takes what is there at once: kazoo asks for each message's length, then for it.
+
+    kazoo looks at `pending` before it waits for a socket, because of TLS.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._received = b""
+        self._taken = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def pending(self) -> int:
+        """Return how many bytes can be had without waiting."""
+        inside: Callable[[], int] = getattr(self._inner, "pending", int)
+        return len(self._received) - self._taken + inside()
+
+    def recv(self, size: int) -> bytes:
+        """Return at most `size` bytes, as a socket does."""
+        if self._taken == len(self._received):
+            self._received, self._taken = self._inner.recv(_RECEIVE_BYTES), 0
+        part: bytes = self._received[self._taken : self._taken + size]
+        self._taken += len(part)
+        return part
+
+
+class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """kazoo's threads, with such sockets."""
+
+    def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Return a connected socket."""
+        return _BufferedSocket(super().create_connection(*arguments, **options))
+
+
+class _Handler(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
+    """Hands on, in kazoo's thread, what kazoo keeps to itself."""
+
+    on_watch: Callable[[int, str], None]
+    on_granted: Callable[[float], None]
+
+    def _read_watch_event(self, buffer: bytes, offset: int) -> None:
+        event, _ = Watch.deserialize(buffer, offset)
+        self.on_watch(event.type, event.path)
+
+    def _read_socket(self, read_timeout: float) -> Any:
+        response = super()._read_socket(read_timeout)
+        while response is not CLOSE_RESPONSE and self._socket.pending():
+            response = super()._read_socket(read_timeout)
+        return response
+
+    def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
+        read_ms, connect_ms = super()._connect(host, hostip, port)
+        self.on_granted(read_ms * _READ_TO_SESSION)
+        return read_ms, connect_ms
+
+
+class _Reply:
+    """What kazoo puts an answer into, from its thread."""
+
+    def __init__(self, post: Callable[..., None], future: "asyncio.Future[Any]") -> None:
+        self._post = post
+        self._future = future
+
+    def set(self, value: Any = None) -> None:
+        """Take the answer."""
+        self._post(self._settle, value, None)
+
+    def set_exception(self, error: Exception) -> None:
+        """Take the error."""
+        self._post(self._settle, None, error)
+
+    def _settle(self, value: Any, error: Exception | None) -> None:
+        if self._future.done():
+            return  # its caller is gone, or kazoo tells an error twice
+        if error is None:
+            self._future.set_result(value)
+        else:
+            self._future.set_exception(error)
+
+
+class Listener(Protocol):
+    """What is told of a session, in the event loop."""
+
+    def on_state(self, state: str, session: int) -> None:
+        """Hear of a state of kazoo's, and the number of the session."""
+        ...
+
+    def on_granted(self, timeout_ms: float) -> None:
+        """Hear of the session timeout that the server has granted."""
+        ...
+
+    def on_change(self, kind: int, node: str) -> None:
+        """Hear of an event: ZooKeeper's number for it, and the node."""
+        ...
+
+
+class Connection:
+    """A session, and requests in it. Used from the event loop that made it."""
+
+    def __init__(self, address: Address, listener: Listener) -> None:
+        """Prepare a session."""
+        self._loop = asyncio.get_running_loop()
+        self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._is_woken = False
+        self._client = _client(address)
+        self._timeout_s = address.session_timeout_s
+        handler = self._client._connection  # noqa: SLF001  kazoo offers no other way
+        handler.__class__ = _Handler
+        handler.on_watch = partial(self._post, listener.on_change)
+        handler.on_granted = partial(self._post, listener.on_granted)
+
+        def on_state(state: str) -> None:
+            session, _ = self._client.client_id or (0, b"")
+            self._post(listener.on_state, state, session)
+
+        self._client.add_listener(on_state)
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._client.start_async()
+
+    def _post(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Have the event loop make a call; from any thread."""
+        self._posted.append((call, arguments))
+        if not self._is_woken:
+            self._is_woken = True
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                self._loop.call_soon_threadsafe(self._take_posted)
+
+    def _take_posted(self) -> None:
+        self._is_woken = False  # first: what is posted from now on may be missed below
+        while self._posted:
+            call, arguments = self._posted.popleft()
+            call(*arguments)
+
+    def send(self, request: Any) -> "asyncio.Future[Any]":
+        """Send a request; return what will be its answer. Answers come in the order of requests."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._client._call(request, _Reply(self._post, future))  # noqa: SLF001  as above
+        return future
+
+    async def answer(self, request: Any) -> Any:
+        """Return the answer to a request.
+
+        Raises kazoo's errors, and `MetadataUnavailable` where there is none in time.
+        """
+        try:
+            return await asyncio.wait_for(self.send(request), self._timeout_s)
+        except TimeoutError:
+            reason = f"no answer within {self._timeout_s} s"
+            raise MetadataUnavailable(reason=reason) from None
+
+    async def close(self) -> None:
+        """End the session, and kazoo's thread."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        try:
+            self._client.stop()
+            self._client.close()
+        except (KazooException, OSError) as error:
+            _log.warning("the session with ZooKeeper was not closed cleanly: %s", error)
+
+
+def _client(address: Address) -> KazooClient:
+    user = address.user
+    return KazooClient(
+        hosts=",".join(address.hosts),
+        timeout=address.session_timeout_s,
+        handler=_Threads(),
+        connection_retry=KazooRetry(
+            max_tries=_FOREVER, delay=_RETRY_S, backoff=2, max_delay=_RETRY_S_MAX
+        ),
+        auth_data=None if user is None else [("digest", f"{user}:{address.password}")],
+        use_ssl=address.ca is not None,
+        ca=address.ca,
+        certfile=address.cert,
+        keyfile=address.key,
+        verify_certs=True,
+    )
+
+
+LOST = KazooState.LOST
+CONNECTED = KazooState.CONNECTED

@@ -1,0 +1,52 @@
+"""Where values are in ZooKeeper, and what its events mean.
+
+    value of /a/b/c  := CHROOT "/a%/b%/c"
+    below /a/b       := CHROOT "/a%/b%"        a container: it goes some time after its last child
+    revisions        := CHROOT "/%"            written to when a number is wanted that is new
+
+A value and what is below the same path are two nodes. So a path that only has others below it has
+no value, a version begins with 0 and means what ZooKeeper's does, and values can be ephemeral.
+Characters other than ASCII, and `%`, are percent-encoded, because ZooKeeper takes not all.
+DO NOT CHANGE: stored.
+"""
+
+from urllib.parse import quote, unquote
+
+from tms.metadata.paths import ROOT
+
+_MARK = "%"
+_PLAIN = " !\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~"
+
+
+class Layout:
+    """The nodes of a store below one base."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.revisions = f"{base}/{_MARK}"
+
+    def value_node(self, path: str) -> str:
+        """Return the node that has the value of a path, which is not the root."""
+        *above, name = _encoded(path)
+        return "/".join([self.base, *(each + _MARK for each in above), name])
+
+    def folder_node(self, path: str) -> str:
+        """Return the node that has what is below a path."""
+        return "/".join([self.base, *(name + _MARK for name in _encoded(path))])
+
+    def path_of(self, node: str) -> tuple[str, bool] | None:
+        """Return the path of a node, and whether it is the folder; None for one that is neither."""
+        names = node.removeprefix(f"{self.base}/").split("/")
+        if not node.startswith(f"{self.base}/") or names[0] == _MARK:
+            return None
+        path = "/".join(["", *(unquote(name.removesuffix(_MARK)) for name in names)])
+        return path, names[-1].endswith(_MARK)
+
+
+def names_of(nodes: list[str]) -> list[str]:
+    """Return the names of the values and folders among the children of a node, sorted."""
+    return sorted({unquote(node.removesuffix(_MARK)) for node in nodes if node != _MARK})
+
+
+def _encoded(path: str) -> list[str]:
+    return [] if path == ROOT else [quote(name, safe=_PLAIN) for name in path[1:].split("/")]

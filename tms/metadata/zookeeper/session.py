@@ -1,0 +1,380 @@
+"""A session with ZooKeeper, as a metadata store's server (`tms.metadata.remote`).
+
+Writes and reads that wait at the same time go in one request each. A write that is refused spoils
+those beside it, so then each is sent by itself, at once. Two writes of one node never share a
+request: they would share a revision.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+from kazoo.protocol.serialization import Create2, Delete, GetChildren, GetData, SetData
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+
+from tms.core.errors import (
+    BadVersion,
+    InvalidRequest,
+    LockBusy,
+    MetadataClosed,
+    MetadataUnavailable,
+    PathHasChildren,
+    PathNotFound,
+)
+from tms.metadata.address import Address
+from tms.metadata.batching import Batcher
+from tms.metadata.interface import NEW, Change, Stat, Value
+from tms.metadata.paths import ROOT, ancestors, parent_of
+from tms.metadata.remote import Link, RemoteStore
+from tms.metadata.tree import DIGITS, Put
+from tms.metadata.zookeeper.connection import CONNECTED, LOST, Connection
+from tms.metadata.zookeeper.layout import Layout, names_of
+from tms.metadata.zookeeper.requests import (
+    AddWatch,
+    CreateContainer,
+    Failed,
+    MultiRead,
+    MultiWrite,
+)
+
+_log = logging.getLogger(__name__)
+
+_ANY = -1
+_EPHEMERAL = 1
+_TRIES = 20
+"""How often others may come between in one call."""
+_READS_MAX = 64
+_WRITES_MAX = 256
+_WRITE_BYTES_MAX = 1_040_000
+"""Of a request: ZooKeeper takes 1,048,575 by default (jute.maxbuffer)."""
+_REQUEST_BYTES = 64
+_CHANGES = {1: Change.CREATED, 2: Change.DELETED, 3: Change.MODIFIED}
+
+
+class ZooKeeper:
+    """A session with ZooKeeper. `open_zookeeper` opens it."""
+
+    def __init__(self, address: Address, link: Link) -> None:
+        self._layout = Layout(address.base)
+        self._link = link
+        self._acl = OPEN_ACL_UNSAFE if address.user is None else CREATOR_ALL_ACL
+        self._session = 0
+        self._is_closing = False
+        self._connection = Connection(address, self)
+        self._reads: Batcher[Any, Any] = Batcher(self._send_reads, _count_of_reads)
+        self._writes: Batcher[Any, Any] = Batcher(self._send_writes, _count_of_writes)
+        self._making: dict[str, asyncio.Task[None]] = {}
+        self._preparing: set[asyncio.Task[None]] = set()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self) -> None:
+        """Return when the store can be used. Raises `MetadataUnavailable`."""
+        self._connection.start()
+        timeout_s = self._link.watch.timeout_ms / 1000
+        try:
+            await asyncio.wait_for(asyncio.shield(self._ready), timeout_s)
+        except TimeoutError:
+            reason = f"no connection within {timeout_s} s"
+            raise MetadataUnavailable(reason=reason) from None
+
+    def on_state(self, state: str, session: int) -> None:
+        """Hear what kazoo says of the connection."""
+        if self._is_closing:
+            return
+        if state == CONNECTED:
+            self._session = session
+            task = asyncio.ensure_future(self._prepare())
+            self._preparing.add(task)
+            task.add_done_callback(self._preparing.discard)
+        elif state == LOST:
+            self._link.expired()
+        else:
+            self._link.broken()
+
+    def on_granted(self, timeout_ms: float) -> None:
+        """Hear of the session timeout that the server grants."""
+        self._link.watch.timeout_ms = timeout_ms
+
+    def on_change(self, kind: int, node: str) -> None:
+        """Hear of a change of a node."""
+        found = self._layout.path_of(node)
+        if found is None or kind not in _CHANGES:
+            return
+        path, is_folder = found
+        if is_folder:
+            self._link.children_changed([parent_of(path)])
+        else:
+            self._link.changed(_CHANGES[kind], path)
+
+    async def _prepare(self) -> None:
+        """Have what every store has, and be told of changes on this connection."""
+        sent_ms = self._link.clock.steady_ms()
+        try:
+            if not self._ready.done():
+                await self._create_base()
+            await self._answer(AddWatch(self._layout.base))
+        except MetadataUnavailable as error:
+            _log.info("the connection to ZooKeeper is not ready: %s", error)
+            return  # it is broken again, or will be refused again to the next who asks
+        except KazooException as error:
+            _log.warning("ZooKeeper does not let us use %s: %r", self._layout.base, error)
+            if not self._ready.done():
+                self._ready.set_exception(MetadataUnavailable(reason=repr(error)))
+            return
+        self._link.linked(sent_ms)
+        if not self._ready.done():
+            self._ready.set_result(None)
+
+    async def _create_base(self) -> None:
+        names = self._layout.base[1:].split("/")
+        bases = ["/" + "/".join(names[:count]) for count in range(1, len(names) + 1)]
+        for node in (*bases, self._layout.revisions):
+            try:
+                await self._answer(Create2(node, b"", self._acl, 0))
+            except NodeExistsError:
+                continue
+
+    async def get(self, path: str) -> Value | None:
+        """Return the value at `path`."""
+        read = await self._read(self._layout.value_node(path))
+        return None if read is None else Value(read[0], self._stat(path, read[1]))
+
+    async def get_children(self, path: str) -> list[str]:
+        """Return the names directly below `path`, sorted."""
+        return names_of(await self._nodes_in(self._layout.folder_node(path)))
+
+    async def _nodes_in(self, node: str) -> list[str]:
+        try:
+            nodes: list[str] = await self._reads.ask(GetChildren(node, None))
+        except NoNodeError:
+            return []
+        return nodes
+
+    async def put(self, put: Put) -> Stat:
+        """Carry out a put, as `MetadataStore.put`."""
+        path, expected = put.path, put.expected_version
+        if put.sequential:
+            stat = await self._writes.ask(SetData(self._layout.revisions, b"", _ANY))
+            path = f"{path}{stat.mzxid:0{DIGITS}d}"
+        node = self._layout.value_node(path)
+        for _ in range(_TRIES):
+            try:
+                if expected != NEW:
+                    wanted = _ANY if expected is None else expected
+                    stat = await self._writes.ask(SetData(node, put.value, wanted))
+                else:
+                    stat = await self._create(path, put)
+                return self._stat(path, stat)
+            except BadVersionError:
+                raise BadVersion(path=path, expected_version=expected) from None
+            except NoNodeError:
+                if put.expected_version is not None:
+                    raise BadVersion(path=path, expected_version=expected, version=NEW) from None
+                expected = NEW
+            except NodeExistsError:
+                if put.expected_version is not None:
+                    raise BadVersion(path=path, expected_version=expected) from None
+                expected = None
+        raise LockBusy(path=path, reason="too many want it")
+
+    async def _create(self, path: str, put: Put) -> Any:
+        """Create a value, and the folders above it. Raises `NodeExistsError`."""
+        if put.ephemeral:
+            below = await self._read(self._layout.folder_node(path))
+            if below is not None and below[1].numChildren:
+                raise PathHasChildren(path=path)
+        flags = _EPHEMERAL if put.ephemeral else 0
+        node = self._layout.value_node(path)
+        for _ in range(_TRIES):
+            try:
+                stat = await self._writes.ask(Create2(node, put.value, self._acl, flags))
+            except NoNodeError:
+                await self._make_folders(path)
+            else:
+                return stat
+        raise LockBusy(path=path, reason="too many want it")
+
+    async def _make_folders(self, path: str) -> None:
+        """Create the folders above `path`. Raises `InvalidRequest` below an ephemeral value."""
+        above = [each for each in ancestors(path) if each != ROOT][::-1]
+        values = await asyncio.gather(*(self._read(self._layout.value_node(p)) for p in above))
+        if any(value is not None and value[1].ephemeralOwner for value in values):
+            raise InvalidRequest("invalid_path", path=path, reason="it is below an ephemeral value")
+        for folder in map(self._layout.folder_node, above):
+            # Many may want the same folder at once.
+            making = self._making.get(folder)
+            if making is None:
+                making = asyncio.ensure_future(self._make_folder(folder))
+                self._making[folder] = making
+            await asyncio.shield(making)
+
+    async def _make_folder(self, folder: str) -> None:
+        try:
+            if await self._read(folder) is None:
+                # Not behind what waits, for that would be refused as long as there is no folder.
+                flags = CreateContainer.FLAGS
+                await self._answer(CreateContainer(folder, b"", self._acl, flags))
+        except (NodeExistsError, NoNodeError):
+            return  # somebody else came between: whoever needs it looks again
+        finally:
+            del self._making[folder]
+
+    async def delete(self, path: str, expected_version: int | None) -> None:
+        """Delete a value, as `MetadataStore.delete`."""
+        node, folder = self._layout.value_node(path), self._layout.folder_node(path)
+        value, below = await asyncio.gather(self._read(node), self._read(folder))
+        if value is None:
+            raise PathNotFound(path=path)
+        version = value[1].version
+        if expected_version not in (None, version):
+            raise BadVersion(path=path, expected_version=expected_version, version=version)
+        if below is not None and below[1].numChildren:
+            raise PathHasChildren(path=path)
+        try:
+            await self._writes.ask(
+                Delete(node, _ANY if expected_version is None else expected_version)
+            )
+        except NoNodeError:
+            raise PathNotFound(path=path) from None
+        except BadVersionError:
+            raise BadVersion(path=path, expected_version=expected_version) from None
+        await self._tidy(path)
+
+    async def delete_recursive(self, path: str) -> None:
+        """Delete `path` and all below it, children first."""
+        await self._delete_in(self._layout.folder_node(path), is_base=path == ROOT)
+        if path != ROOT:
+            await self._delete_node(self._layout.value_node(path))
+            await self._tidy(path)
+
+    async def _delete_in(self, folder: str, *, is_base: bool = False) -> None:
+        nodes = [f"{folder}/{name}" for name in await self._nodes_in(folder)]
+        folders = [node for node in nodes if node.endswith("%") and node != self._layout.revisions]
+        values = [node for node in nodes if not node.endswith("%")]
+        await asyncio.gather(*map(self._delete_in, folders))
+        await asyncio.gather(*map(self._delete_node, values))
+        if not is_base:
+            await self._delete_node(folder)
+
+    async def _delete_node(self, node: str) -> bool:
+        """Delete a node whatever its version; return whether it is gone."""
+        try:
+            await self._writes.ask(Delete(node, _ANY))
+        except NoNodeError:
+            return True
+        except NotEmptyError:
+            return False
+        return True
+
+    async def _tidy(self, path: str) -> None:
+        """Delete the folders above `path` that have become empty. ZooKeeper would, but later."""
+        for above in (path, *ancestors(path)):
+            if above == ROOT:
+                return
+            folder = self._layout.folder_node(above)
+            found = await self._read(folder)
+            if found is None and above == path:
+                continue
+            if found is None or found[1].numChildren or not await self._delete_node(folder):
+                return
+
+    def _stat(self, path: str, stat: Any) -> Stat:
+        owner = stat.ephemeralOwner
+        return Stat(
+            path,
+            stat.version,
+            stat.ctime,
+            stat.mtime,
+            stat.czxid,
+            stat.mzxid,
+            is_ephemeral=bool(owner),
+            created_by_self=bool(owner) and owner == self._session,
+        )
+
+    async def _read(self, node: str) -> Any:
+        """Return the data and stat of a node, None where it is not there."""
+        try:
+            return await self._reads.ask(GetData(node, None))
+        except NoNodeError:
+            return None
+
+    async def _send_reads(self, requests: list[Any]) -> list[Any]:
+        answers = await self._answer(MultiRead(requests))
+        return [each.error if isinstance(each, Failed) else each for each in answers]
+
+    async def _send_writes(self, requests: list[Any]) -> list[Any]:
+        answers: list[Any] = await self._answer(MultiWrite(requests))
+        if not any(isinstance(answer, Failed) for answer in answers):
+            return answers
+        if len(requests) == 1:
+            return [answer.error for answer in answers]
+        # One was refused, so none was carried out. They leave at once, in their order.
+        alone = [self._send_alone(request) for request in requests]
+        return await asyncio.gather(*alone)
+
+    async def _send_alone(self, request: Any) -> Any:
+        try:
+            (answer,) = await self._answer(MultiWrite([request]))
+        except MetadataUnavailable as error:
+            return error
+        return answer.error if isinstance(answer, Failed) else answer
+
+    async def _answer(self, request: Any) -> Any:
+        try:
+            return await self._connection.answer(request)
+        except (NodeExistsError, NoNodeError):
+            raise
+        except KazooException as error:
+            raise MetadataUnavailable(reason=repr(error)) from error
+
+    async def touch(self) -> None:
+        """Have the server answer in the session."""
+        await self._answer(GetData(self._layout.base, None))
+
+    async def close(self) -> None:
+        """End the session."""
+        self._is_closing = True
+        for task in self._preparing:
+            task.cancel()
+        closed = MetadataClosed()
+        await asyncio.gather(self._reads.close(closed), self._writes.close(closed))
+        await self._connection.close()
+
+
+def _count_of_reads(waiting: Sequence[Any]) -> int:
+    return min(len(waiting), _READS_MAX)
+
+
+def _count_of_writes(waiting: Sequence[Any]) -> int:
+    nodes: set[str] = set()
+    size = 0
+    for request in waiting[:_WRITES_MAX]:
+        size += _size(request)
+        if nodes and (size > _WRITE_BYTES_MAX or request.path in nodes):
+            break
+        nodes.add(request.path)
+    return len(nodes)
+
+
+def _size(request: Any) -> int:
+    return _REQUEST_BYTES + len(request.path) + len(getattr(request, "data", b""))
+
+
+async def open_zookeeper(address: Address) -> RemoteStore:
+    """Return a session with the store at `address`. Raises `MetadataUnavailable`."""
+    link = Link(address.session_timeout_s * 1000)
+    server = ZooKeeper(address, link)
+    try:
+        await server.open()
+    except BaseException:
+        await server.close()
+        raise
+    return RemoteStore(server, link)
