@@ -3,16 +3,21 @@
 Headers repeat, so each distinct value is parsed once and kept.
 """
 
+import re
 from email.message import Message
 from functools import lru_cache
 
+from api.schema_parts import ARROW_TYPE
 from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
-from tms.wire.bodies import BodyFormat
+from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON, JSON_BASE64
 
 _VALUES_KEPT = 256
 _HEADER_CHARS_SHOWN = 100
+_ZERO_QUALITY = re.compile(r"q=0(\.0{1,3})?")
+
+_EXTRA = "tms-messaging[arrow]"
 
 
 def _parse(value: bytes) -> Message:
@@ -45,6 +50,30 @@ def is_json(content_type: bytes) -> bool:
     return _parse(content_type).get_content_type() == JSON.content_type
 
 
+def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
+    """Return the format that Accept asks a poll's answer in: Arrow, or else that of the body.
+
+    Raises `InvalidRequest` (not_acceptable) where it is Arrow, and that is not installed.
+    """
+    if not _takes_arrow(accept):
+        return body_format
+    try:
+        from tms.arrow import ARROW  # noqa: PLC0415  an extra
+    except ImportError:
+        raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
+    return ARROW
+
+
+@lru_cache(_VALUES_KEPT)
+def _takes_arrow(accept: bytes) -> bool:
+    """Whether an Accept names Arrow's streams, and not with a quality of zero."""
+    for item in accept.decode("latin-1").lower().split(","):
+        media_type, _, parameters = item.partition(";")
+        if media_type.strip() == ARROW_TYPE:
+            return not _ZERO_QUALITY.fullmatch(parameters.replace(" ", ""))
+    return False
+
+
 def is_gzip(content_encoding: bytes) -> bool:
     """Whether a Content-Encoding says gzip, not none. Raises `InvalidRequest` on any other."""
     encoding = content_encoding.strip().lower()
@@ -62,5 +91,5 @@ def takes_gzip(accept_encoding: bytes) -> bool:
     for item in accept_encoding.decode("latin-1").lower().split(","):
         coding, _, parameters = item.partition(";")
         if coding.strip() in ("gzip", "x-gzip"):
-            return parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+            return not _ZERO_QUALITY.fullmatch(parameters.replace(" ", ""))
     return False

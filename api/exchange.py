@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from api.arriving import ArrivingBytes
-from api.content import format_of, is_json
+from api.content import answer_format_of, format_of, is_json
 from api.deadlines import Deadlines
 from api.query import transaction_id_of
 from tms.core.clock import Clock
@@ -25,7 +25,7 @@ from tms.core.limits import Limits
 from tms.core.services import ServerServices
 from tms.core.topic import TopicId
 from tms.wire.avro_bodies import AVRO
-from tms.wire.bodies import BodyFormat
+from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
 
 OK = 200
@@ -136,6 +136,11 @@ class Exchange:
         if not body and b"content-type" not in self.headers:
             return JSON
         return self.body_format()
+
+    def answer_format(self, body_format: BodyFormat) -> MessagesFormat:
+        """Return the format of a poll's answer: the body's, unless Accept asks for Arrow."""
+        accept = self.headers.get(b"accept")
+        return body_format if accept is None else answer_format_of(accept, body_format)
 
     def range_format(self) -> BodyFormat:
         """Return the format of a rollback's body: Avro unless it says JSON, as CDAP takes it."""

@@ -13,6 +13,7 @@ WRITE_POINTER = 1_700_000_000_000_000_000
 TIMESTAMP = 1_700_000_000_000
 ID = "0000018bcfe568000000" + "0" * 20
 BASE64_TYPE = "application/json; encoding=base64"
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
 def avro_media(schema: Json) -> Json:
@@ -23,6 +24,17 @@ def avro_media(schema: Json) -> Json:
             "type": "string",
             "format": "binary",
             "description": f"Raw Avro binary, without a container, of the schema `{told}`",
+        }
+    }
+
+
+def arrow_media(columns: str) -> Json:
+    """Return the media type object of a stream of Arrow's with columns."""
+    return {
+        "schema": {
+            "type": "string",
+            "format": "binary",
+            "description": f"A stream of Arrow's (IPC) with the columns {columns}",
         }
     }
 

@@ -5,6 +5,7 @@ requests that work as they stand, and answers as the server gives them.
 """
 
 from api.schema_parts import (
+    ARROW_TYPE,
     BASE64_TEXT,
     BASE64_TYPE,
     ID,
@@ -19,6 +20,7 @@ from api.schema_parts import (
     TTL,
     WRITE_POINTER,
     Json,
+    arrow_media,
     avro_media,
     json_media,
     query_choice,
@@ -124,10 +126,17 @@ SCHEMAS: Json = {
     ),
     "ConsumeRequest": record(
         (),
-        _poll_fields(
-            [MESSAGE_ID, tagged("bytes", MESSAGE_ID)],
-            [BASE64_TEXT, tagged("bytes", BASE64_TEXT)],
-        ),
+        {
+            **_poll_fields(
+                [MESSAGE_ID, tagged("bytes", MESSAGE_ID)],
+                [BASE64_TEXT, tagged("bytes", BASE64_TEXT)],
+            ),
+            "end": {"oneOf": [MESSAGE_ID, NULL], "description": "Nothing from this id on."},
+            "isolation": {
+                "enum": ["all", "committed", None],
+                "description": "As in the query.",
+            },
+        },
     ),
     "ConsumeResponse": {
         "type": "array",
@@ -191,6 +200,7 @@ POLL_CONTENT = {
         oldest={},
         afterMessage={"startFrom": ID, "inclusive": False, "limit": 100},
         fromTime={"startFrom": TIMESTAMP},
+        range={"startFrom": TIMESTAMP, "end": ID},
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
 }
@@ -202,6 +212,11 @@ MESSAGES_CONTENT = {
         reference("ConsumeResponseBase64"), messages=[{"id": ID, "payload": "aGVsbG8="}]
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
+    ARROW_TYPE: arrow_media(
+        "`message_id` fixed_size_binary(20), `timestamp` timestamp(ms, UTC), `seq` int32, "
+        "`payload` binary, `payload_timestamp` timestamp(ms, UTC), `payload_seq` int32, the last "
+        "two null unless the message was stored before. For who asks for it by Accept."
+    ),
 }
 POLL_QUERY: tuple[Json, ...] = (
     {
@@ -224,4 +239,10 @@ POLL_QUERY: tuple[Json, ...] = (
         "Without a transaction: all messages, or those that are committed, up to the first that "
         "may still commit.",
     ),
+    {
+        "name": "end",
+        "in": "query",
+        "description": "Nothing from this id on. Contradicts `wait`.",
+        "schema": MESSAGE_ID,
+    },
 )

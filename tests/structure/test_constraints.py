@@ -10,7 +10,7 @@ from tests.structure.sources import ROOT
 
 LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINS = [line for line in LINES if line and not line.startswith("#")]
-EXTRAS = ("server", "etcd", "hbase", "postgresql", "spark", "zookeeper", "dev")
+EXTRAS = ("server", "arrow", "etcd", "hbase", "postgresql", "spark", "zookeeper", "dev")
 """Those that scripts/environment installs."""
 
 

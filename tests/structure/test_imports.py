@@ -17,6 +17,7 @@ from tests.structure.sources import PRODUCT, ROOT, Import, Source, imports, sour
 ARROWS: dict[str, frozenset[str]] = {
     "tms.core": frozenset(),
     "tms.wire": frozenset({"tms.core"}),
+    "tms.arrow": frozenset({"tms.core", "tms.wire"}),
     "tms.transactions": frozenset({"tms.core"}),
     "tms.metadata": frozenset({"tms.core"}),
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
@@ -36,7 +37,8 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms": frozenset({"tms.aio", "tms.client", "tms.core"}),
 }
 LAZY_ARROWS: dict[str, frozenset[str]] = {
-    "tms.client": frozenset({"tms.node"}),
+    "api": frozenset({"tms.arrow"}),
+    "tms.client": frozenset({"tms.arrow", "tms.node"}),
     "tms.spark": frozenset({"tms.node"}),
     "tms.cli": frozenset({"tms.node"}),
 }

@@ -20,6 +20,8 @@ REQUESTS = st.builds(
     st.booleans(),
     st.none() | st.integers(-(2**31), 2**31 - 1),
     st.none() | st.binary(max_size=200),
+    st.none(),
+    st.none(),
 )
 
 

@@ -164,9 +164,14 @@ class MessageBlock:
             yield Message(message_id, items[at:end])
             at = end
 
-    def payload_spans(self) -> Iterator[tuple[int, int]]:
-        """Give where each payload starts and ends in `items`; its id ends where the item began."""
+    def payload_spans(self) -> tuple[list[int], list[int]]:
+        """Return where each payload starts, and where it ends, in `items`.
+
+        There the next item begins.
+        """
         items = self.items
+        starts: list[int] = []
+        ends: list[int] = []
         end = 0
         for _ in range(self.count):
             at = end + 1 + ID_BYTES
@@ -181,8 +186,11 @@ class MessageBlock:
                     if byte < MORE_FOLLOWS:
                         break
                     shift += 7
-            end = at + 1 + (zigzag >> 1)
-            yield at + 1, end
+            at += 1
+            end = at + (zigzag >> 1)
+            starts.append(at)
+            ends.append(end)
+        return starts, ends
 
     @classmethod
     def of(cls, messages: list[Message]) -> "MessageBlock":

@@ -198,6 +198,12 @@ CATALOGUE = _catalogue(
         "NamespaceNotDeclared",
     ),
     Problem("method_not_allowed", 405, "This path does not take this method.", "InvalidRequest"),
+    Problem(
+        "not_acceptable",
+        406,
+        "The server cannot answer in the format that Accept names; it needs what `detail` says.",
+        "InvalidRequest",
+    ),
     Problem("body_too_slow", 408, "The body did not arrive in time.", "InvalidRequest"),
     Problem("topic_exists", 409, "A topic of this name exists already.", "TopicExists"),
     Problem(

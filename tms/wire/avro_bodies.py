@@ -71,6 +71,7 @@ class AvroFormat:
     """`avro/binary`."""
 
     content_type = "avro/binary"
+    joined_messages = 0
     transactions = AvroTransactions()
     subscriptions = AvroSubscriptions()
 

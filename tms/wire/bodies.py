@@ -27,15 +27,33 @@ class PollRequest(NamedTuple):
     limit: int | None = None
     transaction: bytes | None = None
     """A transaction in the encoding of `tms.wire.transaction_codec`."""
+    end: bytes | None = None
+    """The message id of 20 bytes before which it ends. CDAP's Avro has none."""
+    isolation: str | None = None
+    """`committed` or `all`; as above."""
 
 
-class BodyFormat(Protocol):
-    """A format as the server uses it; the client speaks Avro alone.
+class MessagesFormat(Protocol):
+    """A format of the answer to a poll."""
+
+    content_type: str
+    joined_messages: int
+    """Blocks are put together to one of so many messages, where there are; 0: they are not."""
+
+    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
+        """Return the next bytes of a poll's answer; `first` says that none came before."""
+        ...
+
+    def encode_end(self, *, first: bool) -> bytes:
+        """Return the last bytes of a poll's answer; `first` says that there was no block."""
+        ...
+
+
+class BodyFormat(MessagesFormat, Protocol):
+    """A format as the server uses it; the client speaks Avro, and Arrow where that is asked for.
 
     A decode raises `InvalidRequest` where the body is not valid.
     """
-
-    content_type: str
 
     @property
     def transactions(self) -> TransactionBodies:
@@ -61,12 +79,4 @@ class BodyFormat(Protocol):
 
     def decode_poll(self, body: bytes) -> PollRequest:
         """Return what a poll asks."""
-        ...
-
-    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
-        """Return the next bytes of a poll's answer; `first` says that none came before."""
-        ...
-
-    def encode_end(self, *, first: bool) -> bytes:
-        """Return the last bytes of a poll's answer; `first` says that there was no block."""
         ...

@@ -8,6 +8,7 @@ from tms.core.message import MessageBlock, parse_id
 from tms.core.messaging import RollbackRange
 from tms.wire.bodies import PollRequest, PublishRequest
 from tms.wire.caps import messages_cap
+from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
 from tms.wire.json_transactions import JsonTransactions
 from tms.wire.json_values import (
@@ -44,6 +45,8 @@ class _PollBody(msgspec.Struct, forbid_unknown_fields=True):
     inclusive: bool = True
     limit: int | dict[str, int] | None = None
     transaction: str | dict[str, str] | None = None
+    end: str | None = None
+    isolation: Isolation | None = None
 
 
 _publish_decoder = msgspec.json.Decoder(_PublishBody)
@@ -58,6 +61,7 @@ class JsonFormat:
         """Choose how bytes are written; reading takes both, save a string, which is as chosen."""
         self._base64_only = base64_only
         self.content_type = "application/json"
+        self.joined_messages = 0
         if base64_only:
             self.content_type += "; encoding=base64"
         self.transactions = JsonTransactions(base64_only=base64_only)
@@ -114,6 +118,8 @@ class JsonFormat:
             value.inclusive,
             limit if limit is None else int64(limit, "limit"),
             transaction if transaction is None else from_base64(transaction),
+            None if value.end is None else parse_id(value.end),
+            value.isolation,
         )
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
