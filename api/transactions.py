@@ -174,7 +174,6 @@ OPERATIONS = (
             "topic_not_found",
             "subscription_not_found",
             "subscription_moved",
-            "store_not_atomic",
             "transaction_conflict",
             "transaction_duplicate",
             "unsupported_content_type",

@@ -17,7 +17,7 @@ a block: otherwise what is damaged in a table is handed out as it is.
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -105,6 +105,9 @@ class LevelDBBatch:
                 delete(prefix + key)
         except RuntimeError as error:
             raise StoreUnavailable(reason=str(error)) from error
+
+    def keep_whole(self) -> None:
+        """Do nothing: it is atomic."""
 
 
 class LevelDBStore:
@@ -213,6 +216,9 @@ class LevelDBStore:
         """Raise `StoreUnavailable` where a write would be refused now. Does not touch the disk."""
         if self._closed or self._failure is not None:
             raise StoreUnavailable(reason=self._failure or _CLOSED)
+
+    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+        """Do nothing: no write comes late."""
 
     def write(self, batch: Batch) -> None:
         """Carry out a batch, with an fsync unless `sync` is off."""

@@ -4,7 +4,7 @@ For tests, and for a server whose messages need not outlive it (`--store memory:
 atomic. A scan takes its rows when it is opened, so give it a limit or a narrow range.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock
@@ -37,6 +37,9 @@ class MemoryBatch:
     def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
         """Add a delete for each key."""
         self.writes += [(table, key, None) for key in keys]
+
+    def keep_whole(self) -> None:
+        """Do nothing: it is atomic."""
 
 
 class MemoryStore:
@@ -89,6 +92,9 @@ class MemoryStore:
         """Raise `StoreUnavailable` once closed."""
         if self._closed:
             raise StoreUnavailable(reason="the store is closed")
+
+    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+        """Do nothing: no write comes late."""
 
     def write(self, batch: Batch) -> None:
         """Carry out a batch, all at once for every reader."""

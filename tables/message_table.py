@@ -111,4 +111,5 @@ class StoreMessageTable:
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Add the rows of `own_entries` with their write pointer's sign inverted."""
+        self._store.check_settled(MESSAGE, [key for key, _ in rows])
         batch.put_rows(MESSAGE, [(key, inverted(value)) for key, value in rows])

@@ -16,11 +16,13 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
 7. A batch is carried out in its order: at any moment, and after any crash, a row of it is there
    only with those that were added before it, to another table or to the same topic. So where a
    batch is not atomic, what is there of it is a beginning: add last what vouches for the rest.
+8. A batch that was told to be kept whole (`Batch.keep_whole`) is, after a crash, there whole or not
+   at all once a server has opened the store again.
 
 `compare_and_put` is atomic against all other writes of its key made through the same store.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -76,6 +78,13 @@ class Store(Protocol):
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` where a write would be refused now. Touches no disk."""
+        ...
+
+    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+        """Raise `StoreUnavailable` where an earlier write of one of the keys may come late.
+
+        A batch that puts or deletes it would fail, and hold up all others. Touches no disk.
+        """
         ...
 
     def write(self, batch: Batch) -> None:

@@ -22,11 +22,6 @@ class StoreTables:
         self.subscriptions = StoreSubscriptionTable(store)
         self.transactions = StoreTransactionTable(store)
 
-    @property
-    def is_atomic(self) -> bool:
-        """Whether a batch is written whole or not at all."""
-        return self.store.atomic
-
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the start of all data rows of a topic's generation."""
         return prefix(topic_id, generation)

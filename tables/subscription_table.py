@@ -26,6 +26,10 @@ class StoreSubscriptionTable:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def check_settled(self, topic_prefix: bytes, name: str) -> None:
+        """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
+        self._store.check_settled(SUBSCRIPTION, (topic_prefix + name.encode(),))
+
     def put(self, batch: Batch, topic_prefix: bytes, subscription: Subscription) -> None:
         """Add to `batch` the row of a subscription."""
         value = _VERSION.pack(subscription.version) + (subscription.after or b"")

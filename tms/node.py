@@ -82,11 +82,13 @@ its thread waits that long behind a busy event loop; with this a server publishe
 _log = logging.getLogger(__name__)
 
 
-def open_tables(store: str, settings: Settings) -> StoreTables:
+def open_tables(store: str, settings: Settings, *, takes_over: bool = False) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
-    Blocks while a LevelDB recovers, or HBase is asked. Raises `StoreError`, `StoreUnavailable`,
-    ValueError for another URL, and ModuleNotFoundError where what HBase needs is not installed.
+    A server `takes_over`, also from one that died. Blocks while a LevelDB recovers, HBase is asked,
+    or, taking over there, a dead server's calls may be under way. Raises `StoreError`,
+    `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what HBase needs
+    is not installed.
     """
     kind, _, place = store.partition(":")
     if kind == "memory" and not place:
@@ -103,7 +105,7 @@ def open_tables(store: str, settings: Settings) -> StoreTables:
     if kind == "hbase":
         from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
 
-        return StoreTables(open_store(store, **_hbase_options(settings)))
+        return StoreTables(open_store(store, takes_over=takes_over, **_hbase_options(settings)))
     raise ValueError(
         f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
     )
@@ -222,7 +224,7 @@ async def open_services(
     limits = limits or settings.limits()
     clock = clock or SystemClock()
     registry = registry or CollectorRegistry()
-    tables = await asyncio.to_thread(open_tables, store, settings)
+    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True)
 
     async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
         return await open_metadata(url, settings, tables if is_own_folder else None)

@@ -35,6 +35,11 @@ SCANNER_GONE = "scanner ID is invalid"
 class Failed(Exception):
     """Raised when a call failed: made again, it may succeed."""
 
+    def __init__(self, said: str, *, is_in_doubt: bool = True) -> None:
+        """Keep what is known of it; `is_in_doubt`: it may have had an effect, or have one yet."""
+        super().__init__(said)
+        self.is_in_doubt = is_in_doubt
+
 
 class Refused(Exception):
     """Raised when the gateway or HBase will not carry out a call as it is: nothing was done."""
@@ -56,7 +61,8 @@ class Gateway:
     ) -> None:
         """Keep the arguments, those of `happybase.Connection` among them; connect when asked."""
         self.address = f"{host}:{port}"
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        """By when the gateway has given up whatever call was sent before."""
         self._retry_s = retry_s
         self._options = {
             "host": host,
@@ -79,21 +85,24 @@ class Gateway:
                 said = _said(error)
                 if any(said.find(known) >= 0 for known in _FOREVER_REFUSED):
                     raise Refused(said) from None
-                raise Failed(said) from None
+                raise Failed(said, is_in_doubt=not _is_missing(said)) from None
             except IllegalArgument as error:
                 raise Refused(_said(error)) from None
 
-    def repeated(self, call: Callable[[Any], T]) -> T:
+    def repeated(self, call: Callable[[Any], T], on_doubt: Callable[[], None] = lambda: None) -> T:
         """Return what `call` returns, made again while it fails, for a bounded time.
 
-        Raises `Failed` with the last failure, and `Refused`.
+        `on_doubt` is called after each failure that is in doubt. Raises `Failed` with the last
+        failure, and `Refused`.
         """
         give_up, pause_s = time.monotonic() + self._retry_s, 0.0
         while True:
             try:
                 return self.once(call)
             except Failed as failure:
-                if time.monotonic() + pause_s >= give_up or _is_missing(failure):
+                if failure.is_in_doubt:
+                    on_doubt()
+                if time.monotonic() + pause_s >= give_up or _is_missing(str(failure)):
                     raise
             time.sleep(pause_s)
             pause_s = min(_PAUSE_S_MAX, pause_s * 2 or _PAUSE_S)
@@ -108,15 +117,17 @@ class Gateway:
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         """Give a connection to this thread alone; what fails on it is not used again."""
-        if not self._free.acquire(timeout=self._timeout_s):
-            raise Failed("no connection became free in time")
+        if not self._free.acquire(timeout=self.timeout_s):
+            raise Failed("no connection became free in time", is_in_doubt=False)
         try:
             with self._lock:
                 connection = self._idle.pop() if self._idle else None
+            is_sent = False
             try:
                 if connection is None:
                     connection = happybase.Connection(**self._options)
                 connection.open()
+                is_sent = True
                 yield connection
             except (HBaseError, IllegalArgument, Failed, Refused):
                 self._keep(connection)  # the answer was an error; the connection is as good as ever
@@ -124,7 +135,7 @@ class Gateway:
             # thriftpy2 asserts that a socket which the other side has closed is there.
             except (TException, OSError, EOFError, AssertionError) as error:
                 self._drop(connection)
-                raise Failed(_said(error)) from None
+                raise Failed(_said(error), is_in_doubt=is_sent) from None
             except BaseException:
                 self._drop(connection)
                 raise
@@ -154,9 +165,9 @@ def _close(connection: Any) -> None:
             connection.close()
 
 
-def _is_missing(failure: Failed) -> bool:
+def _is_missing(said: str) -> bool:
     """Whether a table is not there: that does not change by waiting."""
-    return any(name in str(failure) for name in _MISSING)
+    return any(name in said for name in _MISSING)
 
 
 def _said(error: Exception) -> str:

@@ -3,6 +3,9 @@
     HBase table := prefix "_" table
     HBase row   := bucket uint8, key                  one cell, d:v, with the value
     format row  := 0xff "format"                      in the Metadata table, a JSON object
+    open row    := 0xff "open"                        in the Transaction table: a JSON object while
+                                                      a server has it open, empty when it is closed
+    intent rows := 0xff "intent" ...                  in the Transaction table: intents.py
 
 All rows of a topic are in one bucket: that of the CRC-32 of its metadata row key, which all of its
 row keys begin with. So a poll is one scan. The Metadata and Transaction tables have one bucket, 0.
@@ -21,6 +24,7 @@ from tms.core.errors import StoreFormatUnknown
 COLUMN = b"d:v"
 FAMILY = "d"
 FORMAT_KEY = b"\xffformat"
+OPEN_KEY = b"\xffopen"
 FORMAT = 1
 BUCKETS_DEFAULT = 8
 BUCKETS_MAX = 128

@@ -16,13 +16,22 @@ from tables.hbase.layout import parse
 from tables.hbase.store import HBaseStore
 
 
-def open_store(url: str, **options: Any) -> HBaseStore:
+def open_store(url: str, *, takes_over: bool = False, **options: Any) -> HBaseStore:
     """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
 
-    Raises `StoreFormatUnknown` where none was created there, `StoreUnavailable`, ValueError.
+    A server `takes_over` (`HBaseStore.take_over`); others look, or write what may be there in part.
+    Raises `StoreFormatUnknown` where none was created there, `StoreUnavailable`, `StoreCorrupt`,
+    ValueError.
     """
     place = parse(url)
-    return HBaseStore(place, Gateway(place.host, place.port, **options))
+    store = HBaseStore(place, Gateway(place.host, place.port, **options))
+    if takes_over:
+        try:
+            store.take_over()
+        except BaseException:
+            store.close()
+            raise
+    return store
 
 
 def create_store(url: str, admin: tuple[str, int] | None, **options: Any) -> Created:

@@ -1,50 +1,45 @@
-"""The Store on HBase: not atomic, everything else as `tables.store` says.
+"""The Store on HBase: a scan sees no one state of it, everything else as `tables.store` says.
 
 A failed write. Calls are repeated with the same keys for a bounded time. Where that does not
-help, the write fails with its outcome unknown: a first part of the batch may be there, and the rest
-may yet come. So what is left of it is kept, and from then on writes are refused while a thread
-repeats it, until HBase has taken it. That settles it as done, before any later write. Reads go on,
-where HBase answers them. What HBase refuses for good (a row that is too large) is given up: nothing
-of that run and those behind it is written.
+help, the write fails with its outcome unknown, and is finished before any other is taken
+(`tables.hbase.settling`). Reads go on, where HBase answers them. What HBase refuses for good (a row
+that is too large) is given up: nothing of that run and those behind it is written.
 
-What a process that dies leaves half-written, nobody completes: it stays the first part of a batch.
+A process that dies. What it leaves half-written is the first part of a batch. Whoever takes the
+store over (`take_over`), which is one server at a time, waits until no call of an earlier one can
+be under way, and finishes the batch that is to be there whole: it was written down as an intent
+(`tables.hbase.intents`) before it was begun. A store that is not taken over writes no intents.
 """
 
+import json
 import logging
-from collections.abc import Iterator
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from threading import Event, Lock, Thread
+from threading import Lock
 from typing import Any
 
-from Hbase_thrift import Mutation
-
 from tables.gate import Gate
+from tables.hbase import intents
 from tables.hbase.connections import Failed, Gateway, Refused
-from tables.hbase.layout import COLUMN, FORMAT_KEY, Place, Salt, recorded_buckets
+from tables.hbase.doubts import late
+from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, recorded_buckets
 from tables.hbase.regions import Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
-from tables.hbase.writes import Deleted, HBaseBatch, Run, calls_of
-from tables.store import METADATA, TABLES, Row
+from tables.hbase.sending import Sender, Swap, value_of
+from tables.hbase.settling import Settling
+from tables.hbase.writes import HBaseBatch, Run
+from tables.store import METADATA, TABLES, TRANSACTION, Row
 from tms.core.errors import StoreUnavailable
 from tms.core.tables import Batch
 
-_SETTLE_EVERY_S = 0.5
 _CLOSED = "the store is closed"
 _FAILED_MEANWHILE = "a write has failed since the batch was made"
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """A compare-and-put of a value that is not None."""
-
-    table: str
-    row: bytes
-    expected: bytes | None
-    value: bytes
 
 
 class HBaseStore:
@@ -63,14 +58,41 @@ class HBaseStore:
         self.buckets = recorded_buckets(place, recorded(place, gateway))
         self._salts = {table: Salt(table, self.buckets) for table in TABLES}
         self._gate = Gate()
-        self._swapping = Lock()
-        self._deleted = Deleted()
-        self._failing = Lock()
-        self._failures = 0
-        self._failure: str | None = None
-        self._unsettled: list[Run | Swap] = []
-        self._stop_settling = Event()
+        self._writes = Gate()
+        """Shared by writes, so that a compare-and-put has none beside it."""
+        self._sender = Sender(gateway, self._names)
+        self._settling = Settling()
+        self._intents = Lock()
+        self._intent = intents.Intent(0, [])
+        """The latest, with the runs that it has announced as long as it is not marked as done."""
+        self._is_server = False
         self._closed = False
+
+    def take_over(self) -> None:
+        """Be the store's one server: finish what the last one left, and write intents from now on.
+
+        Blocks while a call of the last one may still be under way, where it did not close the
+        store. Raises `StoreUnavailable`, `StoreCorrupt`.
+        """
+        with self._open(), self._intents:
+            mark = self._stored(TRANSACTION, OPEN_KEY)
+            if mark:
+                left_s = self._gateway.timeout_s
+                _log.warning(
+                    "an earlier server did not close the store (%s): waiting %.0f s, by when none "
+                    "of its writes can be under way",
+                    mark.decode(errors="replace"),
+                    left_s,
+                )
+                time.sleep(left_s)
+            left = intents.latest(self._stored)
+            if left.runs:
+                _log.warning("an earlier server left a write half-done, which is finished now")
+            runs = [*left.runs, intents.done(left.number)] if left.runs else []
+            now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
+            self._carry_out([*runs, _open_mark(json.dumps(now).encode())])
+            self._intent = intents.Intent(left.number, [])
+            self._is_server = True
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -84,7 +106,7 @@ class HBaseStore:
         """Return the value of `key`, None if there is none."""
         with self._open():
             return self._gateway.read(
-                lambda client: _get(client, self._names[table], self.row_of(table, key))
+                lambda client: value_of(client, self._names[table], self.row_of(table, key))
             )
 
     @contextmanager
@@ -143,97 +165,112 @@ class HBaseStore:
         """Return the row that a key has in HBase."""
         return self._salts[table].of(key) + key
 
-    def batch(self, *, durable: bool = True) -> HBaseBatch:  # noqa: ARG002  all are
+    def batch(self, *, durable: bool = True) -> HBaseBatch:
         """Return an empty batch, if earlier writes are settled. All batches are durable."""
-        failures = self._failures
+        failures = self._settling.failures
         self.check_writable()
-        return HBaseBatch(self._salts, failures)
+        return HBaseBatch(self._salts, failures, is_durable=durable)
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` while a failed write is not settled. Asks nobody."""
-        if self._closed or self._failure is not None:
-            raise StoreUnavailable(reason=self._failure or _CLOSED)
+        if self._closed:
+            raise StoreUnavailable(reason=_CLOSED)
+        self._settling.check()
+
+    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+        """Raise `StoreUnavailable` where an earlier call may still write one of the keys late."""
+        doubts = self._sender.doubts
+        if doubts.are_left:
+            left_s = doubts.known_s(table, [self.row_of(table, key) for key in keys])
+            if left_s > 0:
+                raise StoreUnavailable(reason=late(left_s))
 
     def write(self, batch: Batch) -> None:
         """Carry out the puts and deletes of a batch of this store, in their order."""
         assert isinstance(batch, HBaseBatch)
-        with self._open():
+        with self._open(), self._writes.shared():
             self.check_writable()
-            if batch.failures != self._failures:
+            if batch.failures != self._settling.failures:
                 raise StoreUnavailable(reason=_FAILED_MEANWHILE)
-            self._carry_out(batch.runs)
+            if self._is_server and batch.needs_intent:
+                with self._intents:
+                    self._carry_out_whole(batch.runs)
+            else:
+                self._retire_intent(batch.runs)
+                self._carry_out(batch.runs)
 
-    def _carry_out(self, runs: list[Run]) -> None:
+    def _carry_out(self, runs: Sequence[Run]) -> None:
         for number, run in enumerate(runs):
             try:
-                self._send(run)
+                self._sender.send(run)
             except Failed as failure:
-                self._fail(str(failure), runs[number:])
-                raise StoreUnavailable(reason=str(failure)) from None
+                self._fail(failure, [partial(self._sender.send, left) for left in runs[number:]])
             except Refused as refusal:
                 raise StoreUnavailable(refused=str(refusal), table=run.table) from None
 
-    def _send(self, run: Run) -> None:
-        """Carry out a run; again from its start where it was carried out in part."""
-        name = self._names[run.table]
-        if not run.is_delete:
-            self._deleted.wait(run.table, run.rows)
-        for mutations in calls_of(run):
-            self._gateway.repeated(partial(_mutate, name, mutations))
-        if run.is_delete:
-            self._deleted.add(run.table, run.rows)
+    def _fail(self, failure: Failed, left: Sequence[Any]) -> None:
+        self._settling.add(str(failure), left)
+        raise StoreUnavailable(reason=str(failure)) from None
+
+    def _carry_out_whole(self, runs: Sequence[Run]) -> None:
+        """Carry out runs behind their intent, which counts until it is retired."""
+        first = self._intent.number + 1
+        for number in range(first, first + intents.SLOTS - 1):
+            announced = intents.intent(number, runs)
+            if all(self._sender.doubts.left_s(run.table, run.rows) == 0 for run in announced):
+                break
+        self._intent = intents.Intent(number, runs)
+        try:
+            self._carry_out([*announced, *runs])
+        except StoreUnavailable as error:
+            if "refused" in error.detail:
+                self._carry_out([intents.done(number)])
+            raise
+
+    def _retire_intent(self, runs: Sequence[Run]) -> None:
+        """Mark the latest intent as done before what it has put is put anew."""
+        if not self._intent.runs:
+            return
+        with self._intents:
+            last = self._intent
+            if any(
+                old.table == new.table and not old.rows.keys().isdisjoint(new.rows.keys())
+                for old in last.runs
+                for new in runs
+            ):
+                self._carry_out([intents.done(last.number)])
+                self._intent = intents.Intent(last.number, [])
 
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
     ) -> bool:
         """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably.
 
-        One at a time. HBase has no delete of that kind, so a delete is atomic only against others
-        through this store, and writes of the key beside it are not seen.
+        Alone: HBase has no delete of that kind, and takes an empty value for none.
         """
         row = self.row_of(table, key)
-        with self._open(), self._swapping:
+        with self._open(), self._writes.exclusive():
             self.check_writable()
+            new = Run(table, value is None, {row: value or b""})
             if value is None or not expected:
-                # HBase takes an empty value for none, so those are told apart here.
                 if self._stored(table, row) != expected:
                     return False
                 if value is None:
-                    self._carry_out([Run(table, True, {row: b""})])
+                    self._retire_intent([new])
+                    self._carry_out([new])
                     return True
+            self._retire_intent([new])
             swap = Swap(table, row, expected, value)
             try:
-                return self._swap(swap)
+                return self._sender.swap(swap)
             except Failed as failure:
-                self._fail(str(failure), [swap])
-                raise StoreUnavailable(reason=str(failure)) from None
+                self._fail(failure, [partial(self._sender.swap, swap)])
             except Refused as refusal:
                 raise StoreUnavailable(refused=str(refusal), table=table) from None
+            raise AssertionError
 
     def _stored(self, table: str, row: bytes) -> bytes | None:
-        return self._gateway.read(lambda client: _get(client, self._names[table], row))
-
-    def _swap(self, swap: Swap) -> bool:
-        """Put the value if it is due, and find out whether it was put where the answer was lost.
-
-        Whoever finds their value there has put it, for nobody else puts beside them; whoever finds
-        what they expected can do it again. Raises `Failed`, `Refused`.
-        """
-        name = self._names[swap.table]
-        mutation = Mutation(False, COLUMN, swap.value, True)
-        self._deleted.wait(swap.table, (swap.row,))
-
-        def attempt(client: Any) -> bool:
-            done: bool = client.checkAndPut(name, swap.row, COLUMN, swap.expected, mutation, {})
-            return done
-
-        def settle(client: Any) -> bool:
-            return _get(client, name, swap.row) == swap.value or attempt(client)
-
-        try:
-            return self._gateway.once(attempt)
-        except Failed:
-            return self._gateway.repeated(settle)
+        return self._gateway.read(lambda client: value_of(client, self._names[table], row))
 
     def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002  as below
         """Do nothing: HBase compacts its regions by itself, when that suits it."""
@@ -245,57 +282,26 @@ class HBaseStore:
         with self._open():
             return 0
 
-    def _fail(self, reason: str, left: list[Run] | list[Swap]) -> None:
-        """Refuse writes until what is `left` of a failed one is carried out."""
-        with self._failing:
-            self._unsettled += left
-            self._failures += 1
-            is_first = self._failure is None
-            self._failure = reason
-        if is_first:
-            _log.error("a write failed, writes are refused until HBase has taken it: %s", reason)
-            Thread(target=self._settle, name="hbase-settle", daemon=True).start()
-
-    def _settle(self) -> None:
-        """Repeat what is left of failed writes until it is done; runs in a thread of its own."""
-        while not self._stop_settling.wait(_SETTLE_EVERY_S):
-            with self._failing:
-                if not self._unsettled:
-                    self._failure = None
-                    _log.warning("HBase has taken what had failed; writes go on")
-                    return
-                first = self._unsettled[0]
-            try:
-                if isinstance(first, Swap):
-                    self._swap(first)
-                else:
-                    self._send(first)
-            except Failed as failure:
-                self._failure = str(failure)
-                continue
-            except Refused as refusal:
-                _log.error("HBase refuses for good what had failed: %s", refusal)
-            del self._unsettled[0]
-
     def close(self) -> None:
         """Wait for what is under way, then let the connections go."""
-        self._stop_settling.set()
+        self._settling.stop()
         with self._gate.exclusive():
             if self._closed:
                 return
             self._closed = True
-            if self._unsettled:
+            if not self._settling.is_settled:
                 _log.error("closed with a failed write that HBase has not taken")
+            elif self._is_server and not self._sender.doubts.are_left:
+                try:
+                    self._sender.send(_open_mark(b""))
+                except (Failed, Refused) as failure:
+                    _log.warning("the store could not be marked as closed: %s", failure)
         self._gateway.close_idle()
 
 
-def _mutate(name: bytes, mutations: list[Any], client: Any) -> None:
-    client.mutateRows(name, mutations, {})
-
-
-def _get(client: Any, name: bytes, row: bytes) -> bytes | None:
-    cells = client.get(name, row, COLUMN, {})
-    return cells[0].value if cells else None
+def _open_mark(value: bytes) -> Run:
+    """Return what says that a server has the store open; empty, that none has."""
+    return Run(TRANSACTION, is_delete=False, rows={OPEN_KEY: value})
 
 
 def recorded(place: Place, gateway: Gateway) -> bytes | None:
@@ -303,6 +309,6 @@ def recorded(place: Place, gateway: Gateway) -> bytes | None:
     name = place.name_of(METADATA)
 
     def read(client: Any) -> bytes | None:
-        return _get(client, name, FORMAT_KEY) if name in client.getTableNames() else None
+        return value_of(client, name, FORMAT_KEY) if name in client.getTableNames() else None
 
     return gateway.read(read)

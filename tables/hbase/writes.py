@@ -11,7 +11,7 @@ in the millisecond of a delete of the same row is not seen. Hence the runs, and 
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
@@ -36,14 +36,38 @@ class Run:
     rows: dict[bytes, bytes] = field(default_factory=dict)
     """By key as HBase has it; the value of a delete is empty."""
 
+    @property
+    def is_one_call(self) -> bool:
+        """Whether one call of the gateway has room for all rows."""
+        rows = self.rows
+        return len(rows) <= _CALL_ROWS and _size_of(rows) < _CALL_BYTES
+
 
 class HBaseBatch:
     """Runs that belong together, and how often a write had failed when the batch was made."""
 
-    def __init__(self, salts: dict[str, Salt], failures: int) -> None:
+    def __init__(
+        self, salts: dict[str, Salt], failures: int = 0, *, is_durable: bool = True
+    ) -> None:
         self.failures = failures
+        self._is_durable = is_durable
+        self._is_whole = False
         self.runs: list[Run] = []
         self._salts = salts
+
+    def keep_whole(self) -> None:
+        """Let the batch be there whole or not at all, also after a crash."""
+        self._is_whole = True
+
+    @property
+    def needs_intent(self) -> bool:
+        """Whether a crash may leave a part of the batch that nobody may find.
+
+        Also where the puts of a table need several calls, one of which may end within a request.
+        """
+        if self._is_whole:
+            return len(self.runs) > 1 or any(len(run.rows) > 1 for run in self.runs)
+        return self._is_durable and not all(run.is_delete or run.is_one_call for run in self.runs)
 
     def put(self, table: str, key: bytes, value: bytes) -> None:
         """Add a put."""
@@ -86,17 +110,26 @@ class HBaseBatch:
         return self.runs[-1]
 
 
-def calls_of(run: Run) -> Iterator[list[Any]]:
-    """Give the mutations of `run` in parts, each for one call of the gateway."""
+def parts_of(run: Run) -> Iterator[dict[bytes, bytes]]:
+    """Give the rows of `run` in parts, each for one call of the gateway."""
     rows = iter(run.rows.items())
-    while part := list(islice(rows, 1)):
-        size = len(part[0][1])
-        for row in islice(rows, _CALL_ROWS - 1):
-            part.append(row)
-            size += len(row[0]) + len(row[1])
+    while part := dict(islice(rows, 1)):
+        size = _size_of(part)
+        for row, value in islice(rows, _CALL_ROWS - 1):
+            part[row] = value
+            size += len(row) + len(value)
             if size >= _CALL_BYTES:
                 break
-        yield [_mutation(row, None if run.is_delete else value) for row, value in part]
+        yield part
+
+
+def _size_of(rows: Mapping[bytes, bytes]) -> int:
+    return sum(map(len, rows)) + sum(map(len, rows.values()))
+
+
+def mutations_of(run: Run, part: dict[bytes, bytes]) -> list[Any]:
+    """Return what the gateway is asked for a part of `run`."""
+    return [_mutation(row, None if run.is_delete else value) for row, value in part.items()]
 
 
 def _mutation(row: bytes, value: bytes | None) -> Any:

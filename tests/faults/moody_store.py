@@ -4,7 +4,7 @@ A failed write may have been done or not. Until `settle`, every write is refused
 see it; from then on they do, if it was done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from tables.memory import MemoryStore
@@ -64,6 +64,9 @@ class MoodyStore:
     def check_writable(self) -> None:
         if self._failed:
             raise StoreUnavailable(reason="a bad mood")
+
+    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+        pass
 
     def write(self, batch: Batch) -> None:
         self.check_writable()

@@ -1,67 +1,16 @@
 """Publishing to several topics at once: all or nothing, and once, on any store."""
 
-from collections.abc import AsyncIterator
-
 import pytest
-from prometheus_client import CollectorRegistry
 
-from tables.memory import MemoryStore
-from tables.store_tables import StoreTables
 from tests.transactions.reading import SHORT, A, B, everything, polled
-from tms.core.clock import ManualClock
 from tms.core.errors import (
     InvalidRequest,
-    StoreNotAtomic,
     TopicNotFound,
 )
-from tms.core.limits import Limits
-from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
-from tms.node import OpenServices, services_on
+from tms.node import OpenServices
 
 pytestmark = pytest.mark.anyio
-
-
-class PartlyWritingStore(MemoryStore):
-    """A store that does not promise to write a batch whole."""
-
-    atomic = False
-
-
-class TestStoreThatIsNotAtomic:
-    @pytest.fixture
-    async def services(self, clock: ManualClock) -> AsyncIterator[OpenServices]:
-        tables = StoreTables(PartlyWritingStore())
-        services = await services_on(tables, Limits(), clock, CollectorRegistry())
-        for topic_id in (A, B):
-            await services.messaging.create_topic(topic_id)
-        yield services
-        await services.close()
-
-    async def test_publishing_to_all_is_committed_behind_its_messages(
-        self, services: OpenServices
-    ) -> None:
-        first = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, owner="p", sequence=0)
-        assert (await polled(services, A), await polled(services, B)) == ([b"1"], [b"2"])
-        again = await services.messaging.publish_all({A: [b"1"], B: [b"2"]}, owner="p", sequence=0)
-        assert (again.write_pointer, again.is_duplicate) == (first.write_pointer, True)
-
-    async def test_what_was_published_of_all_is_not_seen_where_the_rest_fails(
-        self, services: OpenServices
-    ) -> None:
-        with pytest.raises(TopicNotFound):
-            await services.messaging.publish_all({A: [b"1"], TopicId("default", "none"): [b"2"]})
-        assert await polled(services, A) == []
-        assert await services.transactions.in_progress() == []
-
-    async def test_a_commit_that_moves_positions_is_refused(self, services: OpenServices) -> None:
-        await services.subscriptions.create_subscription(A, "s")
-        tx = await services.transactions.start(SHORT)
-        with pytest.raises(StoreNotAtomic):
-            await services.transactions.commit(
-                tx.transaction_id, [Advance(A, "s", b"\x01" * 20, 0)]
-            )
-        await services.transactions.commit(tx.transaction_id)
 
 
 class TestPublishAll:

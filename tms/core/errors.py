@@ -19,7 +19,6 @@ TmsError
 │       ├── OwnerBusy
 │       ├── InvalidTruncateTime
 │       ├── TransactionsElsewhere
-│       ├── StoreNotAtomic
 │       ├── SubscriptionExists
 │       ├── SubscriptionMoved
 │       ├── BadVersion
@@ -159,12 +158,6 @@ class TransactionsElsewhere(Conflict):
     """Raised when this server takes the write pointers of another transaction manager."""
 
     code = "transactions_elsewhere"
-
-
-class StoreNotAtomic(Conflict):
-    """Raised when the server's store cannot do in one durable step what must be done in one."""
-
-    code = "store_not_atomic"
 
 
 class SubscriptionNotFound(RequestError):

@@ -249,12 +249,6 @@ CATALOGUE = _catalogue(
         "TransactionsElsewhere",
     ),
     Problem(
-        "store_not_atomic",
-        409,
-        "The server's store cannot move positions in the durable step of a commit.",
-        "StoreNotAtomic",
-    ),
-    Problem(
         "subscription_exists",
         409,
         "The topic has a subscription of this name already.",

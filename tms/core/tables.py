@@ -34,6 +34,10 @@ class Batch(Protocol):
         """Add a delete for each key: `delete` for many, at less cost."""
         ...
 
+    def keep_whole(self) -> None:
+        """Let no crash leave a part of the batch. Costs more on a store that is not atomic."""
+        ...
+
 
 class OwnEntries(NamedTuple):
     """What a range of the Message table holds of one write pointer."""
@@ -105,7 +109,10 @@ class MessageTable(Protocol):
         ...
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Add to `batch` the rows of `own_entries` with their write pointer's sign inverted."""
+        """Add to `batch` the rows of `own_entries` with their write pointer's sign inverted.
+
+        Raises `StoreUnavailable` where an earlier write of theirs may come late.
+        """
         ...
 
 
@@ -172,6 +179,10 @@ class MetadataTable(Protocol):
 
 class SubscriptionTable(Protocol):
     """Named positions of consumers in the topics."""
+
+    def check_settled(self, topic_prefix: bytes, name: str) -> None:
+        """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
+        ...
 
     def put(self, batch: Batch, topic_prefix: bytes, subscription: Subscription) -> None:
         """Add to `batch` the row of a subscription."""
@@ -247,11 +258,6 @@ class Tables(Protocol):
     @property
     def transactions(self) -> TransactionTable:
         """The Transaction table."""
-        ...
-
-    @property
-    def is_atomic(self) -> bool:
-        """Whether a batch is written whole or not at all; else what is there is its beginning."""
         ...
 
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:

@@ -1,8 +1,7 @@
 """Publishing to several topics in a transaction of its own, all or nothing.
 
-On a store that writes a batch whole or not at all, the transaction is started and committed in the
-flush that writes its messages: one request, one fsync. On another the beginning of a flush may be
-there alone, without the commit: there the transaction is one like any other.
+The transaction is started and committed in the flush that writes its messages: one request, one
+durable write, which is kept whole.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from tms.core.group_commit import GroupCommit
 from tms.core.messaging import AllPublished
 from tms.core.topic import TopicId
-from tms.core.transactions import OpenTransactions, StartRequest, Transactions
+from tms.core.transactions import OpenTransactions
 from tms.messaging.writes import AtOnce, Publication, Writing
 
 Payloads = Mapping[TopicId, Sequence[bytes]]
@@ -39,23 +38,3 @@ async def publish_in_a_flush(
         for part in parts:
             part.finished()
     return published
-
-
-async def publish_in_steps(
-    publish: Publish,
-    transactions: Transactions,
-    publications: Payloads,
-    *,
-    owner: str | None,
-    sequence: int | None,
-) -> AllPublished:
-    """Publish topic by topic, and commit. Raises as `publish_in_a_flush`."""
-    tx = await transactions.start(StartRequest(owner=owner, sequence=sequence))
-    try:
-        for topic_id, payloads in publications.items():
-            await publish(topic_id, payloads, tx.write_pointer)
-        await transactions.commit(tx.transaction_id)
-    except BaseException:
-        await transactions.invalidate(tx.transaction_id)
-        raise
-    return AllPublished(tx.transaction_id)

@@ -80,6 +80,7 @@ class Moves(_PositionsWrite):
         versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
+            self._tables.subscriptions.check_settled(positions.state.prefix, advance.name)
             now = _found(positions.current, positions.state, advance.name)
             version = versions.get((now.topic_id, now.name), now.version)
             if version != advance.expected_version:
@@ -92,7 +93,8 @@ class Moves(_PositionsWrite):
             versions[now.topic_id, now.name] = version + 1
 
     def put(self, batch: Batch) -> None:
-        """Add the rows; `check` has passed in this flush."""
+        """Add the rows; `check` has passed in this flush. What is in the batch stays together."""
+        batch.keep_whole()
         for positions, advance in zip(self._positions, self._advances, strict=True):
             now = positions.current[advance.name]
             moved = replace(now, after=advance.after, version=now.version + 1)
@@ -128,6 +130,7 @@ class Creation(_PositionsWrite):
         positions.state.check_current()
         if created.name in positions.current:
             raise SubscriptionExists(topic=str(created.topic_id), subscription=created.name)
+        self._tables.subscriptions.check_settled(positions.state.prefix, created.name)
         positions.current[created.name] = created
         self._tables.subscriptions.put(batch, positions.state.prefix, created)
 
@@ -152,6 +155,7 @@ class Deletion(_PositionsWrite):
         [positions] = self._positions
         positions.state.check_current()
         _found(positions.current, positions.state, self._name)
+        self._tables.subscriptions.check_settled(positions.state.prefix, self._name)
         del positions.current[self._name]
         self._tables.subscriptions.delete(batch, positions.state.prefix, self._name)
 

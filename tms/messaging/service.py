@@ -24,7 +24,7 @@ from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission
-from tms.messaging.all_topics import publish_in_a_flush, publish_in_steps
+from tms.messaging.all_topics import publish_in_a_flush
 from tms.messaging.cache import CacheBudget
 from tms.messaging.cache_check import CacheCheck
 from tms.messaging.engine import Engine
@@ -161,14 +161,6 @@ class Service:
         check_owner(owner, sequence)
         self._admission.all_payloads(publications)
         try:
-            if not self._tables.is_atomic:
-                return await publish_in_steps(
-                    self._publish_admitted,
-                    self._transactions,
-                    publications,
-                    owner=owner,
-                    sequence=sequence,
-                )
             return await publish_in_a_flush(
                 self._writing,
                 self._writer,
@@ -179,15 +171,6 @@ class Service:
             )
         except TransactionDuplicate as error:
             return AllPublished(error.detail["transaction_id"], is_duplicate=True)
-
-    async def _publish_admitted(
-        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int
-    ) -> None:
-        state = self._states.loaded(topic_id) or await self._states.get(topic_id)
-        payload_bytes = sum(map(len, payloads))
-        await self._writer.submit(
-            Publication(self._writing, state, payloads, write_pointer, payload_bytes)
-        )
 
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under `write_pointer`, to be published later; durable on return."""

@@ -166,6 +166,7 @@ class AtOnce:
         """Commit a transaction and add the entries under its pointer; all in one batch."""
         for publication in self._publications:
             publication.state.check_current()
+        batch.keep_whole()
         self._write_pointer = self._transactions.commit_at_once(now_ms, self._owner, self._sequence)
         for publication in self._publications:
             publication.add_under(self._write_pointer, batch, now_ms)

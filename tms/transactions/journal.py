@@ -103,11 +103,6 @@ class Journal:
         """What these have published is not known in this process."""
 
     @property
-    def is_store_atomic(self) -> bool:
-        """Whether what shares a flush is written whole or not at all."""
-        return self._tables.is_atomic
-
-    @property
     def state(self) -> TransactionState:
         """The state, with what is being written. Raises `StoreUnavailable` while it is stale."""
         if self._is_stale:

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.errors import (
-    StoreNotAtomic,
     StoreUnavailable,
     TmsError,
     TransactionNotInProgress,
@@ -115,8 +114,6 @@ class TransactionService:
         """Make it visible as a whole, and with it move the positions of subscriptions."""
         moves = None
         if advances:
-            if not self._journal.is_store_atomic:
-                raise StoreNotAtomic(transaction_id=transaction_id)
             assert self._move_by is not None
             moves = await self._move_by(advances)
 

@@ -56,7 +56,8 @@ def url(place: Place, hbase_store: HBaseStore) -> str:
 
 
 def served(url: str, tmp_path: Path) -> ServerProcess:
-    return ServerProcess(tmp_path / "unused", "--store", url, transactions="own")
+    flags = ("--store", url, "--hbase-timeout-s", "6")
+    return ServerProcess(tmp_path / "unused", *flags, transactions="own")
 
 
 def test_what_was_acknowledged_survives_the_server(url: str, tmp_path: Path) -> None:

@@ -1,0 +1,105 @@
+"""Doubts: what calls that got no answer may still put or delete, late.
+
+A call that timed out may be under way in the gateway until that gives it up. It is repeated, which
+does no harm; but were its rows then written anew, it could undo that. So until `timeout_s` have
+passed since, a row of such a call takes no other value. A compare-and-put that comes late changes
+nothing, unless the row has again what it had been expected to have: only that is refused.
+
+What is remembered is bounded: beyond `_ROWS_MAX` no row takes any value until enough have passed.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+from tables.hbase.connections import Failed
+
+_ROWS_MAX = 200_000
+
+
+def late(left_s: float) -> str:
+    """Return why a row cannot be written."""
+    return f"an earlier call may still write a row late, for {left_s:.0f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    until: float
+    table: str
+    hashes: Mapping[bytes, int]
+    """Of what a call may still write, by row; of what was expected where it compares."""
+    compares: bool
+
+
+class Doubts:
+    """The doubts of one store, for many threads."""
+
+    def __init__(self, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
+        """Keep each doubt for `timeout_s` seconds."""
+        self._timeout_s = timeout_s
+        self._now_s = now_s
+        self._lock = Lock()
+        self._doubts: deque[_Doubt] = deque()
+        self._rows = 0
+
+    def add(self, table: str, rows: Mapping[bytes, bytes], *, is_delete: bool) -> None:
+        """Note that the rows may be put, or deleted, late."""
+        hashes = {row: hash(None if is_delete else value) for row, value in rows.items()}
+        self._add(table, hashes, compares=False)
+
+    def add_swap(self, table: str, row: bytes, expected: bytes | None) -> None:
+        """Note that a row may be put late, if it then is as `expected`."""
+        self._add(table, {row: hash(expected)}, compares=True)
+
+    def _add(self, table: str, hashes: Mapping[bytes, int], *, compares: bool) -> None:
+        with self._lock:
+            self._doubts.append(_Doubt(self._now_s() + self._timeout_s, table, hashes, compares))
+            self._rows += len(hashes)
+
+    def left_s(
+        self, table: str, rows: Mapping[bytes, bytes | None], *, is_delete: bool = False
+    ) -> float:
+        """Return how long until the rows may be given these values, or be deleted."""
+        with self._lock:
+            now = self._now_s()
+            while self._doubts and self._doubts[0].until <= now:
+                self._rows -= len(self._doubts.popleft().hashes)
+            doubts = [doubt for doubt in self._doubts if doubt.table == table]
+            if self._rows > _ROWS_MAX:
+                return self._doubts[0].until - now
+        until = now
+        for doubt in doubts:
+            for row in doubt.hashes.keys() & rows.keys():
+                is_same = doubt.hashes[row] == hash(None if is_delete else rows[row])
+                if is_same == doubt.compares:
+                    until = max(until, doubt.until)
+        return until - now
+
+    def known_s(self, table: str, rows: Sequence[bytes]) -> float:
+        """Return how long any of the rows may be put or deleted late, whatever value it has."""
+        with self._lock:
+            now = self._now_s()
+            return max(
+                (
+                    doubt.until - now
+                    for doubt in self._doubts
+                    if doubt.table == table and not doubt.hashes.keys().isdisjoint(rows)
+                ),
+                default=0.0,
+            )
+
+    def check(
+        self, table: str, rows: Mapping[bytes, bytes | None], *, is_delete: bool = False
+    ) -> None:
+        """Raise `Failed` where the rows may not be given these values, or be deleted, yet."""
+        left_s = self.left_s(table, rows, is_delete=is_delete)
+        if left_s > 0:
+            raise Failed(late(left_s), is_in_doubt=False)
+
+    @property
+    def are_left(self) -> bool:
+        """Whether any call may still come late."""
+        with self._lock:
+            return bool(self._doubts) and self._doubts[-1].until > self._now_s()

@@ -1,0 +1,113 @@
+"""Intents: a batch written down before it is carried out, because HBase carries out none whole.
+
+    intent row key  := 0xff "intent", slot uint8, part uint32         in the Transaction table
+    part 0          := number int64, parts uint32, the first part of the intent; parts 0: it is done
+    intent          := crc32 uint32 over what follows, runs; cut into parts of 1 MiB
+    run             := flags uint8 (1 delete), table uint8, rows uint32 x row; table by its length
+    row             := key uint16, value uint32, both by their lengths
+
+Big-endian. DO NOT CHANGE: stored. What counts is the intent with the greatest number. Part 0 is put
+last, in a call of its own, and is one row: so an intent is there whole, or is not. It counts until
+it is marked as done, or the next one is there, which comes after it was done.
+
+A slot is not used while a call may still put its part 0 late, hence several. A late part 0 is one
+that was there before, of a smaller number than the greatest.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+from tables.hbase.writes import Run
+from tables.store import TRANSACTION
+from tms.core.errors import StoreCorrupt
+
+SLOTS = 16
+_KEY = b"\xffintent"
+_PLACE = struct.Struct(">BI")
+_HEAD = struct.Struct(">qI")
+_CHECKSUM = struct.Struct(">I")
+_RUN = struct.Struct(">BBI")
+_ROW = struct.Struct(">HI")
+_DELETE = 1
+_PART_BYTES = 1024 * 1024
+
+Get = Callable[[str, bytes], bytes | None]
+"""Returns the value of a row as HBase has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """The latest intent."""
+
+    number: int
+    """Counted from 1; 0 where there was none."""
+    runs: Sequence[Run]
+    """What is to be carried out; none where it is done."""
+
+
+def key_of(number: int, part: int = 0) -> bytes:
+    """Return the row of a part of an intent."""
+    return _KEY + _PLACE.pack(number % SLOTS, part)
+
+
+def done(number: int) -> Run:
+    """Return what marks an intent as done."""
+    return Run(TRANSACTION, is_delete=False, rows={key_of(number): _HEAD.pack(number, 0)})
+
+
+def intent(number: int, runs: Sequence[Run]) -> list[Run]:
+    """Return what to carry out first so that `runs` are known to whoever opens the store next."""
+    body = b"".join(_encoded(runs))
+    whole = _CHECKSUM.pack(crc32(body)) + body
+    first, *others = [whole[at : at + _PART_BYTES] for at in range(0, len(whole), _PART_BYTES)]
+    head = {key_of(number): _HEAD.pack(number, len(others) + 1) + first}
+    rest = {key_of(number, part): data for part, data in enumerate(others, 1)}
+    return [Run(TRANSACTION, is_delete=False, rows=rows) for rows in (rest, head) if rows]
+
+
+def _encoded(runs: Sequence[Run]) -> Iterator[bytes]:
+    for run in runs:
+        table = run.table.encode()
+        yield _RUN.pack(run.is_delete * _DELETE, len(table), len(run.rows)) + table
+        for key, value in run.rows.items():
+            yield _ROW.pack(len(key), len(value)) + key + value
+
+
+def latest(get: Get) -> Intent:
+    """Return the latest intent. Raises `StoreCorrupt`."""
+    number = parts = 0
+    first = b""
+    for slot in range(SLOTS):
+        head = get(TRANSACTION, key_of(slot))
+        if head is None:
+            continue
+        if len(head) < _HEAD.size:
+            raise StoreCorrupt(table=TRANSACTION, intent_slot=slot)
+        found, count = _HEAD.unpack_from(head)
+        if found > number:
+            number, parts, first = found, count, head[_HEAD.size :]
+    if not parts:
+        return Intent(number, [])
+    others = [get(TRANSACTION, key_of(number, part)) or b"" for part in range(1, parts)]
+    whole = b"".join([first, *others])
+    if whole[: _CHECKSUM.size] != _CHECKSUM.pack(crc32(memoryview(whole)[_CHECKSUM.size :])):
+        raise StoreCorrupt(table=TRANSACTION, intent=number)
+    return Intent(number, list(_decoded(whole, _CHECKSUM.size)))
+
+
+def _decoded(whole: bytes, at: int) -> Iterator[Run]:
+    while at < len(whole):
+        flags, table_bytes, count = _RUN.unpack_from(whole, at)
+        at += _RUN.size
+        run = Run(whole[at : at + table_bytes].decode(), bool(flags & _DELETE))
+        at += table_bytes
+        for _ in range(count):
+            key_bytes, value_bytes = _ROW.unpack_from(whole, at)
+            at += _ROW.size
+            key = whole[at : at + key_bytes]
+            at += key_bytes
+            run.rows[key] = whole[at : at + value_bytes]
+            at += value_bytes
+        yield run

@@ -1,0 +1,89 @@
+"""Carries out runs and compare-and-puts, each as often as need be for it to be done once.
+
+Calls are repeated with the same rows and values. What one of them that got no answer may do late is
+kept in `Doubts`, and what was deleted just now in `Deleted`: both say when a row can be put.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from Hbase_thrift import Mutation
+
+from tables.hbase.connections import Failed, Gateway
+from tables.hbase.doubts import Doubts
+from tables.hbase.layout import COLUMN
+from tables.hbase.writes import Deleted, Run, mutations_of, parts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """A compare-and-put of a value that is not None."""
+
+    table: str
+    row: bytes
+    expected: bytes | None
+    value: bytes
+
+
+class Sender:
+    """Writes through one gateway, from many threads. All calls raise `Failed` and `Refused`."""
+
+    def __init__(self, gateway: Gateway, names: Mapping[str, bytes]) -> None:
+        """`names` are HBase's, by table."""
+        self.doubts = Doubts(gateway.timeout_s)
+        self._gateway = gateway
+        self._names = names
+        self._deleted = Deleted()
+
+    def send(self, run: Run) -> None:
+        """Carry out a run; again from its start where it was carried out in part."""
+        name = self._names[run.table]
+        self.doubts.check(run.table, run.rows, is_delete=run.is_delete)
+        if not run.is_delete:
+            self._deleted.wait(run.table, run.rows)
+        for part in parts_of(run):
+            doubt = partial(self.doubts.add, run.table, part, is_delete=run.is_delete)
+            mutations = mutations_of(run, part)
+            self._gateway.repeated(partial(_mutate, name, mutations), doubt)
+        if run.is_delete:
+            self._deleted.add(run.table, run.rows)
+
+    def swap(self, swap: Swap) -> bool:
+        """Put the value if it is due, and find out whether it was put where the answer was lost.
+
+        Whoever finds their value there has put it, for nobody else puts beside them; whoever finds
+        what they expected can do it again.
+        """
+        name = self._names[swap.table]
+        mutation = Mutation(False, COLUMN, swap.value, True)
+        self.doubts.check(swap.table, {swap.row: swap.value})
+        self._deleted.wait(swap.table, (swap.row,))
+
+        def attempt(client: Any) -> bool:
+            done: bool = client.checkAndPut(name, swap.row, COLUMN, swap.expected, mutation, {})
+            return done
+
+        def settle(client: Any) -> bool:
+            return value_of(client, name, swap.row) == swap.value or attempt(client)
+
+        def doubt() -> None:
+            self.doubts.add_swap(swap.table, swap.row, swap.expected)
+
+        try:
+            return self._gateway.once(attempt)
+        except Failed as failure:
+            if failure.is_in_doubt:
+                doubt()
+            return self._gateway.repeated(settle, doubt)
+
+
+def value_of(client: Any, name: bytes, row: bytes) -> bytes | None:
+    """Return the value of a row, None where there is none, as HBase has both."""
+    cells = client.get(name, row, COLUMN, {})
+    return cells[0].value if cells else None
+
+
+def _mutate(name: bytes, mutations: list[Any], client: Any) -> None:
+    client.mutateRows(name, mutations, {})

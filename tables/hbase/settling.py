@@ -1,0 +1,75 @@
+"""What becomes of a write that failed: it is finished, by a thread, before any other is taken.
+
+Its outcome is unknown: a first part of it may be there, and the rest may yet come. So what is left
+is kept, and writes are refused while the thread repeats it, until HBase has taken it. That settles
+it as done. What HBase refuses for good (a row that is too large) is given up.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event, Lock, Thread
+
+from tables.hbase.connections import Failed, Refused
+from tms.core.errors import StoreUnavailable
+
+_EVERY_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+Step = Callable[[], object]
+"""Carries out a part of a write. Raises `Failed`, `Refused`."""
+
+
+class Settling:
+    """The failed writes of one store, for many threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._left: list[Step] = []
+        self._failure: str | None = None
+        self._stop = Event()
+        self.failures = 0
+        """How many writes have failed so far."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left of failed writes."""
+        return self._failure is None
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` while a failed write is not settled."""
+        if self._failure is not None:
+            raise StoreUnavailable(reason=self._failure)
+
+    def add(self, reason: str, left: Sequence[Step]) -> None:
+        """Refuse writes until what is `left` of a failed one is carried out."""
+        with self._lock:
+            self._left += left
+            self.failures += 1
+            is_first = self._failure is None
+            self._failure = reason
+        if is_first:
+            _log.error("a write failed, writes are refused until HBase has taken it: %s", reason)
+            Thread(target=self._settle, name="hbase-settle", daemon=True).start()
+
+    def _settle(self) -> None:
+        """Repeat what is left until it is done; runs in a thread of its own."""
+        while not self._stop.wait(_EVERY_S):
+            with self._lock:
+                if not self._left:
+                    self._failure = None
+                    _log.warning("HBase has taken what had failed; writes go on")
+                    return
+                first = self._left[0]
+            try:
+                first()
+            except Failed as failure:
+                self._failure = str(failure)
+                continue
+            except Refused as refusal:
+                _log.error("HBase refuses for good what had failed: %s", refusal)
+            del self._left[0]
+
+    def stop(self) -> None:
+        """Let the thread end."""
+        self._stop.set()
