@@ -35,6 +35,8 @@ TYPES = {
 DEFAULT_COLUMNS = ("topic", "message_id", "timestamp", "seq", "payload")
 PAYLOADS = ("payload", "value")
 
+_WRITABLE = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+
 STORE_ROWS_MAX = 10_000
 STORE_BYTES_MAX = 8 * 1024 * 1024
 """What goes to the server in one request: half of what it takes by default."""
@@ -95,6 +97,8 @@ def by_topic(
     Raises `InvalidRequest` (invalid_row) for a row without a payload or a topic.
     """
     payloads = rows.column(payload)
+    if payloads.type not in _WRITABLE:
+        raise InvalidRequest("invalid_row", column=payload, type=str(payloads.type))
     if payloads.null_count:
         raise InvalidRequest("invalid_row", column=payload, rows_with_null=payloads.null_count)
     if topic is not None:

@@ -1,0 +1,13 @@
+"""Jobs on topics, as plain functions: `archive`, `replay`, `transform`, `stats`.
+
+Each takes a Spark session and the options of `format("tms")` that say where the topics are, returns
+a summary, and may be stopped and begun again at any time. `tms spark …` runs them, under
+`spark-submit` too.
+"""
+
+from tms.spark.jobs.archive import archive
+from tms.spark.jobs.replay import replay
+from tms.spark.jobs.stats import stats
+from tms.spark.jobs.transform import transform
+
+__all__ = ["archive", "replay", "stats", "transform"]

@@ -1,0 +1,123 @@
+"""An archive back into topics: in order, and once however often it is run.
+
+All that is replayed is one transaction: its readers see all of it at once, or nothing. It bears the
+name of the replay, made of what was asked for, so that the same replay again changes nothing.
+Messages get new ids and times; with `envelope` each is a JSON object that has the old ones:
+
+    {"topic": "orders", "message_id": "0000…", "timestamp": 1760000000000, "payload": "aGVsbG8="}
+
+where the payload is base64.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from tms.core.errors import InvalidRequest, TransactionDuplicate
+from tms.spark.options import batch_write
+from tms.spark.server import Server
+from tms.spark.writer import BATCH_ORIGIN, Work, start
+
+_NAME_CHARS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a replay did."""
+
+    messages: int
+    payload_bytes: int
+    bad: int
+    """Rows without a payload or a topic, which went to where they were told to."""
+    name: str
+    """The `txnAppId` of the replay."""
+    is_duplicate: bool
+    """Whether it was done before, and nothing now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of an archive is replayed."""
+
+    topics: tuple[str, ...] = ()
+    """None for all."""
+    start: str | None = None
+    """The first publish time, as Spark reads a timestamp."""
+    end: str | None = None
+    """Exclusive."""
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """Return the rows that are selected."""
+        if self.topics:
+            rows = rows.where(f.col("topic").isin(*self.topics))
+        if self.start is not None:
+            rows = rows.where(f.col("timestamp") >= f.lit(self.start).cast("timestamp"))
+        if self.end is not None:
+            rows = rows.where(f.col("timestamp") < f.lit(self.end).cast("timestamp"))
+        return rows
+
+
+def replay(
+    spark: SparkSession,
+    folder: str,
+    target: Mapping[str, str],
+    selection: Selection = Selection(),
+    *,
+    envelope: bool = False,
+    name: str | None = None,
+    bad: str | None = None,
+) -> Replayed:
+    """Publish what is selected of the archive in `folder`, in order; return how much that is.
+
+    `target` has options of `df.write.format("tms")`: the server, and the `topic`, without which
+    each message goes to the topic that it was archived from. `name` is the replay's, by which a
+    repetition is known. Rows without payload or topic are written, as Parquet, to the folder
+    `bad`; where that is not given, `InvalidRequest` (invalid_row) is raised and nothing is done.
+    """
+    name = name or _name(folder, target, selection, envelope=envelope)
+    options = batch_write({**target, "txnAppId": name, "txnVersion": "0"})
+    with Server(options.connection) as server:
+        try:
+            # Left open for the writer, which joins it.
+            start(server, options, Work(name, 0, BATCH_ORIGIN))
+        except TransactionDuplicate:
+            return Replayed(0, 0, 0, name, is_duplicate=True)
+    rows = selection.of(spark.read.parquet(folder))
+    is_good = f.col("payload").isNotNull() & f.col("topic").isNotNull()
+    totals = rows.agg(
+        f.count_if(is_good).alias("messages"),
+        f.coalesce(f.sum(f.octet_length("payload")), f.lit(0)).alias("payload_bytes"),
+        f.count_if(~is_good).alias("bad"),
+    ).collect()[0]
+    if totals.bad:
+        if bad is None:
+            raise InvalidRequest("invalid_row", rows=totals.bad, folder=folder)
+        rows.where(~is_good).write.mode("overwrite").parquet(bad)
+    good = rows.where(is_good).orderBy("message_id", "topic")
+    payload = _enveloped() if envelope else f.col("payload")
+    sent = good.select("topic", payload.alias("payload"))
+    written = sent.write.format("tms").mode("append").options(**target)
+    written.options(txnAppId=name, txnVersion="0").save()
+    return Replayed(totals.messages, totals.payload_bytes, totals.bad, name, is_duplicate=False)
+
+
+def _name(folder: str, target: Mapping[str, str], selection: Selection, *, envelope: bool) -> str:
+    topic = {key.lower(): value for key, value in target.items()}.get("topic")
+    asked = [folder, topic, selection.topics, selection.start, selection.end, envelope]
+    digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+    return f"replay-{digest[:_NAME_CHARS]}"
+
+
+def _enveloped() -> Column:
+    return f.to_json(
+        f.struct(
+            "topic",
+            "message_id",
+            f.unix_millis("timestamp").alias("timestamp"),
+            f.base64("payload").alias("payload"),
+        )
+    )
