@@ -1,0 +1,97 @@
+"""The server is killed with -9 while it cleans up, many times: nothing but what is dead is gone.
+
+Passes follow each other without a pause, twenty rows at a time, so that most kills are in the
+middle of one. TMS_CRASH_ROUNDS is how often: 6 unless it is set.
+"""
+
+import asyncio
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import tms.aio
+from tests.cli.conftest import run_command
+from tests.faults.ledger import Ledger
+from tests.faults.load import Load, check_log
+from tests.faults.rebirths import Rebirths
+from tests.faults.server_process import ServerProcess
+from tms.client.async_client import AsyncClient
+from tms.core.errors import OutcomeUnknown, Unavailable
+
+ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "6"))
+LASTING, BRIEF = "lasting", "brief"
+CLEANS = ("--cleanup-period-s", "0.01", "--cleanup-slice-rows", "20", "--cleanup-pause-ms", "1")
+
+
+async def expire(client: AsyncClient) -> None:
+    """Publish what expires after a second, until the server is gone."""
+    topic = client.topic(BRIEF)
+    try:
+        while True:
+            await topic.publish([b"brief"] * 50)
+    except (Unavailable, OutcomeUnknown):
+        pass
+
+
+async def killed_in_a_pass(
+    server: ServerProcess, ledger: Ledger, rebirths: Rebirths, chance: random.Random
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with (
+        Load(server.url, LASTING, ledger, chance, publishers=3) as load,
+        rebirths.under_way(server.url),
+        await tms.aio.connect(server.url, retry_for_s=0) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
+        tasks.create_task(expire(client))
+        await load.until_acknowledged(20)
+        killed = asyncio.Event()
+
+        def kill() -> None:
+            server.kill()
+            killed.set()
+
+        loop.call_later(chance.uniform(1.2, 1.8), kill)
+        await killed.wait()
+
+
+def rows_of(folder: Path, table: str) -> int:
+    """Return how many rows a table has, of a folder that no server has."""
+    code, out, err = run_command(
+        "debug", "export", "--store", f"leveldb:{folder}", "--table", table
+    )
+    assert (code, err) == (0, "")
+    return len(out.splitlines())
+
+
+@pytest.mark.slow
+def test_a_pass_that_is_killed_takes_nothing_that_lives(
+    tmp_path: Path, chance: random.Random
+) -> None:
+    ledger, rebirths = Ledger(), Rebirths()
+
+    async def one_round(number: int) -> None:
+        with ServerProcess(tmp_path, *CLEANS) as server:
+            if number == 0:
+                async with await tms.aio.connect(server.url) as client:
+                    await client.topic(LASTING).create()
+                    await client.topic(BRIEF).create(ttl=1)
+            await check_log(server.url, LASTING, ledger, settled=True)
+            await rebirths.check(server.url)
+            await killed_in_a_pass(server, ledger, rebirths, chance)
+
+    for number in range(ROUNDS):
+        asyncio.run(one_round(number))
+        told = run_command("debug", "verify", "--store", f"leveldb:{tmp_path}")
+        assert told[:2] == (0, "All tables hold together.\n")
+    with ServerProcess(tmp_path, *CLEANS) as server:
+        asyncio.run(check_log(server.url, LASTING, ledger, settled=True))
+        asyncio.run(rebirths.check(server.url))
+        time.sleep(1.1)  # the last of the brief ones expire
+        assert run_command("cleanup", "run", "--url", server.url)[0] == 0
+        assert server.stop() == 0
+    messages = sum(len(request.payloads) for request in ledger.requests)
+    assert rows_of(tmp_path, "message") <= messages + 100
