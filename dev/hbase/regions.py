@@ -8,21 +8,29 @@ from dev.hbase.servers import Servers, class_path
 
 _PROGRAM = Path(__file__).with_name("Regions.java")
 _S_MAX = 120
+_CHARACTERS = 3_000
+
+
+class CannotChange(Exception):
+    """Raised when HBase did not do it; its text is what Java said."""
 
 
 def change(servers: Servers, verb: str, table: bytes, row: bytes) -> None:
     """Split the region at `row`, merge it with the next one, or move it to another server.
 
     `verb` is split, merge or move. Returns when it is done; takes some seconds, for it starts a
-    JVM. Raises `subprocess.CalledProcessError`, with what Java said.
+    JVM. Raises `CannotChange`; a region that came of a split cannot be merged soon after.
     """
     conf = Path(servers.folder, "conf", "gateway")
-    subprocess.run(
+    done = subprocess.run(
         [
             *("java", *JAVA_FLAGS, "-cp", f"{conf}:{class_path()}", str(_PROGRAM)),
             *(verb, table.decode(), row.hex()),
         ],
         capture_output=True,
+        text=True,
         timeout=_S_MAX,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise CannotChange(done.stderr[-_CHARACTERS:])

@@ -1,0 +1,75 @@
+"""A twin (`tests.cleanup.twins`) on a real HBase, cleaned up by its server or by `tms prune`."""
+
+import asyncio
+
+from cleanup.hbase.cleaner import RegionCleaner
+from cleanup.hbase.opening import Pruning
+from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tables.store import Store
+from tests.cleanup.twins import LIMITS, Twin
+from tests.contracts.store_contract import empty
+from tests.tables.hbase.conftest import gateway_to
+from tms.core.clock import ManualClock
+from tms.core.limits import Limits
+
+WORKERS = 2
+
+
+class HBaseTwin(Twin):
+    """Cleanup has a store of its own, as in a server; or is `tms prune`'s, where `is_apart`."""
+
+    cleaner: RegionCleaner  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: ManualClock,
+        limits: Limits = LIMITS,
+        *,
+        place: Place,
+        is_apart: bool,
+    ) -> None:
+        self.place = place
+        self.is_apart = is_apart
+        self.is_emptied = False
+        super().__init__(loop, clock, limits)
+
+    def open_store(self) -> Store:
+        store = HBaseStore(self.place, gateway_to(self.place))
+        if not self.is_emptied:
+            empty(store)
+            self.is_emptied = True
+        return store
+
+    def open(self) -> None:
+        self.services = self._opened()
+        self.cleaning = HBaseStore(self.place, gateway_to(self.place))
+        self.cleaner = RegionCleaner(
+            self.cleaning,
+            self,
+            self.limits,
+            self.clock,
+            workers=0 if self.is_apart else WORKERS,
+            recording=self.store,
+        )
+
+    def close(self) -> None:
+        self.cleaning.close()
+        super().close()
+
+    def crash(self) -> None:
+        self.cleaning.close()
+        super().crash()
+
+    def clean(self, steps: int = 1_000_000) -> int:
+        if not self.is_apart:
+            return super().clean(steps)
+        url = f"hbase://{self.place.host}:{self.place.port}/{self.place.prefix}"
+        pruning = Pruning(url, {}, self.limits, self.clock, workers=WORKERS)
+        try:
+            taken = zip(range(steps), pruning.steps(), strict=False)
+            count = sum(step.dropped + step.inverted for _, step in taken)
+        finally:
+            pruning.close()
+        return count + super().clean(steps)
