@@ -1,4 +1,4 @@
-"""Where the tables are that `tms debug` looks into: in a server, or in a store that no server has.
+"""Where the tables are that `tms debug` looks into: in a server, or in a store, opened here.
 
 Either is a `tms.core.inspection.PartwiseInspection`.
 """
@@ -53,8 +53,14 @@ def _opened(store: str) -> Any:
     from tms.node import inspect  # noqa: PLC0415  the whole server
 
     kind, _, place = store.partition(":")
+    if kind == "hbase":
+        try:
+            return inspect(store)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--store") from None
     if kind != "leveldb" or not place:
-        raise typer.BadParameter("leveldb:DIR is wanted", param_hint="--store")
+        wanted = "leveldb:DIR or hbase://HOST:PORT/PREFIX is wanted"
+        raise typer.BadParameter(wanted, param_hint="--store")
     if not (Path(place) / "format.json").is_file():
         raise typer.BadParameter(f"there is no store in {place}", param_hint="--store")
     return inspect(store)
