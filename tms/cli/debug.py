@@ -35,8 +35,8 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         metavar="STORE",
-        help="A store: leveldb:DIR that no server has open, or hbase://HOST:PORT/PREFIX. The server "
-        "at --url by default.",
+        help="A store: leveldb:DIR that no server has open, or hbase://HOST:PORT/PREFIX. By "
+        "default, the server at --url.",
     ),
 ]
 TableOption = Annotated[str, typer.Option(metavar="TABLE", help=f"One of {', '.join(TABLES)}.")]

@@ -1,4 +1,4 @@
-"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler, beside servers or not."""
+"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler; servers may run beside."""
 
 import signal
 import sys
@@ -62,10 +62,11 @@ def prune(
         pruning = begin(settings.store, settings, workers)
     except ValueError as error:
         _stop(f"{settings.store}: {error}")
-    signal.signal(signal.SIGTERM, _terminate)
+    before_term = signal.signal(signal.SIGTERM, _terminate)
     try:
         facts = _pruned(pruning)
     finally:
+        signal.signal(signal.SIGTERM, before_term)
         pruning.close()
     target.answer(_text(facts), facts)
     if facts["held_by"] is not None or facts["failure"] is not None:
