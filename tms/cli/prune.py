@@ -1,4 +1,4 @@
-"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler; servers may run beside."""
+"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler, beside servers or alone."""
 
 import signal
 import sys
