@@ -85,6 +85,10 @@ SCHEMAS: Json = {
             },
             "client": {"type": "string", "description": "Who asks, for those who look after it."},
             **_OWNED,
+            "origin": {
+                **nullable(_OWNER),
+                "description": "The run of the owner. Only the same may repeat a sequence.",
+            },
             "if_open": {
                 "enum": list(IfOpen),
                 "default": IfOpen.REFUSE,
@@ -127,7 +131,19 @@ SCHEMAS: Json = {
                         "expected_version": _VERSION,
                     },
                 ),
-            }
+            },
+            "publish": {
+                "type": "array",
+                "description": "What was stored in these topics under these pointers of its own.",
+                "items": record(
+                    ("namespace", "topic", "write_pointer"),
+                    {
+                        "namespace": {"type": "string", "pattern": _NAMESPACE_NAME},
+                        "topic": {"type": "string", "pattern": _TOPIC_NAME},
+                        "write_pointer": POINTER,
+                    },
+                ),
+            },
         },
     ),
     "EndedTransaction": record(("status",), {"status": {"enum": ["aborted", "invalid"]}}),
@@ -214,6 +230,12 @@ COMMIT_CONTENT = {
                     "after": ID,
                     "expected_version": 7,
                 }
+            ]
+        },
+        stored={
+            "publish": [
+                {"namespace": "default", "topic": "orders", "write_pointer": WRITE_POINTER + 1},
+                {"namespace": "default", "topic": "orders", "write_pointer": WRITE_POINTER + 2},
             ]
         },
     ),

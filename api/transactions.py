@@ -62,10 +62,10 @@ async def can_commit(exchange: Exchange) -> None:
 
 
 async def commit(exchange: Exchange) -> None:
-    """Commit a transaction, and move positions with it."""
+    """Commit a transaction, and with it move positions and publish what was stored."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    advances = exchange.format_of_optional(body).transactions.decode_advances(body)
-    await exchange.context.services.transactions.commit(exchange.transaction_id, advances)
+    advances, publish = exchange.format_of_optional(body).transactions.decode_commit(body)
+    await exchange.context.services.transactions.commit(exchange.transaction_id, advances, publish)
     await exchange.answer(OK)
 
 
@@ -94,7 +94,7 @@ ID_ERRORS = (
     *MANAGER_ERRORS,
 )
 """What every operation on a transaction in progress may answer."""
-_OWNER_ERRORS = ("invalid_owner", "owner_busy", "transaction_duplicate")
+_OWNER_ERRORS = ("invalid_owner", "owner_busy", "owner_elsewhere", "transaction_duplicate")
 
 OPERATIONS = (
     Operation(
@@ -107,7 +107,8 @@ OPERATIONS = (
         description=(
             "The answer has the write pointer to publish with, and the snapshot to poll by. With "
             "an `owner` and a `sequence` the work is committed once, however often it is started: "
-            "`transaction_duplicate` says that it is done. The body may be empty."
+            "`transaction_duplicate` says that it is done. With an `origin`, only for the same "
+            "one: another is told `owner_elsewhere`. The body may be empty."
         ),
         query=(CODEC_PARAMETER,),
         request=START_CONTENT,
@@ -159,8 +160,10 @@ OPERATIONS = (
         summary="Commit a transaction",
         description=(
             "Makes all it has published visible as a whole, and moves the positions of "
-            "subscriptions in the same step. Where this is refused, the transaction is still in "
-            "progress, and should be aborted. The body may be empty."
+            "subscriptions in the same step. What was stored under the write pointers of `publish` "
+            "is published by it, in that order; what was stored under others stays unreachable. "
+            "Where this is refused, the transaction is still in progress, and should be aborted. "
+            "The body may be empty."
         ),
         request=COMMIT_CONTENT,
         is_body_required=False,
@@ -174,6 +177,8 @@ OPERATIONS = (
             "topic_not_found",
             "subscription_not_found",
             "subscription_moved",
+            "publication_refused",
+            "owner_elsewhere",
             "transaction_conflict",
             "transaction_duplicate",
             "unsupported_content_type",

@@ -318,6 +318,7 @@ async def services_on(
     messaging = Service(engine, publications, transactions, namespaces.rules)
     subscriptions = SubscriptionService(engine, messaging.states)
     transactions.move_by(subscriptions.moves)
+    transactions.publish_by(messaging.references)
     return OpenServices(messaging, transactions, subscriptions, namespaces, engine)
 
 

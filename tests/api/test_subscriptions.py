@@ -12,7 +12,7 @@ from tms.core.subscriptions import Advance, Subscription
 from tms.core.topic import TopicId
 from tms.wire import json_reports
 from tms.wire.avro_bodies import AVRO
-from tms.wire.transaction_bodies import Move
+from tms.wire.transaction_bodies import CommitRequest, Move
 
 pytestmark = pytest.mark.anyio
 
@@ -166,8 +166,8 @@ async def test_a_commit_moves_positions(own: Rest) -> None:
     await own.create()
     await own.http.put(SUBSCRIPTION)
     first, second = await started(own), await started(own)
-    in_avro = AVRO.transactions.encode_advances(
-        [Advance(TOPIC_ID, "billing", bytes.fromhex(OTHER_ID), 1)]
+    in_avro = AVRO.transactions.encode_commit(
+        CommitRequest([Advance(TOPIC_ID, "billing", bytes.fromhex(OTHER_ID), 1)])
     )
 
     committed = await own.http.post(

@@ -9,6 +9,7 @@ import pytest
 
 import tms
 from tms.client.settling import Commit
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
@@ -33,7 +34,12 @@ class Answers:
             raise answer
         return answer
 
-    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+    async def commit(
+        self,
+        transaction_id: int,
+        advances: Sequence[Advance] = (),
+        publish: Sequence[Stored] = (),
+    ) -> None:
         await anyio.lowlevel.checkpoint()
         assert self._answer("commit") is None
 

@@ -35,6 +35,7 @@ class Living:
         timeout_s: int | None = None,
         owner: str | None = None,
         sequence: int | None = None,
+        origin: str | None = None,
         if_open: IfOpen = IfOpen.REFUSE,
         client: str = "",
     ) -> Transaction:
@@ -44,6 +45,7 @@ class Living:
             client=client,
             owner=owner,
             sequence=sequence,
+            origin=origin,
             if_open=if_open,
         )
         started = self.state.start(request, self.now_ms)

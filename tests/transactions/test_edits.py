@@ -33,11 +33,13 @@ EDITS = st.builds(
     sequence=st.none() | st.integers(0, 2**63 - 1),
     owner=st.none() | ANY_TEXT.filter(bool),
     client=ANY_TEXT,
+    origin=st.none() | ANY_TEXT.filter(bool),
 )
 ROW = encode_row(
     [
         Edit(EditKind.STARTED, 2**60, type=TransactionType.SHORT, owner="o", client="c"),
         Edit(EditKind.COMMITTING, 2**60, changes=(b"one", b"")),
+        Edit(EditKind.COMMITTED, 2**60, owner="o", sequence=1, origin="run"),
         Edit(EditKind.TRUNCATED, truncated=(1, 2)),
     ]
 )

@@ -6,6 +6,7 @@ from tests.transactions.living import Living
 from tms.core.errors import (
     InvalidRequest,
     OwnerBusy,
+    OwnerElsewhere,
     TransactionDuplicate,
     TransactionNotInProgress,
 )
@@ -31,6 +32,42 @@ class TestOwners:
         living.at_once("o", 4)
         living.start(owner="p", sequence=0)
         living.start(owner="o", sequence=9)
+
+    def test_and_only_for_the_origin_that_committed_it_is_it_done(self, living: Living) -> None:
+        committed = living.start(owner="o", sequence=3, origin="run 1")
+        living.commit(committed)
+
+        with pytest.raises(TransactionDuplicate):
+            living.start(owner="o", sequence=3, origin="run 1")
+        for origin in ("run 2", None):
+            with pytest.raises(OwnerElsewhere) as caught:
+                living.start(owner="o", sequence=2, origin=origin)
+            assert caught.value.detail == {
+                "owner": "o",
+                "sequence": 2,
+                "committed_sequence": 3,
+                "transaction_id": committed.transaction_id,
+                "origin": origin,
+                "committed_origin": "run 1",
+            }
+        with pytest.raises(OwnerElsewhere):
+            living.at_once("o", 3)
+        living.commit(living.start(owner="o", sequence=4, origin="run 2"))
+        with pytest.raises(OwnerElsewhere):
+            living.start(owner="o", sequence=3, origin="run 1")
+
+    def test_another_origin_does_not_join(self, living: Living) -> None:
+        old = living.start(owner="o", sequence=1, origin="run 1")
+        with pytest.raises(OwnerBusy):
+            living.start(owner="o", sequence=1, origin="run 2", if_open=IfOpen.JOIN)
+        joined = living.start(owner="o", sequence=1, origin="run 1", if_open=IfOpen.JOIN)
+        assert joined == old
+
+    @pytest.mark.parametrize(("owner", "origin"), [(None, "run"), ("o", ""), ("o", "x" * 256)])
+    def test_origins_that_are_none(self, living: Living, owner: str | None, origin: str) -> None:
+        with pytest.raises(InvalidRequest) as caught:
+            living.start(owner=owner, origin=origin)
+        assert caught.value.problem.code == "invalid_owner"
 
     @pytest.mark.parametrize("end", [Living.abort, Living.invalidate])
     def test_one_that_did_not_commit_can_be_started_again(self, living: Living, end: type) -> None:

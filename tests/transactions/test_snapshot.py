@@ -12,6 +12,7 @@ from tests.transactions.living import FIRST, LONG, NOW_MS, Living
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.transaction import Transaction
+from tms.transactions.owners import LastCommit
 from tms.transactions.snapshot import decode_snapshot, encode_snapshot
 from tms.transactions.varints import (
     VarintReader,
@@ -22,13 +23,24 @@ from tms.transactions.varints import (
 
 LIMITS = Limits()
 INT64 = st.integers(-(2**63), 2**63 - 1)
+WITHOUT_ORIGINS = (
+    "0884a0abfef9628280d0e2c6bfce972f8089cae3c6bfce972f00028089cae3c6bfce972fe2f4aefef962"
+    "8280d0e2c6bfce972f000000000001000000030000000000000001000000000000000100000000000000"
+    "0163706f00000001000000000000001e0000000117979cfe362a0001000000017fffffffffffffff0000"
+    "000100000000000000000000000100000000000000010000000100000000000000010000000000000000"
+    "000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+    "000000000000000000000000000000000000000000000000000117979cfe362a00010000000001000000"
+    "00000000020000000100000000000000040000000117979cfe362a0001000000010000018bcfe56800d7"
+    "bf54c6"
+)
+"""A snapshot of the extension's version 1."""
 
 
 def eventful() -> Living:
     """Return a state that has something of everything."""
     living = Living()
     open_ones = [
-        living.start(client="a", owner="o", sequence=4),
+        living.start(client="a", owner="o", sequence=4, origin="run 1"),
         living.checkpoint(living.start(LONG, client="b")),
         living.start(timeout_s=5, owner="p"),
     ]
@@ -44,6 +56,7 @@ def eventful() -> Living:
     reader = living.start()
     living.truncate(invalid[1].write_pointer)
     living.at_once("at once", 7, [b"x", b"y"], "d")
+    living.commit(living.start(owner="r", sequence=1, origin="run 2"))
     living.now_ms += 1
     living.commit(reader)
     living.start()
@@ -119,6 +132,17 @@ def test_an_empty_state_comes_back() -> None:
 
     assert java_snapshot(empty.snapshot())["read_pointer"] == FIRST
     assert encode_snapshot(decode_snapshot(empty.snapshot(), LIMITS), 0) == empty.snapshot()
+
+
+def test_one_from_before_owners_had_origins_is_read() -> None:
+    state = decode_snapshot(bytes.fromhex(WITHOUT_ORIGINS), LIMITS)
+
+    assert state.owners.last_commits == {
+        "o": LastCommit(4, 1_700_000_000_000_000_001, 1_700_000_000_000, None)
+    }
+    assert [(o.owner, o.sequence, o.origin, o.client) for o in state.opened] == [
+        ("p", 1, None, "c")
+    ]
 
 
 def test_an_eventful_state_comes_back_and_goes_on_alike() -> None:

@@ -19,7 +19,7 @@ from tms.wire import avro_transactions as schemas
 from tms.wire import json_reports
 from tms.wire.avro_bodies import AVRO
 from tms.wire.json_bodies import JSON
-from tms.wire.transaction_bodies import Move
+from tms.wire.transaction_bodies import CommitRequest, Move
 
 INT64_MAX = 2**63 - 1
 INT64 = st.integers(-(2**63), INT64_MAX)
@@ -113,8 +113,8 @@ def test_an_id_that_is_none_is_refused(after: bytes) -> None:
         (AVRO.subscriptions.decode_position, AVRO.subscriptions.encode_position(after)),
         (AVRO.subscriptions.decode_move, AVRO.subscriptions.encode_move(Move(after, 1))),
         (
-            AVRO.transactions.decode_advances,
-            AVRO.transactions.encode_advances([Advance(ORDERS, "s", after, 3)]),
+            AVRO.transactions.decode_commit,
+            AVRO.transactions.encode_commit(CommitRequest([Advance(ORDERS, "s", after, 3)])),
         ),
         (JSON.subscriptions.decode_position, json_body(after=after.hex())),
         (JSON.subscriptions.decode_move, json_body(after=after.hex(), expected_version=1)),

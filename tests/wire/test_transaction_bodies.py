@@ -11,7 +11,7 @@ from tests.core.test_message import IDS
 from tests.wire.avro_library import read
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import MessageId
-from tms.core.messaging import AllPublished
+from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction, TransactionType
@@ -21,6 +21,7 @@ from tms.wire.avro_bodies import AVRO
 from tms.wire.caps import changes_cap, messages_cap
 from tms.wire.json_bodies import JSON, JSON_BASE64
 from tms.wire.transaction_bodies import (
+    CommitRequest,
     PublishAllRequest,
     StartedTransaction,
     Truncation,
@@ -44,11 +45,13 @@ STARTS = st.builds(
     client=st.text(max_size=20),
     owner=st.none() | st.text(max_size=20),
     sequence=st.none() | INT64,
+    origin=st.none() | st.text(max_size=20),
     if_open=st.sampled_from(IfOpen),
 )
 ADVANCES = st.lists(
     st.builds(Advance, st.builds(TopicId, NAMES, NAMES), NAMES, RAW_IDS, INT64), max_size=3
 )
+STORED = st.lists(st.builds(Stored, st.builds(TopicId, NAMES, NAMES), INT64), max_size=3)
 PUBLISHES = st.builds(
     PublishAllRequest,
     st.dictionaries(NAMES, st.lists(st.binary(max_size=70), max_size=3), max_size=3),
@@ -74,6 +77,7 @@ def test_a_start_survives(request: StartRequest) -> None:
         "client": request.client,
         "owner": request.owner,
         "sequence": request.sequence,
+        "origin": request.origin,
         "if_open": request.if_open,
     }
 
@@ -124,9 +128,18 @@ def test_changes_in_json_are_text_or_base64() -> None:
     assert JSON.transactions.decode_changes(body, CHANGES) == ["é".encode(), b"\xff"]
 
 
-@given(ADVANCES)
-def test_a_commit_survives(advances: list[Advance]) -> None:
-    body = AVRO.transactions.encode_advances(advances)
+@given(ADVANCES, STORED)
+def test_a_commit_survives(advances: list[Advance], publish: list[Stored]) -> None:
+    request = CommitRequest(advances, publish)
+    body = AVRO.transactions.encode_commit(request)
+    named = [
+        {
+            "namespace": stored.topic_id.namespace,
+            "topic": stored.topic_id.name,
+            "write_pointer": stored.write_pointer,
+        }
+        for stored in publish
+    ]
     told = [
         {
             "namespace": advance.topic_id.namespace,
@@ -138,15 +151,16 @@ def test_a_commit_survives(advances: list[Advance]) -> None:
         for advance in advances
     ]
 
-    assert AVRO.transactions.decode_advances(body) == advances
-    assert read(schemas.COMMIT_SCHEMA, body) == {"advances": told}
-    in_hex = json_body(advances=[{**one, "after": one["after"].hex()} for one in told])  # type: ignore[attr-defined]
-    assert JSON.transactions.decode_advances(in_hex) == advances
+    assert AVRO.transactions.decode_commit(body) == request
+    assert read(schemas.COMMIT_SCHEMA, body) == {"advances": told, "publish": named}
+    in_hex = [{**one, "after": one["after"].hex()} for one in told]  # type: ignore[attr-defined]
+    assert JSON.transactions.decode_commit(json_body(advances=in_hex, publish=named)) == request
 
 
 def test_an_empty_commit_moves_nothing() -> None:
-    for body_format, body in ((AVRO, b""), (AVRO, b"\x00"), (JSON, b""), (JSON, b"{}")):
-        assert list(body_format.transactions.decode_advances(body)) == []
+    for body_format, body in ((AVRO, b""), (AVRO, b"\x00\x00"), (JSON, b""), (JSON, b"{}")):
+        advances, publish = body_format.transactions.decode_commit(body)
+        assert (list(advances), list(publish)) == ([], [])
 
 
 @pytest.mark.parametrize("status", [TransactionStatus.ABORTED, TransactionStatus.INVALID])

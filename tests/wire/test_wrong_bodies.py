@@ -9,14 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.messaging import AllPublished
+from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.caps import changes_cap, messages_cap
 from tms.wire.json_bodies import JSON
-from tms.wire.transaction_bodies import Move, PublishAllRequest, StartedTransaction, Truncation
+from tms.wire.transaction_bodies import (
+    CommitRequest,
+    Move,
+    PublishAllRequest,
+    StartedTransaction,
+    Truncation,
+)
 
 CHANGES = changes_cap(1000)
 MESSAGES = messages_cap(1000)
@@ -52,10 +58,12 @@ WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
             [b"", b"{}", b'{"changes": "a"}', b'{"changes": [5]}', b'{"changes": [{}]}'],
         ),
         (
-            JSON.transactions.decode_advances,
+            JSON.transactions.decode_commit,
             [
                 b"[]",
                 b'{"advances": [{}]}',
+                b'{"publish": [{}]}',
+                b'{"publish": [{"namespace": "n", "topic": "t", "write_pointer": "1"}]}',
                 json_body(
                     advances=[{"namespace": "n", "topic": "t", "subscription": "s", "after": ID}]
                 ),
@@ -96,8 +104,10 @@ AVRO_DECODERS: list[tuple[Callable[[bytes], object], bytes]] = [
         AVRO.transactions.encode_changes([b"a", b"bc"]),
     ),
     (
-        AVRO.transactions.decode_advances,
-        AVRO.transactions.encode_advances([Advance(ORDERS, "s", bytes(20), 3)]),
+        AVRO.transactions.decode_commit,
+        AVRO.transactions.encode_commit(
+            CommitRequest([Advance(ORDERS, "s", bytes(20), 3)], [Stored(ORDERS, 5)])
+        ),
     ),
     (
         AVRO.transactions.decode_truncation,

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from tms.client.calls import Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.errors import TransactionNotInProgress
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
@@ -25,7 +26,7 @@ from tms.core.transactions import (
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_transactions import AvroTransactions
 from tms.wire.json_reports import decode_info, decode_infos, decode_size
-from tms.wire.transaction_bodies import Truncation, check_transaction_id
+from tms.wire.transaction_bodies import CommitRequest, Truncation, check_transaction_id
 from tms.wire.transaction_codec import decode_transaction
 
 _PATH = "v1/transactions"
@@ -42,7 +43,7 @@ class RemoteTransactions:
 
     async def start(self, request: StartRequest) -> Transaction:
         """Start a transaction. Raises as `Transactions.start`."""
-        check_owner(request.owner, request.sequence)
+        check_owner(request.owner, request.sequence, request.origin)
         is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
         send = self._calls.safely if is_repeatable else self._calls.once
         body = _bodies.encode_start(request)
@@ -70,9 +71,15 @@ class RemoteTransactions:
         path = f"{_path(transaction_id)}/can-commit"
         await self._calls.safely("POST", path, body, AVRO.content_type)
 
-    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+    async def commit(
+        self,
+        transaction_id: int,
+        advances: Sequence[Advance] = (),
+        publish: Sequence[Stored] = (),
+    ) -> None:
         """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
-        body = _bodies.encode_advances(advances) if advances else b""
+        request = CommitRequest(advances, publish)
+        body = _bodies.encode_commit(request) if advances or publish else b""
         path = f"{_path(transaction_id)}/commit"
         await self._calls.http.send("POST", path, body, AVRO.content_type)
 

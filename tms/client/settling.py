@@ -17,6 +17,7 @@ from tms.core.errors import (
     TopicNotFound,
     TransactionNotInProgress,
 )
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transactions import Transactions, TransactionStatus
 
@@ -27,12 +28,17 @@ class Commit:
     """One transaction's commit, in as many attempts as it takes."""
 
     def __init__(
-        self, transactions: Transactions, transaction_id: int, advances: Sequence[Advance]
+        self,
+        transactions: Transactions,
+        transaction_id: int,
+        advances: Sequence[Advance],
+        publish: Sequence[Stored] = (),
     ) -> None:
         """Send nothing yet."""
         self._transactions = transactions
         self._id = transaction_id
         self._advances = advances
+        self._publish = publish
         self._may_be_done = False
 
     async def settle(self, for_s: float) -> None:
@@ -63,7 +69,7 @@ class Commit:
         if self._may_be_done and await self._is_committed():
             return
         try:
-            await self._transactions.commit(self._id, self._advances)
+            await self._transactions.commit(self._id, self._advances, self._publish)
         except TransactionNotInProgress:
             # An attempt before this one may have arrived since the server was asked.
             if not (self._may_be_done and await self._is_committed()):

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from tms.client.bridge import Bridge
 from tms.client.settling import Commit
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest, TransactionInfo, TransactionStatus
@@ -33,14 +34,28 @@ class Transactions:
         """
         return self._bridge.call(lambda: self._transactions.start(request))
 
-    def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+    def commit(
+        self,
+        transaction_id: int,
+        advances: Sequence[Advance] = (),
+        publish: Sequence[Stored] = (),
+    ) -> None:
         """Commit one that `start` started, and move subscriptions with it.
 
-        Where the answer is lost, it is settled as that of `Client.transaction`. Raises
-        `TransactionConflict`, `TransactionDuplicate`, `SubscriptionMoved`, `OutcomeUnknown`.
+        What was stored under the write pointers of `publish`, by any program, is published in that
+        order. Where the answer is lost, it is settled as that of `Client.transaction`. Raises
+        `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
+        `PublicationRefused`, `OutcomeUnknown`.
         """
-        commit = Commit(self._transactions, transaction_id, advances)
+        commit = Commit(self._transactions, transaction_id, advances, publish)
         self._bridge.call(lambda: commit.settle(SETTLE_S))
+
+    def checkpoint(self, transaction_id: int) -> Transaction:
+        """Return one in progress with a new write pointer, which is one of its own from now on.
+
+        Raises `TooLarge` (too_many_checkpoints).
+        """
+        return self._bridge.call(lambda: self._transactions.checkpoint(transaction_id))
 
     def info(self, transaction_id: int) -> TransactionInfo:
         """Return where a transaction stands, also one that ended of late."""

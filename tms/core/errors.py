@@ -17,6 +17,8 @@ TmsError
 │       ├── TransactionConflict
 │       ├── TransactionDuplicate
 │       ├── OwnerBusy
+│       ├── OwnerElsewhere
+│       ├── PublicationRefused
 │       ├── InvalidTruncateTime
 │       ├── TransactionsElsewhere
 │       ├── SubscriptionExists
@@ -146,6 +148,18 @@ class OwnerBusy(Conflict):
     """Raised when an older transaction of the same owner is still open."""
 
     code = "owner_busy"
+
+
+class OwnerElsewhere(Conflict):
+    """Raised when an owner's sequence was committed by another origin; `detail` names both."""
+
+    code = "owner_elsewhere"
+
+
+class PublicationRefused(Conflict):
+    """Raised when a commit is to publish what is not under a write pointer of its transaction."""
+
+    code = "publication_refused"
 
 
 class InvalidTruncateTime(Conflict):

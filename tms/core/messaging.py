@@ -6,7 +6,7 @@ stands on both.
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tms.core.message import MessageBlock
 from tms.core.topic import Topic, TopicId
@@ -46,6 +46,13 @@ class AllPublished:
     """The transaction's id; of the first time where it was done before."""
     is_duplicate: bool = False
     """Whether the owner's sequence was committed before, so that nothing was done now."""
+
+
+class Stored(NamedTuple):
+    """What was stored in a topic under one write pointer."""
+
+    topic_id: TopicId
+    write_pointer: int
 
 
 class Messaging(Protocol):

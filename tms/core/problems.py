@@ -129,7 +129,8 @@ CATALOGUE = _catalogue(
     Problem(
         "invalid_owner",
         400,
-        "An owner has 1 to 255 characters; a sequence is 0 or more, and needs an owner.",
+        "An owner and an origin have 1 to 255 characters; a sequence is 0 or more; both it and an "
+        "origin need an owner.",
         "InvalidRequest",
     ),
     Problem(
@@ -235,6 +236,18 @@ CATALOGUE = _catalogue(
         409,
         "An older transaction of this owner is open; fence it or join it.",
         "OwnerBusy",
+    ),
+    Problem(
+        "owner_elsewhere",
+        409,
+        "The owner committed this sequence, or a later one, in another run; take another owner.",
+        "OwnerElsewhere",
+    ),
+    Problem(
+        "publication_refused",
+        409,
+        "A commit publishes what was stored under its transaction's write pointers, each once.",
+        "PublicationRefused",
     ),
     Problem(
         "invalid_truncate_time",

@@ -4,6 +4,8 @@
 The rules are Tephra's, with an owner and a sequence besides: a transaction may carry the name of
 the producer or job that owns it and the number of its work. A sequence is committed once: starting
 it again is a `TransactionDuplicate`, which is how a producer that lost an answer can repeat safely.
+An owner whose runs number their work from the start names each of them by an origin: then the old
+sequence of another run is an `OwnerElsewhere`, not a work that seems done.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,8 +14,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from tms.core.errors import InvalidRequest
-from tms.core.group_commit import Write
 from tms.core.limits import NAME_CHARS_MAX
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.transaction import Transaction, TransactionType
@@ -56,6 +58,8 @@ class StartRequest:
     owner: str | None = None
     sequence: int | None = None
     """The number of this work among its owner's, ascending from 0 on; needs an owner."""
+    origin: str | None = None
+    """Which run of the owner does the work; needs an owner. Only the same may repeat a sequence."""
     if_open: IfOpen = IfOpen.REFUSE
 
 
@@ -79,12 +83,13 @@ class TransactionInfo:
     server that was restarted has forgotten."""
 
 
-def check_owner(owner: str | None, sequence: int | None) -> None:
+def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
     """Raise `InvalidRequest` (invalid_owner) unless they can name a work."""
-    is_named = owner is None or 1 <= len(owner) <= NAME_CHARS_MAX
-    is_numbered = sequence is None or (owner is not None and 0 <= sequence <= _SEQUENCE_MAX)
-    if not (is_named and is_numbered):
-        raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence)
+    are_named = all(name is None or 1 <= len(name) <= NAME_CHARS_MAX for name in (owner, origin))
+    is_numbered = sequence is None or 0 <= sequence <= _SEQUENCE_MAX
+    is_owned = owner is not None or (sequence is None and origin is None)
+    if not (are_named and is_numbered and is_owned):
+        raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence, origin=origin)
 
 
 class Transactions(Protocol):
@@ -98,7 +103,8 @@ class Transactions(Protocol):
     async def start(self, request: StartRequest) -> Transaction:
         """Start a transaction.
 
-        Raises `TransactionDuplicate` where the sequence is committed already, `OwnerBusy`,
+        Raises `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`
+        where that was by another origin, `OwnerBusy`,
         `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
         """
         ...
@@ -123,11 +129,18 @@ class Transactions(Protocol):
         """
         ...
 
-    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
+    async def commit(
+        self,
+        transaction_id: int,
+        advances: Sequence[Advance] = (),
+        publish: Sequence[Stored] = (),
+    ) -> None:
         """Make it visible as a whole, and with it move the positions of subscriptions.
 
-        Raises `TransactionConflict`, `TransactionDuplicate`, `SubscriptionMoved`,
-        `SubscriptionNotFound`; then it is still in progress, and should be aborted.
+        What was stored under the write pointers of `publish` is published by the commit, in that
+        order; what was stored otherwise stays unreachable. Raises `TransactionConflict`,
+        `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
+        `TopicNotFound`, `PublicationRefused`; then it is still in progress, and should be aborted.
         """
         ...
 
@@ -224,15 +237,39 @@ class LocalTransactions(Transactions, OpenTransactions, Protocol):
     """The manager in the same process."""
 
 
-class Moves(Write, Protocol):
-    """Moves of subscriptions' positions, as a commit takes them into its flush."""
+class Carried(Protocol):
+    """What a commit carries into its flush: moves of positions, references to what was stored.
 
-    def check(self) -> None:
-        """Raise `SubscriptionMoved`, `SubscriptionNotFound` where one cannot be made."""
+    As `tms.core.group_commit.Write`, but that a check comes before anything of the flush is done.
+    """
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it holds while it waits."""
         ...
 
-    def put(self, batch: Batch) -> None:
-        """Add the rows; `check` has passed in this flush."""
+    def accepted(self) -> None:
+        """Hold what must stay until `finished`."""
+        ...
+
+    def check(self) -> None:
+        """Raise a `TmsError` where it cannot be done."""
+        ...
+
+    def put(self, batch: Batch, now_ms: int) -> None:
+        """Add the rows; `check` has passed in this flush, and the transaction has not ended."""
+        ...
+
+    def apply(self) -> None:
+        """Take effect in memory: the batch is durable."""
+        ...
+
+    def failed(self) -> None:
+        """Forget what `put` did, if it was called."""
+        ...
+
+    def finished(self) -> None:
+        """Let go of what it held."""
         ...
 
 

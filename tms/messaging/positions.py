@@ -92,7 +92,7 @@ class Moves(_PositionsWrite):
                 )
             versions[now.topic_id, now.name] = version + 1
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows; `check` has passed in this flush. What is in the batch stays together."""
         batch.keep_whole()
         for positions, advance in zip(self._positions, self._advances, strict=True):
@@ -105,7 +105,7 @@ class Moves(_PositionsWrite):
     def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Check and add."""
         self.check()
-        self.put(batch)
+        self.put(batch, now_ms)
 
     def apply(self) -> None:
         """Show the moves to readers."""

@@ -18,7 +18,7 @@ from tms.core.errors import (
 )
 from tms.core.limits import UINT16_COUNT, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, MessageBlock
-from tms.core.messaging import AllPublished, Page, RollbackRange
+from tms.core.messaging import AllPublished, Page, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
 from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
@@ -33,6 +33,7 @@ from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.publications import Publications
 from tms.messaging.ranges import RangeService
 from tms.messaging.reader import Reader
+from tms.messaging.references import References, references
 from tms.messaging.topic_state import TopicStates
 from tms.messaging.topics import Topics
 from tms.messaging.writes import Inversion, Publication, Storing, Writing
@@ -202,6 +203,10 @@ class Service:
                 transaction_lifetime_s_max=self._limits.transaction_lifetime_s_max,
             )
         self._writing.check(write_pointer)
+
+    async def references(self, stored: Sequence[Stored]) -> References:
+        """Return what a commit publishes that was stored. Raises `TopicNotFound`."""
+        return await references(self._writing, stored)
 
     async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.

@@ -6,8 +6,9 @@ An edit's first part has the layout of Tephra's TransactionEditCodecV4, our own 
             can_commit byte, changes int32 x (int32, bytes), visibility_upper_bound int64,
             type int32 (0 short, 1 long, -1 none), truncated int32 x int64,
             truncate_before_ms int64, parent int64, checkpoints int32 (always -1)
-            flags byte, time_ms int64, timeout_s int32, sequence int64, owner, client
-    owner, client := uint16, UTF-8
+            flags byte, time_ms int64, timeout_s int32, sequence int64, owner, client, origin
+    owner, client := uint16, UTF-8                              both lengths first
+    origin := uint16, UTF-8                                     where the flags say that it is there
 
 The edits of one flush are one row:
 
@@ -78,6 +79,8 @@ class Edit(NamedTuple):
     """STARTED, COMMITTED. Never empty."""
     client: str = ""
     """STARTED, COMMITTED at once."""
+    origin: str | None = None
+    """STARTED, COMMITTED. Never empty."""
 
 
 _CODEC = 1
@@ -85,7 +88,7 @@ _ROW_VERSION = 1
 _NO_TYPE = -1
 _NO_CHECKPOINTS = -1
 _NO_SEQUENCE = -1
-_AT_ONCE, _TIMED_OUT = 1, 2
+_AT_ONCE, _TIMED_OUT, _HAS_ORIGIN = 1, 2, 4
 
 _ROW_START = struct.Struct(">BI")
 _COUNT = struct.Struct(">I")
@@ -93,6 +96,7 @@ _ALL = struct.Struct(">BqiqqBiqiiqqiBqiqHH")
 """A whole edit without changes, truncated pointers, owner and client: nearly every one."""
 _TO_CHANGES = struct.Struct(">BqiqqBi")
 _LENGTH = struct.Struct(">i")
+_ORIGIN_LENGTH = struct.Struct(">H")
 _TO_TRUNCATED = struct.Struct(">qii")
 _END = struct.Struct(">qqiBqiqHH")
 
@@ -146,16 +150,20 @@ def encode_edit(edit: Edit) -> bytes:
     (
         kind, write_pointer, expires_ms, commit_pointer, can_commit, changes,
         upper_bound, type_, truncated, before_ms, parent,
-        at_once, timed_out, time_ms, timeout_s, sequence, owner, client,
+        at_once, timed_out, time_ms, timeout_s, sequence, owner, client, origin,
     ) = edit
     # fmt: on
     flags = at_once * _AT_ONCE + timed_out * _TIMED_OUT
     stored_sequence = _NO_SEQUENCE if sequence is None else sequence
-    names = (text_bytes(owner) if owner else b"", text_bytes(client) if client else b"")
+    names = [text_bytes(owner) if owner else b"", text_bytes(client) if client else b""]
     start = (_CODEC, write_pointer, kind, expires_ms, commit_pointer, can_commit, len(changes))
     middle = (upper_bound, _TYPE_ORDINALS[type_], len(truncated))
     end = (before_ms, parent, _NO_CHECKPOINTS, flags, time_ms, timeout_s, stored_sequence)
     lengths = (len(names[0]), len(names[1]))
+    if origin:
+        end = (*end[:3], flags | _HAS_ORIGIN, *end[4:])
+        encoded = text_bytes(origin)
+        names += (_ORIGIN_LENGTH.pack(len(encoded)), encoded)
     if not changes and not truncated:
         return b"".join((_ALL.pack(*start, *middle, *end, *lengths), *names))
     parts = [_TO_CHANGES.pack(*start)]
@@ -197,6 +205,11 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
     if lengths[1]:
         encoded, at = _bytes_at(row, at, lengths[1])
         client = text_of(encoded)
+    origin: str | None = None
+    if flags & _HAS_ORIGIN:
+        [length] = _ORIGIN_LENGTH.unpack_from(row, at)
+        encoded, at = _bytes_at(row, at + _ORIGIN_LENGTH.size, length)
+        origin = text_of(encoded)
     edit = Edit(
         _KINDS[kind],
         pointer,
@@ -216,6 +229,7 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
         None if sequence == _NO_SEQUENCE else sequence,
         owner,
         client,
+        origin,
     )
     return edit, at
 

@@ -31,6 +31,7 @@ class Open:
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
+    origin: str | None = None
     changes: tuple[bytes, ...] | None = None
     """What it announced in can-commit; None where it did not."""
     checkpoints: list[int] = field(default_factory=list)

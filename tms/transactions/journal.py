@@ -25,7 +25,7 @@ from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.group_commit import Lanes
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
-from tms.core.transactions import Moves, Publications
+from tms.core.transactions import Carried, Publications
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import Recovered
 from tms.transactions.state import TransactionState
@@ -230,46 +230,47 @@ class Transition:
         journal: Journal,
         decide: Decide,
         *,
-        moves: Moves | None = None,
+        carried: Sequence[Carried] = (),
         size_bytes: int = 0,
     ) -> None:
-        """Have `decide` decide, and make the `moves` with it."""
-        self.size_bytes = _EDIT_BYTES + size_bytes + (moves.size_bytes if moves else 0)
+        """Have `decide` decide, and do with it what is `carried`."""
+        self.size_bytes = _EDIT_BYTES + size_bytes + sum(each.size_bytes for each in carried)
         self._journal = journal
         self._decide = decide
-        self._moves = moves
+        self._carried = carried
         self._result: Any = None
 
     def accepted(self) -> None:
-        """Hold the topics of the positions."""
-        if self._moves is not None:
-            self._moves.accepted()
+        """Hold the topics."""
+        for each in self._carried:
+            each.accepted()
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002  it has its own time
+    def add_to(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
         edits, answer = journal.decided(self._decide)
-        if self._moves is not None:
-            self._moves.check()
+        for each in self._carried:
+            each.check()
+        # Before the edits: it may be written under the pointers of a transaction in progress only.
+        for each in self._carried:
+            each.put(batch, now_ms)
         journal.carry_out(edits)
         self._result = None if answer is None else answer()
-        if self._moves is not None:
-            self._moves.put(batch)
 
     def apply(self) -> None:
-        """Show the positions; the state has changed in the flush."""
-        if self._moves is not None:
-            self._moves.apply()
+        """Show what was carried; the state has changed in the flush."""
+        for each in self._carried:
+            each.apply()
 
     def failed(self) -> None:
-        """Let the positions be loaded anew; the state is recovered."""
-        if self._moves is not None:
-            self._moves.failed()
+        """Let the topics be loaded anew; the state is recovered."""
+        for each in self._carried:
+            each.failed()
 
     def finished(self) -> None:
         """Let the topics go."""
-        if self._moves is not None:
-            self._moves.finished()
+        for each in self._carried:
+            each.finished()
 
     def result(self) -> Any:
         """Return what was decided."""

@@ -62,6 +62,7 @@ class Ledger:
             edit.client,
             edit.owner,
             edit.sequence,
+            edit.origin,
         )
         self.opened.add(opened)
 
@@ -95,7 +96,7 @@ class Ledger:
         self.read_pointer = max(self.read_pointer, pointer)
         self.change_sets.drop_before(self.opened.first_short)
         if edit.owner is not None and edit.sequence is not None:
-            commit = LastCommit(edit.sequence, transaction_id, edit.time_ms)
+            commit = LastCommit(edit.sequence, transaction_id, edit.time_ms, edit.origin)
             self.owners.record(edit.owner, commit, self.opened.by_owner)
 
     def _end(self, transaction_id: int) -> Open:

@@ -1,10 +1,10 @@
-"""The last sequence that each owner committed."""
+"""The last sequence that each owner committed, and from which origin."""
 
 from collections import OrderedDict
 from collections.abc import Container
 from typing import NamedTuple
 
-from tms.core.errors import TransactionDuplicate
+from tms.core.errors import OwnerElsewhere, TransactionDuplicate
 
 _TRIES = 8
 """How many owners are passed over that have a transaction open, to find one to forget."""
@@ -16,6 +16,8 @@ class LastCommit(NamedTuple):
     sequence: int
     transaction_id: int
     time_ms: int
+    origin: str | None = None
+    """The run of the owner that did."""
 
 
 class Owners:
@@ -25,18 +27,25 @@ class Owners:
         self.last_commits: OrderedDict[str, LastCommit] = OrderedDict()
         self._count_max = count_max
 
-    def check(self, owner: str | None, sequence: int | None) -> None:
-        """Raise `TransactionDuplicate` where the owner has committed the sequence, or a later."""
+    def check(self, owner: str | None, sequence: int | None, origin: str | None = None) -> None:
+        """Raise `TransactionDuplicate` where the owner has committed the sequence, or a later.
+
+        Raises `OwnerElsewhere` where it did so from another origin: the work may be another.
+        """
         if owner is None or sequence is None:
             return
         last = self.last_commits.get(owner)
-        if last is not None and last.sequence >= sequence:
-            raise TransactionDuplicate(
-                owner=owner,
-                sequence=sequence,
-                committed_sequence=last.sequence,
-                transaction_id=last.transaction_id,
-            )
+        if last is None or last.sequence < sequence:
+            return
+        facts = {
+            "owner": owner,
+            "sequence": sequence,
+            "committed_sequence": last.sequence,
+            "transaction_id": last.transaction_id,
+        }
+        if last.origin != origin:
+            raise OwnerElsewhere(**facts, origin=origin, committed_origin=last.origin)
+        raise TransactionDuplicate(**facts)
 
     def record(self, owner: str, commit: LastCommit, busy: Container[str]) -> None:
         """Note a commit. Beyond the bound, forget the oldest other owner that is not busy.

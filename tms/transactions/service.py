@@ -18,16 +18,18 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.errors import (
+    PublicationRefused,
     StoreUnavailable,
     TmsError,
     TransactionNotInProgress,
     TransactionUnknown,
 )
 from tms.core.group_commit import GroupCommit
+from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
-    Moves,
+    Carried,
     Publications,
     StartRequest,
     TransactionInfo,
@@ -67,13 +69,18 @@ class TransactionService:
         self._writer = writer
         self._publications = publications
         self._time = time
-        self._move_by: Callable[[Sequence[Advance]], Awaitable[Moves]] | None = None
+        self._move_by: Callable[[Sequence[Advance]], Awaitable[Carried]] | None = None
+        self._publish_by: Callable[[Sequence[Stored]], Awaitable[Carried]] | None = None
         writer.join(journal)
         self._timer = asyncio.create_task(self._tick(), name="transaction-timer")
 
-    def move_by(self, moves: Callable[[Sequence[Advance]], Awaitable[Moves]]) -> None:
+    def move_by(self, moves: Callable[[Sequence[Advance]], Awaitable[Carried]]) -> None:
         """Have the moves of positions that commits ask for prepared by `moves`."""
         self._move_by = moves
+
+    def publish_by(self, references: Callable[[Sequence[Stored]], Awaitable[Carried]]) -> None:
+        """Have the publications that commits ask for prepared by `references`."""
+        self._publish_by = references
 
     async def _make(self, decide: Decide, *, size_bytes: int = 0) -> Any:
         return await self._writer.submit(Transition(self._journal, decide, size_bytes=size_bytes))
@@ -110,17 +117,27 @@ class TransactionService:
             size_bytes=sum(map(len, changes)),
         )
 
-    async def commit(self, transaction_id: int, advances: Sequence[Advance] = ()) -> None:
-        """Make it visible as a whole, and with it move the positions of subscriptions."""
-        moves = None
+    async def commit(
+        self,
+        transaction_id: int,
+        advances: Sequence[Advance] = (),
+        publish: Sequence[Stored] = (),
+    ) -> None:
+        """Make it visible as a whole, and with it move positions and publish what was stored."""
+        carried: list[Carried] = []
+        if publish:
+            assert self._publish_by is not None
+            carried.append(await self._publish_by(publish))
         if advances:
             assert self._move_by is not None
-            moves = await self._move_by(advances)
+            carried.append(await self._move_by(advances))
 
         def decide(state: TransactionState, now_ms: int) -> Decision:
-            return state.commit(transaction_id, now_ms), None
+            edits = state.commit(transaction_id, now_ms)
+            _check_stored(transaction_id, self._journal.pointers(transaction_id), publish)
+            return edits, None
 
-        await self._writer.submit(Transition(self._journal, decide, moves=moves))
+        await self._writer.submit(Transition(self._journal, decide, carried=carried))
 
     async def abort(self, transaction_id: int) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
@@ -266,6 +283,22 @@ class TransactionService:
             await self._timer
         await self._journal.close()
         await self._snapshots.write_last()
+
+
+def _check_stored(
+    transaction_id: int, pointers: Collection[int], publish: Sequence[Stored]
+) -> None:
+    """Raise `PublicationRefused` unless each is under one of the pointers, and there once."""
+    seen: set[Stored] = set()
+    for stored in publish:
+        if stored.write_pointer not in pointers or stored in seen:
+            raise PublicationRefused(
+                transaction_id=transaction_id,
+                topic=str(stored.topic_id),
+                write_pointer=stored.write_pointer,
+                is_listed_twice=stored in seen,
+            )
+        seen.add(stored)
 
 
 def _ended(state: TransactionState, write_pointer: int) -> TmsError:

@@ -10,7 +10,7 @@ DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; dam
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 from zlib import crc32
@@ -46,13 +46,15 @@ _TEPHRA_VERSION = 4
 _TEPHRA_CHECKPOINT = 2
 _TEPHRA_TYPES = {TransactionType.SHORT: 0, TransactionType.LONG: 1}
 _TYPES = {ordinal: type_ for type_, ordinal in _TEPHRA_TYPES.items()}
-_EXTENSION = 1
+_EXTENSION = 2
+_WITHOUT_ORIGINS = 1
+"""The version of the extension before owners had origins."""
 _CRC = struct.Struct(">I")
 
-_OPEN_COLUMNS = 6
+_OPEN_COLUMNS = 7
 _INVALID_COLUMNS = 7
 _COMMITTED_COLUMNS = 4
-_OWNER_COLUMNS = 4
+_OWNER_COLUMNS = 5
 
 
 def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
@@ -104,6 +106,7 @@ def _in_progress(pointer: int, opened: Open) -> bytes:
 
 def _our_part(state: TransactionState) -> bytes:
     texts = Texts()
+    commits = state.owners.last_commits.items()
     parts = (
         _open_part(state, texts),
         _invalid_part(state, texts),
@@ -113,7 +116,10 @@ def _our_part(state: TransactionState) -> bytes:
         encode_numbers(state.outcomes.order),
         bytes(state.outcomes.codes.values()),
         encode_rows(
-            [(texts.index(owner), *last) for owner, last in state.owners.last_commits.items()],
+            [
+                (texts.index(owner), sequence, transaction_id, time_ms, texts.index(origin))
+                for owner, (sequence, transaction_id, time_ms, origin) in commits
+            ],
             _OWNER_COLUMNS,
         ),
     )
@@ -129,6 +135,7 @@ def _open_part(state: TransactionState, texts: Texts) -> bytes:
             texts.index(opened.client),
             texts.index(opened.owner),
             NOTHING if opened.sequence is None else opened.sequence,
+            texts.index(opened.origin),
         )
         for opened in state.opened
     ]
@@ -184,10 +191,13 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     ]
     committing, committed = reader.change_sets(), reader.change_sets()
     columns = ColumnReader(body, reader.at)
-    if columns.bytes(1)[0] != _EXTENSION:
+    extension = columns.bytes(1)[0]
+    if extension not in (_EXTENSION, _WITHOUT_ORIGINS):
         raise ValueError
+    no_origin = (NOTHING,) if extension == _WITHOUT_ORIGINS else ()
     texts = columns.texts()
-    _read_open(state, in_progress, columns, texts)
+    open_rows = [(*row, *no_origin) for row in columns.rows(_OPEN_COLUMNS - len(no_origin))]
+    _read_open(state, in_progress, open_rows, texts)
     for transaction_id, changes in committing.items():
         state.opened.by_pointer[transaction_id].changes = changes
     _read_invalid(state, invalid_pointers, columns, texts)
@@ -198,8 +208,11 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     if codes and max(codes) >= len(OUTCOMES):
         raise ValueError
     state.outcomes.load(ids, codes)
-    for owner, *last in columns.rows(_OWNER_COLUMNS):
-        state.owners.last_commits[texts[owner]] = LastCommit(*last)
+    for row in columns.rows(_OWNER_COLUMNS - len(no_origin)):
+        owner, sequence, transaction_id, time_ms, origin = (*row, *no_origin)
+        state.owners.last_commits[texts[owner]] = LastCommit(
+            sequence, transaction_id, time_ms, _text(texts, origin)
+        )
     if columns.at != len(body):
         raise ValueError
     return state
@@ -208,14 +221,14 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
 def _read_open(
     state: TransactionState,
     in_progress: list[tuple[int, int, int, int, list[int]]],
-    columns: ColumnReader,
+    rows: Sequence[Sequence[int]],
     texts: list[str],
 ) -> None:
     own = [fields for fields in in_progress if fields[3] != _TEPHRA_CHECKPOINT]
     of_pointers: dict[int, Open] = {}
-    for fields, row in zip(own, columns.rows(_OPEN_COLUMNS), strict=True):
+    for fields, row in zip(own, rows, strict=True):
         transaction_id, expires_ms, upper_bound, type_, checkpoints = fields
-        timeout_s, read_pointer, first_short, client, owner, sequence = row
+        timeout_s, read_pointer, first_short, client, owner, sequence, origin = row
         opened = Open(
             transaction_id,
             _TYPES[type_],
@@ -225,8 +238,9 @@ def _read_open(
             read_pointer,
             first_short,
             texts[client],
-            None if owner == NOTHING else texts[owner],
+            _text(texts, owner),
             None if sequence == NOTHING else sequence,
+            _text(texts, origin),
         )
         of_pointers[transaction_id] = opened
         of_pointers.update(dict.fromkeys(checkpoints, opened))
@@ -249,7 +263,7 @@ def _read_invalid(
             _TYPES[type_],
             since,
             texts[client],
-            None if owner == NOTHING else texts[owner],
+            _text(texts, owner),
             None if sequence == NOTHING else sequence,
             _taken(checkpoints, count),
         )
@@ -259,6 +273,10 @@ def _read_invalid(
     state.invalids.load(
         {pointer: invalids[index] for pointer, index in zip(pointers, indexes, strict=True)}
     )
+
+
+def _text(texts: list[str], index: int) -> str | None:
+    return None if index == NOTHING else texts[index]
 
 
 def _taken(items: Iterator[Item], count: int) -> tuple[Item, ...]:

@@ -38,6 +38,7 @@ from tms.transactions.transitions import Event, check
 Edits = tuple[Edit, ...]
 
 _EXPIRED_AT_ONCE = 10_000
+_NO_WORK = (None, None, None)
 _NOBODY = 0
 """The id of a reader without a transaction: no write pointer, and below all."""
 _MS_PER_S = 1_000
@@ -57,16 +58,17 @@ class TransactionState(Ledger):
         """Start a transaction; `transaction` gives its snapshot once the edits are applied.
 
         Where it joins an open one, there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`,
-        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
+        `OwnerElsewhere`, `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
         """
-        if request.owner is not None or request.sequence is not None:
-            check_owner(request.owner, request.sequence)
+        work = request.owner, request.sequence, request.origin
+        if work != _NO_WORK:
+            check_owner(*work)
+            self.owners.check(*work)
         timeout_s = self._timeout_s(request)
-        self.owners.check(request.owner, request.sequence)
         busy = None if request.owner is None else self.opened.by_owner.get(request.owner)
         fenced: Edits = ()
         if busy is not None:
-            if request.if_open is IfOpen.JOIN and busy.sequence == request.sequence:
+            if request.if_open is IfOpen.JOIN and (busy.owner, busy.sequence, busy.origin) == work:
                 return Started(busy.id, ())
             self._check_fence(busy, request.if_open)
             fenced = (Edit(EditKind.INVALID, busy.id),)
@@ -82,6 +84,7 @@ class TransactionState(Ledger):
             timeout_s=timeout_s,
             sequence=request.sequence,
             owner=request.owner,
+            origin=request.origin,
             client=request.client[:NAME_CHARS_MAX],
         )
         return Started(pointer, (*fenced, started))
@@ -92,12 +95,9 @@ class TransactionState(Ledger):
             return limits.transaction_long_timeout_s
         if timeout_s is None:
             return limits.transaction_timeout_s_default
-        if not 0 < timeout_s <= limits.transaction_timeout_s_max:
-            raise InvalidRequest(
-                "invalid_timeout",
-                timeout_s=timeout_s,
-                timeout_s_max=limits.transaction_timeout_s_max,
-            )
+        longest_s = limits.transaction_timeout_s_max
+        if not 0 < timeout_s <= longest_s:
+            raise InvalidRequest("invalid_timeout", timeout_s=timeout_s, timeout_s_max=longest_s)
         return timeout_s
 
     def _check_fence(self, busy: Open, if_open: IfOpen) -> None:
@@ -195,7 +195,7 @@ class TransactionState(Ledger):
         `TransactionDuplicate`; then it stays in progress.
         """
         opened = self._open(transaction_id, Event.COMMIT)
-        self.owners.check(opened.owner, opened.sequence)
+        self.owners.check(opened.owner, opened.sequence, opened.origin)
         if opened.changes:
             self._check_conflict(transaction_id, opened.changes)
         edit = Edit(
@@ -206,6 +206,7 @@ class TransactionState(Ledger):
             time_ms=now_ms,
             sequence=opened.sequence,
             owner=opened.owner,
+            origin=opened.origin,
         )
         return (edit,)
 

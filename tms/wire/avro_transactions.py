@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 
 from tms.core.message import check_id
-from tms.core.messaging import AllPublished
+from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
@@ -19,6 +19,7 @@ from tms.wire.avro import decode as decode_by
 from tms.wire.avro import encode as encode_by
 from tms.wire.caps import Cap
 from tms.wire.transaction_bodies import (
+    CommitRequest,
     PublishAllRequest,
     StartedTransaction,
     Truncation,
@@ -48,6 +49,7 @@ START_SCHEMA = _record(
     client="string",
     owner=["string", "null"],
     sequence=["long", "null"],
+    origin=["string", "null"],
     if_open=_enum("IfOpen", *_IF_OPEN),
 )
 STARTED_SCHEMA = _record(
@@ -70,6 +72,10 @@ COMMIT_SCHEMA = _record(
             after="bytes",
             expected_version="long",
         ),
+    },
+    publish={
+        "type": "array",
+        "items": _record("Stored", namespace="string", topic="string", write_pointer="long"),
     },
 )
 STATUS_SCHEMA = _record("EndedTransaction", status=_enum("EndedStatus", *_ENDED))
@@ -120,6 +126,7 @@ class AvroTransactions:
                 "client": request.client,
                 "owner": request.owner,
                 "sequence": request.sequence,
+                "origin": request.origin,
                 "if_open": str(request.if_open),
             },
         )
@@ -135,6 +142,7 @@ class AvroTransactions:
             client=value["client"],
             owner=value["owner"],
             sequence=value["sequence"],
+            origin=value["origin"],
             if_open=IfOpen(value["if_open"]),
         )
 
@@ -157,7 +165,7 @@ class AvroTransactions:
         reader.end()
         return changes
 
-    def encode_advances(self, advances: Sequence[Advance]) -> bytes:
+    def encode_commit(self, request: CommitRequest) -> bytes:
         """Return the body of a commit, for the client."""
         return encode_by(
             _COMMIT,
@@ -170,24 +178,38 @@ class AvroTransactions:
                         "after": advance.after,
                         "expected_version": advance.expected_version,
                     }
-                    for advance in advances
-                ]
+                    for advance in request.advances
+                ],
+                "publish": [
+                    {
+                        "namespace": stored.topic_id.namespace,
+                        "topic": stored.topic_id.name,
+                        "write_pointer": stored.write_pointer,
+                    }
+                    for stored in request.publish
+                ],
             },
         )
 
-    def decode_advances(self, body: bytes) -> Sequence[Advance]:
-        """Return the positions that a commit moves. An empty body moves none."""
+    def decode_commit(self, body: bytes) -> CommitRequest:
+        """Return what a commit moves and publishes."""
         if not body:
-            return ()
-        return [
+            return CommitRequest()
+        value = decode_by(_COMMIT, body)
+        advances = [
             Advance(
                 TopicId(advance["namespace"], advance["topic"]),
                 advance["subscription"],
                 check_id(advance["after"]),
                 advance["expected_version"],
             )
-            for advance in decode_by(_COMMIT, body)["advances"]
+            for advance in value["advances"]
         ]
+        publish = [
+            Stored(TopicId(stored["namespace"], stored["topic"]), stored["write_pointer"])
+            for stored in value["publish"]
+        ]
+        return CommitRequest(advances, publish)
 
     def encode_status(self, status: str) -> bytes:
         """Return the answer to an abort."""

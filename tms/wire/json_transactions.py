@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from tms.core.message import parse_id
-from tms.core.messaging import AllPublished
+from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
@@ -14,6 +14,7 @@ from tms.core.transactions import IfOpen, StartRequest
 from tms.wire.caps import Cap
 from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
 from tms.wire.transaction_bodies import (
+    CommitRequest,
     PublishAllRequest,
     StartedTransaction,
     Truncation,
@@ -30,6 +31,7 @@ class _StartBody(msgspec.Struct, forbid_unknown_fields=True):
     client: str = ""
     owner: str | None = None
     sequence: Int64 | None = None
+    origin: str | None = None
     if_open: IfOpen = IfOpen.REFUSE
 
 
@@ -53,8 +55,15 @@ class _AdvanceBody(msgspec.Struct, forbid_unknown_fields=True):
     expected_version: Int64
 
 
+class _StoredBody(msgspec.Struct, forbid_unknown_fields=True):
+    namespace: str
+    topic: str
+    write_pointer: Int64
+
+
 class _CommitBody(msgspec.Struct, forbid_unknown_fields=True):
     advances: list[_AdvanceBody] = []
+    publish: list[_StoredBody] = []
 
 
 class _TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -97,6 +106,7 @@ class JsonTransactions:
             client=value.client,
             owner=value.owner,
             sequence=value.sequence,
+            origin=value.origin,
             if_open=value.if_open,
         )
 
@@ -110,19 +120,25 @@ class JsonTransactions:
         cap.check(len(changes))
         return self._all_bytes_of(changes)
 
-    def decode_advances(self, body: bytes) -> Sequence[Advance]:
-        """Return the positions that a commit moves. An empty body moves none."""
+    def decode_commit(self, body: bytes) -> CommitRequest:
+        """Return what a commit moves and publishes."""
         if not body:
-            return ()
-        return [
+            return CommitRequest()
+        value = decode(_commit_decoder, body)
+        advances = [
             Advance(
                 TopicId(advance.namespace, advance.topic),
                 advance.subscription,
                 parse_id(advance.after),
                 advance.expected_version,
             )
-            for advance in decode(_commit_decoder, body).advances
+            for advance in value.advances
         ]
+        publish = [
+            Stored(TopicId(stored.namespace, stored.topic), stored.write_pointer)
+            for stored in value.publish
+        ]
+        return CommitRequest(advances, publish)
 
     def encode_status(self, status: str) -> bytes:
         """Return the answer to an abort."""

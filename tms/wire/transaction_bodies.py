@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest
-from tms.core.messaging import AllPublished
+from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance, Subscription
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest
@@ -33,6 +33,13 @@ class Truncation(NamedTuple):
 
     ids: Sequence[int] | None = None
     before_ms: int | None = None
+
+
+class CommitRequest(NamedTuple):
+    """The body of a commit: what it moves and publishes besides. An empty body: nothing."""
+
+    advances: Sequence[Advance] = ()
+    publish: Sequence[Stored] = ()
 
 
 class PublishAllRequest(NamedTuple):
@@ -94,8 +101,8 @@ class TransactionBodies(Protocol):
         """Return the changes of a can-commit. Raises `TooLarge`."""
         ...
 
-    def decode_advances(self, body: bytes) -> Sequence[Advance]:
-        """Return the positions that a commit moves. An empty body moves none."""
+    def decode_commit(self, body: bytes) -> CommitRequest:
+        """Return what a commit moves and publishes."""
         ...
 
     def encode_status(self, status: str) -> bytes:
