@@ -43,7 +43,8 @@ def _arguments() -> argparse.Namespace:
 def _python() -> str:
     """Return the version of Python; one built without optimizations costs a fifth or more."""
     is_optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
-    return f"Python {platform.python_version()}{'' if is_optimized else ' (built unoptimized)'}"
+    without = "" if is_optimized else " (configured without --enable-optimizations)"
+    return f"Python {platform.python_version()}{without}"
 
 
 def _machine() -> str:

@@ -1,8 +1,15 @@
 -- Runs one short transaction after another, each of four requests: start, publish one message of
--- BYTES bytes to TOPIC_PATH, can-commit, commit. One connection a thread, so each thread is a client.
+-- BYTES bytes to TOPIC_PATH, can-commit, commit. With CAN_COMMIT=0 three, as a client does it that
+-- has no changes to announce. One connection a thread, so each thread is a client.
 
 local bytes = tonumber(os.getenv("BYTES"))
 local topic = os.getenv("TOPIC_PATH")
+local verbs = { "/can-commit", "/commit" }
+local bodies = { '{"changes":[]}', "" }
+if os.getenv("CAN_COMMIT") == "0" then
+  table.remove(verbs, 1)
+  table.remove(bodies, 1)
+end
 local json = { ["Content-Type"] = "application/json" }
 local payload = string.rep("x", bytes)
 local start = nil
@@ -18,14 +25,12 @@ function request()
     local body = '{"transactionWritePointer":' .. id .. ',"messages":["' .. payload .. '"]}'
     return wrk.format("POST", topic .. "/publish", json, body)
   end
-  local verb = step == 2 and "/can-commit" or "/commit"
-  local body = step == 2 and '{"changes":[]}' or ""
-  return wrk.format("POST", "/v1/transactions/" .. id .. verb, json, body)
+  return wrk.format("POST", "/v1/transactions/" .. id .. verbs[step - 1], json, bodies[step - 1])
 end
 
 function response(status, headers, body)
   if step == 0 then id = body:match('"transaction_id":(%d+)') end
-  step = (step + 1) % 4
+  step = (step + 1) % (2 + #verbs)
 end
 
 dofile(os.getenv("REPORT_LUA"))
