@@ -78,10 +78,11 @@ class Reading:
             return
         topics = dict.fromkeys(one.topic for one in ranges)
         standings, _ = server.standings(topics, self.options.isolation)
+        kept = _kept_from_start(standings)
         for one in ranges:
             start = Offset(one.start if one.claimed else FIRST_ID, one.generation)
-            kept = _kept_from_start(standings)
-            self.lose(plan({one.topic: start}, {one.topic: Offset(one.end)}, kept).losses)
+            end = Offset(one.end, one.generation)
+            self.lose(plan({one.topic: start}, {one.topic: end}, kept).losses)
 
     def lose(self, losses: Iterable[Loss]) -> None:
         """Raise `DataLost`, or log what is lost, as the options say."""
@@ -125,12 +126,12 @@ def standings_for(
     topics: Iterable[str],
     start: Offsets,
     reading: Reading,
-    caught_up: Mapping[str, tuple[Offset, int]],
+    nothing_behind: Mapping[tuple[str, Offset], int],
 ) -> tuple[Standings, int]:
     """Return where topics stand, also what of each is still whole, for a reader come to `start`.
 
-    `caught_up` has for some topics an offset and a time, in the server's milliseconds, at which
-    nothing was behind it.
+    `nothing_behind` has times, in the server's milliseconds, at which a topic had nothing behind an
+    offset: what has expired since is not what was published before.
     """
     standings, time_ms = server.standings(topics, reading.options.isolation)
     found = dict(standings)
@@ -139,8 +140,7 @@ def standings_for(
         if standing is None or not FIRST_ID < offset.position < standing.start:
             continue
         before = server.expired_before(topic, time_ms)
-        last, seen_ms = caught_up.get(topic, (None, 0))
-        if offset != last or first_id_at(seen_ms) < before:
+        if first_id_at(nothing_behind.get((topic, offset), 0)) < before:
             found[topic] = standing._replace(kept_from=min(before, standing.start))
     return found, time_ms
 
@@ -202,7 +202,7 @@ class PushdownReader(BatchReader):
         match one:
             case EqualTo(("topic",), str(topic)):
                 self._keep_topics({topic})
-            case In(("topic",), tuple(topics)):
+            case In(("topic",), tuple() | list() as topics):
                 self._keep_topics(set(topics))
             case EqualTo(("timestamp",), datetime() as time):
                 self._keep_times(_ceiling_ms(time), ms_of(time) + 1)

@@ -36,8 +36,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open_server: Server | None = None
         self._target: Offsets | None = None
         """Where a run ends that takes what is available now."""
-        self._caught_up: dict[str, tuple[Offset, int]] = {}
-        """The offsets behind which nothing was, and when that was looked at."""
+        self._nothing_behind: dict[tuple[str, Offset], int] = {}
+        """When a topic's end was looked at last: nothing was behind it by then."""
         self._ends: Offsets = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -88,15 +88,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where the next batch ends. Raises `DataLost`."""
         begin = read_back(start)
         standings, time_ms = standings_for(
-            self._server, self._topics(begin), begin, self._reading, self._caught_up
+            self._server, self._topics(begin), begin, self._reading, self._nothing_behind
         )
         found, losses = latest(begin, standings)
         self._reading.lose(losses)
         ends: Offsets = found
         self._ends = found
-        self._caught_up = {
-            topic: (end, time_ms) for topic, end in ends.items() if begin.get(topic) == end
-        }
+        self._nothing_behind = {
+            key: seen_ms for key, seen_ms in self._nothing_behind.items() if key in begin.items()
+        } | dict.fromkeys(found.items(), time_ms)
         if self._target is not None:
             ends = _no_further(ends, begin, self._target)
         if not isinstance(limit, ReadAllAvailable):
@@ -132,7 +132,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return what the tasks of a batch read. Raises `DataLost`."""
         begin, finish = read_back(start), read_back(end)
-        standings, _ = standings_for(self._server, finish, begin, self._reading, self._caught_up)
+        standings, _ = standings_for(
+            self._server, finish, begin, self._reading, self._nothing_behind
+        )
         planned = plan(begin, finish, standings)
         self._reading.lose(planned.losses)
         return list(self._reading.partitions(self._server, planned.ranges))

@@ -1,0 +1,81 @@
+"""One Spark for all these tests, and one server; each test has a namespace of its own."""
+
+import itertools
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tms
+from tests.client.server_process import ROOT, ServerProcess
+
+_numbers = itertools.count()
+
+CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What starts fastest."""
+MASTER = "local[2,3]"
+"""Two threads, and three attempts at a task: with local[2] none is repeated."""
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(f"leveldb:{tmp_path_factory.mktemp('spark') / 'data'}") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ |= {
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{JAVA}" pyspark-shell',
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(ROOT),
+    }
+    builder = SparkSession.builder.master(MASTER).appName("tms tests")
+    for name, value in CONF.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Spark's own, of what it was made with
+        session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def namespace() -> str:
+    """A namespace that no other test uses."""
+    return f"s{next(_numbers)}"
+
+
+@pytest.fixture
+def client(server: ServerProcess, namespace: str) -> Iterator[tms.Client]:
+    with tms.connect(server.url, namespace) as client:
+        yield client
+
+
+@pytest.fixture
+def options(server: ServerProcess, namespace: str) -> dict[str, str]:
+    """The options that every read and write of the test has."""
+    return {"url": server.url, "namespace": namespace}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")

@@ -1,0 +1,250 @@
+"""What a stream has lost is an error, or is logged and passed over, as it was asked for.
+
+The readers are called as Spark calls them, without Spark.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Self
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+import tms
+from tms.core.errors import DataLost, TopicNotFound
+from tms.spark.columns import DEFAULT_SCHEMA, arrow_schema
+from tms.spark.options import stream_read
+from tms.spark.stream import StreamReader
+
+Options = dict[str, str]
+New = Callable[..., "Stream"]
+WAIT_S_MAX = 60
+ALL = ReadAllAvailable()
+
+
+class Stream:
+    """What Spark does with a reader, in one process."""
+
+    def __init__(self, options: Options, **more: str) -> None:
+        wanted = stream_read({"startingOffsets": "earliest", **options, **more})
+        self.reader = StreamReader(wanted, arrow_schema(DEFAULT_SCHEMA))
+        self.offset: dict[str, str] = {}
+
+    def start(self) -> Self:
+        """Begin where a new stream does."""
+        self.offset = self.reader.initialOffset()
+        return self
+
+    def plan(self, limit: object = ALL) -> tuple[dict[str, str], dict[str, str]]:
+        """Return where the next batch begins and ends."""
+        return self.offset, self.reader.latestOffset(self.offset, limit)  # type: ignore[arg-type]
+
+    def read(self, start: dict[str, str], end: dict[str, str]) -> list[bytes]:
+        """Return the payloads of a batch."""
+        batches: list[pa.RecordBatch] = []
+        for partition in self.reader.partitions(start, end):
+            batches += self.reader.read(partition)
+        return [payload for batch in batches for payload in batch.column("payload").to_pylist()]
+
+    def take(self, limit: object = ALL) -> list[bytes]:
+        """Return the payloads of the next batch, and go on behind it."""
+        start, end = self.plan(limit)
+        self.offset = end
+        return self.read(start, end)
+
+
+@pytest.fixture
+def new(options: Options) -> Iterator[New]:
+    """Makes streams, and stops them."""
+    with ExitStack() as made:
+
+        def make(**more: str) -> Stream:
+            stream = Stream(options, **more)
+            made.callback(stream.reader.stop)
+            return stream
+
+        yield make
+
+
+@pytest.fixture
+def stream(client: tms.Client, new: New, request: pytest.FixtureRequest) -> Stream:
+    """A stream of the topic `t`, which there is."""
+    client.topic("t").create(ttl=3)
+    return new(subscribe="t", failOnDataLoss=str(request.param).lower()).start()
+
+
+def wait_until_expired(client: tms.Client, name: str) -> None:
+    """Wait until the topic has no message left."""
+    end = time.monotonic() + WAIT_S_MAX
+    while list(client.topic(name).poll(limit=1)):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def create_anew(client: tms.Client, name: str) -> None:
+    client.topic(name).delete()
+    client.topic(name).create()
+
+
+failing = pytest.mark.parametrize("stream", [True], indirect=True)
+going_on = pytest.mark.parametrize("stream", [False], indirect=True)
+
+
+@failing
+def test_a_slow_stream_that_is_overtaken_fails(stream: Stream, client: tms.Client) -> None:
+    client.topic("t").publish([b"0", b"1"])
+    taken = stream.take(ReadMaxRows(1))
+    client.topic("t").publish(b"2")
+    wait_until_expired(client, "t")
+
+    assert taken == [b"0", b"1"], "a limit that was no option is not kept to"
+    with pytest.raises(DataLost, match="messages have expired"):
+        stream.plan()
+
+
+@going_on
+def test_a_slow_stream_that_is_overtaken_goes_on_if_it_may(
+    stream: Stream, client: tms.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.topic("t").publish(b"0")
+    first = stream.take()
+    client.topic("t").publish(b"1")
+    wait_until_expired(client, "t")
+    client.topic("t").publish(b"2")
+
+    assert (first, stream.take()) == ([b"0"], [b"2"])
+    assert "messages have expired" in caplog.text
+
+
+@failing
+def test_a_stream_that_has_read_all_loses_nothing_by_expiry(
+    stream: Stream, client: tms.Client
+) -> None:
+    client.topic("t").publish(b"0")
+    first = stream.take()
+    wait_until_expired(client, "t")
+    idle = stream.take()
+    client.topic("t").publish(b"1")
+
+    assert (first, idle, stream.take()) == ([b"0"], [], [b"1"])
+
+
+@failing
+def test_a_planned_batch_that_expires_before_it_is_read_fails(
+    stream: Stream, client: tms.Client
+) -> None:
+    client.topic("t").publish(b"0")
+    stream.take()
+    client.topic("t").publish(b"1")
+    start, end = stream.plan()
+    partitions = stream.reader.partitions(start, end)
+    wait_until_expired(client, "t")
+
+    with pytest.raises(DataLost, match="messages have expired"):
+        [list(stream.reader.read(partition)) for partition in partitions]
+
+
+@failing
+def test_a_topic_that_is_deleted_fails_the_stream(stream: Stream, client: tms.Client) -> None:
+    client.topic("t").publish(b"0")
+    stream.take()
+    client.topic("t").delete()
+
+    with pytest.raises(DataLost, match="the topic was deleted"):
+        stream.plan()
+
+
+@failing
+def test_a_topic_that_is_created_anew_fails_the_stream(stream: Stream, client: tms.Client) -> None:
+    client.topic("t").publish(b"0")
+    stream.take()
+    create_anew(client, "t")
+    client.topic("t").publish(b"1")
+
+    with pytest.raises(DataLost, match="the topic was created anew"):
+        stream.plan()
+
+
+@going_on
+def test_a_topic_that_is_created_anew_is_read_from_its_start_if_that_may_be(
+    stream: Stream, client: tms.Client
+) -> None:
+    client.topic("t").publish(b"0")
+    first = stream.take()
+    create_anew(client, "t")
+    client.topic("t").publish([b"1", b"2"])
+
+    assert (first, stream.take(), stream.take()) == ([b"0"], [b"1", b"2"], [])
+
+
+@failing
+def test_a_topic_that_is_created_anew_within_a_batch_fails_its_tasks(
+    stream: Stream, client: tms.Client
+) -> None:
+    client.topic("t").publish(b"0")
+    partitions = stream.reader.partitions(*stream.plan())
+    create_anew(client, "t")
+    client.topic("t").publish(b"1")
+
+    with pytest.raises(DataLost, match="the topic was created anew"):
+        [list(stream.reader.read(partition)) for partition in partitions]
+
+
+def test_a_topic_that_is_not_there_is_an_error_at_the_start(new: New) -> None:
+    with pytest.raises(TopicNotFound):
+        new(subscribe="missing").start()
+
+
+def test_limits_are_shared_by_what_topics_have(client: tms.Client, new: New) -> None:
+    for name, count in (("large", 3000), ("small", 300), ("empty", 0)):
+        client.topic(name).create()
+        if count:
+            client.topic(name).publish([b"x" * 100] * count)
+    stream = new(subscribePattern=".*", maxOffsetsPerTrigger="1000").start()
+    limit = stream.reader.getDefaultReadLimit()
+    sizes: list[int] = []
+    while taken := stream.take(limit):
+        sizes.append(len(taken))
+
+    assert sum(sizes) == 3300
+    assert max(sizes) <= 1001
+    assert len(sizes) <= 7
+
+
+def test_bytes_are_limited_too(client: tms.Client, new: New) -> None:
+    client.topic("t").create()
+    client.topic("t").publish([b"x" * 100] * 10)
+    stream = new(subscribe="t", maxBytesPerTrigger="350").start()
+    limit = stream.reader.getDefaultReadLimit()
+
+    assert [len(stream.take(limit)) for _ in range(5)] == [3, 3, 3, 1, 0]
+
+
+def test_what_is_available_now_is_all_that_a_run_reads(client: tms.Client, new: New) -> None:
+    client.topic("a").create()
+    client.topic("a").publish([b"1", b"2", b"3"])
+    stream = new(subscribePattern=".*", maxOffsetsPerTrigger="2").start()
+    stream.reader.prepareForTriggerAvailableNow()
+    client.topic("a").publish(b"4")
+    client.topic("b").create()
+    client.topic("b").publish(b"5")
+    limit = stream.reader.getDefaultReadLimit()
+
+    assert [stream.take(limit) for _ in range(3)] == [[b"1", b"2"], [b"3"], []]
+    assert new(subscribePattern=".*").start().take() == [b"1", b"2", b"3", b"4", b"5"]
+
+
+@pytest.mark.slow
+def test_thousands_of_topics_by_pattern(client: tms.Client, new: New) -> None:
+    names = [f"t{n}" for n in range(2000)]
+    with ThreadPoolExecutor(32) as threads:
+        list(threads.map(lambda name: client.topic(name).create(), names))
+    client.publish_all({name: name.encode() for name in names})
+    stream = new(subscribePattern="t.*", minPartitions="4").start()
+    start, end = stream.plan()
+
+    assert len(stream.reader.partitions(start, end)) <= 4
+    assert {name.encode() for name in names} == set(stream.read(start, end))
