@@ -1,0 +1,134 @@
+"""The commands that look after a store on HBase, beside a server that has it."""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tms
+from cleanup.hbase.lease import Lease
+from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tests.cli.conftest import run_command
+from tests.faults.server_process import ROOT, ServerProcess
+from tms.core.clock import SystemClock
+
+pytestmark = pytest.mark.slow
+
+WAIT_S_MAX = 60
+
+
+@pytest.fixture
+def url(place: Place, hbase_store: HBaseStore) -> str:
+    return f"hbase://{place.host}:{place.port}/{place.prefix}"
+
+
+@pytest.fixture(params=["2", "0"], ids=["in-server", "apart"])
+def workers(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server(url: str, tmp_path: Path, workers: str) -> Iterator[ServerProcess]:
+    flags = ("--store", url, "--cleanup-workers", workers, "--cleanup-period-s", "3600")
+    with ServerProcess(tmp_path / "unused", *flags, transactions="own") as server:
+        yield server
+        server.stop()  # one that was killed keeps the next one waiting
+
+
+def answer(*arguments: str) -> Any:
+    code, out, err = run_command(*arguments, "--json")
+    assert (code, err) == (0, ""), out
+    return json.loads(out)
+
+
+def eventually(look: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_S_MAX
+    while not look():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def fill(server: ServerProcess) -> None:
+    """Ten messages that expire, three that do not, and two of an invalid transaction."""
+    with tms.connect(server.url) as client:
+        client.topic("old").create(ttl=1)
+        client.topic("old").publish([b"old"] * 10)
+        orders = client.topic("orders")
+        orders.create()
+        orders.publish([b"1", b"2", b"3"])
+    code, out, _ = run_command("tx", "start", "--url", server.url)
+    pointer = out.strip()
+    assert code == 0
+    for arguments in (
+        ("publish", "orders", "dead", "dead", "--tx", pointer),
+        ("tx", "invalidate", pointer),
+    ):
+        assert run_command(*arguments, "--url", server.url)[0] == 0
+
+
+def test_cleanup_beside_a_server(server: ServerProcess, url: str, workers: str) -> None:
+    fill(server)
+    begin = time.monotonic()
+    eventually(lambda: time.monotonic() > begin + 1.5)
+    inverted = dropped = 0
+    if workers == "0":
+        facts = answer("prune", "--store", url)
+        assert facts["regions_done"] == facts["regions"] > 0
+        assert facts["failure"] is facts["held_by"] is None
+        dropped, inverted = facts["dropped_rows"]["message"], facts["inverted_rows"]
+    state = answer("cleanup", "run", "--wait-s", "60", "--url", server.url)
+    assert state["passes"] == 1
+    assert dropped + state["dropped_rows"] == 9, "the greatest stays"
+    assert inverted + state["inverted_rows"] == 2
+
+    assert answer("cleanup", "show", "--url", server.url)["invalid"]["not_inverted"] == 0
+    found = answer("debug", "bounds", "--store", url)
+    assert len(found["bounds"]) > 1, "one a region"
+    assert found["invalid"]["not_inverted"] == 0
+    tables = {each["table"]: each["rows"] for each in answer("debug", "tables", "--store", url)}
+    assert tables["message"] == 1 + 3 + 2
+    rows = run_command("debug", "rows", "--topic", "orders", "--store", url)[1].splitlines()
+    dead = json.loads(rows[-1])
+    assert dead["write_pointer"] < 0
+    assert "rolled back" in str(answer("debug", "explain", "orders", dead["id"], "--store", url))
+    assert answer("debug", "verify", "--cleaned", "--store", url) == {"problems": []}
+    with tms.connect(server.url) as client, client.transaction() as tx:
+        assert [m.payload for m in client.topic("orders").poll(tx=tx)] == [b"1", b"2", b"3"]
+
+
+def test_two_do_not_prune_at_once(url: str, hbase_store: HBaseStore) -> None:
+    lease = Lease(hbase_store, SystemClock())
+    assert lease.take()
+    code, out, _ = run_command("prune", "--store", url)
+    assert code == 1
+    assert re.search(r"another process cleans up \(.+ process \d+ .+, for \d+ s", out)
+    lease.release()
+
+    assert run_command("prune", "--store", url)[0] == 0
+
+
+def test_one_that_is_told_to_stop_lets_others(url: str) -> None:
+    code = "from tms.cli.main import main; main()"
+    pruning = subprocess.Popen(
+        [sys.executable, "-c", code, "prune", "--store", url], cwd=ROOT, stdout=subprocess.DEVNULL
+    )
+    time.sleep(1.0)  # wherever that finds it
+    pruning.terminate()
+    assert pruning.wait(WAIT_S_MAX) in (0, 143, -15)
+
+    assert run_command("prune", "--store", url)[0] == 0
+
+
+def test_wrong_usage_is_told() -> None:
+    assert run_command("prune", "--store", "memory:")[0] == 2
+    assert run_command("prune", "--store", "hbase://nowhere:1/x", "--workers", "0")[0] == 2
+    assert run_command("prune", "--store", "hbase://127.0.0.1:1/-")[0] == 2
+    code, _, err = run_command("prune", "--store", "leveldb:x")
+    assert (code, "tms cleanup run" in err) == (2, True)
