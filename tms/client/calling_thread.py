@@ -11,11 +11,16 @@ calls back for until then, a rollback, is still done.
 import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from inspect import isawaitable, iscoroutinefunction
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from threading import Event
 from typing import Any, TypeVar
 
 from tms.client.bridge import Bridge
+
+_LOOK_S = 1.0
 
 Result = TypeVar("Result")
 
@@ -52,24 +57,32 @@ class CallingThread:
 
         Called by one thread at a time.
         """
+        ended = Event()
 
         async def run() -> Result:
             try:
                 return await function()
             finally:
                 self._jobs.put(None)
+                ended.set()
 
-        return self._bridge.call(run, self._serve)
+        return self._bridge.call(run, partial(self._serve, ended))
 
-    def _serve(self, cancel: Callable[[], object]) -> None:
+    def _serve(self, ended: Event, cancel: Callable[[], object]) -> None:
         """Do what the loop asks for until it has ended."""
         interruption: BaseException | None = None
         while True:
             try:
-                job = self._jobs.get()
+                # Ctrl-C may take what has just been got, the last of all too: then `ended` tells.
+                job = self._jobs.get(timeout=_LOOK_S)
                 if job is None:
                     break
                 job()
+            except Empty:
+                if ended.is_set():
+                    with suppress(Empty):  # it came just now; the next call must not find it
+                        self._jobs.get_nowait()
+                    break
             except BaseException as error:
                 interruption = error
                 cancel()
