@@ -18,7 +18,8 @@ from api.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
 from tms.core.errors import error_of
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.problems import CATALOGUE, Problem
+from tms.core.problem import Problem
+from tms.core.problems import CATALOGUE
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
