@@ -1,4 +1,4 @@
-"""`tms prune`: a pass of cleanup over a store on HBase, for a scheduler, beside servers or alone."""
+"""`tms prune`: one pass of cleanup over a store on HBase, for a scheduler, beside servers."""
 
 import signal
 import sys
