@@ -41,6 +41,7 @@ TmsError
 ├── OutcomeUnknown                raised by the client only: it may or may not have been done
 ├── StoreError                    an operator must act: the folder cannot be opened
 │   ├── StoreLocked
+│   ├── CopyRefused
 │   ├── StoreCorrupt
 │   │   └── ValueUnreadable
 │   └── StoreFormatUnknown
@@ -314,6 +315,12 @@ class StoreLocked(StoreError):
     """Raised when another process holds the data folder; `detail` names it."""
 
     code = "store_locked"
+
+
+class CopyRefused(StoreError):
+    """Raised when a store cannot be copied into another; `detail` says why, and what to do."""
+
+    code = "copy_refused"
 
 
 class StoreCorrupt(StoreError):

@@ -196,6 +196,7 @@ CATALOGUE = _catalogue(
         "OutcomeUnknown",
     ),
     Problem("store_locked", 500, "Another process holds the data folder.", "StoreLocked"),
+    Problem("copy_refused", 409, "The copy cannot be made as things are.", "CopyRefused"),
     Problem("store_corrupt", 500, "Stored bytes are damaged.", "StoreCorrupt"),
     Problem(
         "value_unreadable",
