@@ -54,7 +54,8 @@ class Settling:
 
     def _settle(self) -> None:
         """Repeat what is left until it is done; runs in a thread of its own."""
-        while not self._stop.wait(_EVERY_S):
+        pause_s: float = _EVERY_S
+        while not self._stop.wait(pause_s):
             with self._lock:
                 if not self._left:
                     self._failure = None
@@ -64,11 +65,12 @@ class Settling:
             try:
                 first()
             except Failed as failure:
-                self._failure = str(failure)
+                self._failure, pause_s = str(failure), _EVERY_S
                 continue
             except Refused as refusal:
                 _log.error("HBase refuses for good what had failed: %s", refusal)
             del self._left[0]
+            pause_s = 0
 
     def stop(self) -> None:
         """Let the thread end."""

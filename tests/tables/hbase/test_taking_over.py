@@ -1,0 +1,226 @@
+"""A server that takes over finds what is to be whole whole, wherever the last one died."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tables.hbase.connections import Failed, Gateway
+from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
+from tests.contracts.store_contract import empty, put, rows_of
+from tests.tables.hbase.conftest import gateway_to
+from tests.tables.hbase.test_failures import settled
+from tms.core.errors import StoreUnavailable
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 1.0
+"""What a call of the dead may last, here."""
+LATE_S = 4.0
+"""How late a call may come, here."""
+
+
+class Mortal:
+    """A store that dies, or loses sight of its calls, when told to."""
+
+    def __init__(self, place: Place, timeout_s: float = TIMEOUT_S) -> None:
+        self.gateway = Gateway(place.host, place.port, timeout_s=timeout_s, retry_s=0.0)
+        self._once = self.gateway.once
+        self.store = HBaseStore(place, self.gateway)
+        self.store.take_over()
+        self.calls = 0
+        self.late: list[Callable[[Any], Any]] = []
+
+    def die_after(self, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the calls after so many have no effect."""
+
+        def once(call: Callable[[Any], Any]) -> Any:
+            self.calls += 1
+            if self.calls > calls:
+                raise Failed("dead")
+            return self._once(call)
+
+        monkeypatch.setattr(self.gateway, "once", once)
+
+    def lose_next(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the next call be under way until `come_late`, with no answer."""
+
+        def once(call: Callable[[Any], Any]) -> Any:
+            monkeypatch.setattr(self.gateway, "once", self._once)
+            self.late.append(call)
+            raise Failed("no answer in time")
+
+        monkeypatch.setattr(self.gateway, "once", once)
+
+    def come_late(self) -> None:
+        """Let what is under way have its effect."""
+        for call in self.late:
+            self._once(call)
+
+
+@pytest.fixture
+def mortal(place: Place, hbase_store: HBaseStore) -> Iterator[Mortal]:
+    assert hbase_store
+    mortal = Mortal(place, LATE_S)
+    yield mortal
+    mortal.store.close()
+
+
+def successor(place: Place) -> HBaseStore:
+    store = HBaseStore(place, Gateway(place.host, place.port, timeout_s=TIMEOUT_S))
+    store.take_over()
+    return store
+
+
+def all_rows(store: HBaseStore) -> dict[str, list[tuple[bytes, bytes]]]:
+    tables = (MESSAGE, SUBSCRIPTION, TRANSACTION, PAYLOAD)
+    return {table: rows_of(store, table) for table in tables}
+
+
+ROW = {
+    MESSAGE: [(b"ns:a:1", b"1"), (b"ns:b:1", b"2")],
+    SUBSCRIPTION: [(b"ns:a:s", b"new")],
+    TRANSACTION: [(b"e1", b"edits")],
+    PAYLOAD: [],
+}
+
+
+def write_whole(store: HBaseStore) -> None:
+    batch = store.batch()
+    batch.keep_whole()
+    for table in (MESSAGE, SUBSCRIPTION, TRANSACTION):
+        batch.put_rows(table, ROW[table])
+    batch.delete(PAYLOAD, b"ns:a:gone")
+    store.write(batch)
+
+
+@pytest.mark.parametrize("calls", range(6))
+def test_what_is_to_be_whole_is_there_whole_or_not_at_all(
+    place: Place, hbase_store: HBaseStore, monkeypatch: pytest.MonkeyPatch, calls: int
+) -> None:
+    put(hbase_store, SUBSCRIPTION, (b"ns:a:s", b"old"))
+    put(hbase_store, PAYLOAD, (b"ns:a:gone", b"v"))
+    before = all_rows(hbase_store)
+    mortal = Mortal(place)
+    mortal.die_after(calls, monkeypatch)
+    try:
+        write_whole(mortal.store)
+    except StoreUnavailable:
+        assert calls < 5
+    else:
+        assert calls == 5
+    mortal.store.close()
+    store = successor(place)
+
+    assert all_rows(store) == (ROW if calls else before)
+    store.close()
+
+
+@pytest.mark.parametrize("table", [MESSAGE, SUBSCRIPTION])
+def test_what_was_changed_since_is_not_undone(place: Place, mortal: Mortal, table: str) -> None:
+    write_whole(mortal.store)
+    key = ROW[table][0][0]
+    put(mortal.store, table, (key, b"newer"))
+    put(mortal.store, PAYLOAD, (b"ns:a:gone", b"back"))
+    other = successor(place)
+
+    assert other.get(table, key) == b"newer"
+    assert other.get(PAYLOAD, b"ns:a:gone") == b"back"
+    other.close()
+
+
+def test_a_request_of_many_rows_is_there_whole_or_not_at_all(
+    place: Place, hbase_store: HBaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [(b"ns:a:%06d" % number, bytes(10)) for number in range(12_000)]
+    mortal = Mortal(place)
+    mortal.die_after(2, monkeypatch)
+    with pytest.raises(StoreUnavailable):
+        put(mortal.store, MESSAGE, *rows)
+    assert rows_of(hbase_store, MESSAGE) == rows[:5000]
+    mortal.store.close()
+    store = successor(place)
+
+    assert rows_of(store, MESSAGE) == rows
+    store.close()
+
+
+def test_after_a_close_nobody_waits(place: Place, mortal: Mortal) -> None:
+    mortal.store.close()
+    waited: list[float] = []
+    store = HBaseStore(place, gateway_to(place))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tables.hbase.store.time.sleep", waited.append)
+        store.take_over()
+        assert waited == []
+        other = HBaseStore(place, gateway_to(place))
+        other.take_over()
+        assert waited == [30.0]
+    other.close()
+    store.close()
+
+
+def test_a_late_put_comes_before_a_newer_one(
+    mortal: Mortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mortal.store
+    mortal.lose_next(monkeypatch)
+    with pytest.raises(StoreUnavailable):
+        put(store, SUBSCRIPTION, (b"k", b"old"))
+    settled(store)
+    with pytest.raises(StoreUnavailable, match="late"):
+        store.check_settled(SUBSCRIPTION, [b"other", b"k"])
+    store.check_settled(SUBSCRIPTION, [b"other"])
+    put(store, SUBSCRIPTION, (b"other", b"v"))
+    threading.Timer(LATE_S / 4, mortal.come_late).start()
+    with pytest.raises(StoreUnavailable, match="late"):
+        put(store, SUBSCRIPTION, (b"k", b"new"))
+    settled(store)
+
+    assert store.get(SUBSCRIPTION, b"k") == b"new"
+    store.check_settled(SUBSCRIPTION, [b"k"])
+
+
+def test_a_late_compare_and_put_finds_no_more_what_it_expects(
+    mortal: Mortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mortal.store
+    put(store, METADATA, (b"k", b"0"))
+    mortal.lose_next(monkeypatch)
+    assert store.compare_and_put(METADATA, b"k", b"0", b"1")
+    assert store.compare_and_put(METADATA, b"k", b"1", b"2")
+    mortal.come_late()
+    assert store.get(METADATA, b"k") == b"2"
+
+    with pytest.raises(StoreUnavailable, match="late"):
+        store.compare_and_put(METADATA, b"k", b"2", b"0")
+    settled(store)
+    assert store.get(METADATA, b"k") == b"0"
+
+
+def test_a_compare_and_put_of_none_is_atomic_against_other_writes(hbase_store: HBaseStore) -> None:
+    """What another has put meanwhile is never deleted in its place."""
+    store = hbase_store
+    lost: list[bytes] = []
+    put(store, METADATA, (b"k", b"0"))
+    done = threading.Event()
+
+    def delete() -> None:
+        while not done.is_set():
+            store.compare_and_put(METADATA, b"k", b"expected", None)
+
+    deleter = threading.Thread(target=delete)
+    deleter.start()
+    for number in range(100):
+        put(store, METADATA, (b"k", b"expected"))
+        put(store, METADATA, (b"k", b"%d" % number))
+        if store.get(METADATA, b"k") != b"%d" % number:
+            lost.append(b"%d" % number)
+    done.set()
+    deleter.join()
+    empty(store)
+
+    assert lost == []
