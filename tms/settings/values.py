@@ -1,38 +1,18 @@
-"""The settings of a server: each described once, here.
-
-A setting is a flag of `tms serve` (`--poll-messages-max`), an environment variable
-(`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Flags win over the
-environment, the environment over the file, the file over the default. A value that is wrong, and a
-name that is no setting, are refused with where they come from and what is valid, all at once.
+"""What a server can be told: each setting described once, here.
 
 The limits have their defaults and relations from `tms.core.limits`.
 """
 
-import difflib
-import os
 import re
-import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import fields
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tms.core.limits import Limits
 
 ENVIRONMENT_PREFIX = "TMS_"
-CONFIG_VARIABLE = "TMS_CONFIG"
-DEFAULT = "default"
-
-_OF_OTHERS = frozenset({CONFIG_VARIABLE, "TMS_URL", "TMS_NAMESPACE"})
-"""Variables of the command line that are no settings of the server."""
-
-_OF_KUBERNETES = re.compile(
-    r"TMS_(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
-)
-"""What Kubernetes sets in every container for a service named `tms` or `tms-…`."""
 
 _STORE = re.compile(r"memory:|leveldb:.+|hbase://\S+:\d+/\S+")
 _STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
@@ -285,114 +265,3 @@ class Settings(BaseSettings):
     def limits(self) -> Limits:
         """Return the limits. Raises `ValueError` where they contradict each other."""
         return Limits(**{field.name: getattr(self, field.name) for field in fields(Limits)})
-
-
-class WrongSettings(Exception):
-    """Raised when settings cannot be used; each of `problems` is a line saying what to change."""
-
-    def __init__(self, problems: list[str]) -> None:
-        """Keep the problems."""
-        self.problems = problems
-        super().__init__("\n".join(problems))
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """Settings, and where each value comes from."""
-
-    settings: Settings
-    sources: Mapping[str, str]
-    """By the setting's name: a flag, an environment variable, a file, or `default`."""
-
-
-def flag_of(name: str) -> str:
-    """Return the flag of the setting `name`."""
-    return "--" + name.replace("_", "-")
-
-
-def variable_of(name: str) -> str:
-    """Return the environment variable of the setting `name`."""
-    return ENVIRONMENT_PREFIX + name.upper()
-
-
-def load(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
-    """Return the settings that flags, the environment and a file give together.
-
-    `flags` are values by the setting's name, None for a flag not given; `config` is a TOML file,
-    None for the one that TMS_CONFIG names, if any. Raises `WrongSettings`.
-    """
-    file = config or (
-        Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None
-    )
-    values: dict[str, object] = {}
-    sources = dict.fromkeys(Settings.model_fields, DEFAULT)
-    problems = _unknown_variables()
-    if file is not None:
-        in_file = _read(file)
-        problems += [
-            f"{file}: {name} is no setting{_suggestion(name, Settings.model_fields)}"
-            for name in in_file
-            if name not in Settings.model_fields
-        ]
-        values.update(in_file)
-        sources.update(dict.fromkeys(in_file, str(file)))
-    in_environment = EnvSettingsSource(Settings)()
-    values.update(in_environment)
-    sources.update({name: variable_of(name) for name in in_environment})
-    given = {name: value for name, value in flags.items() if value is not None}
-    values.update(given)
-    sources.update({name: flag_of(name) for name in given})
-    known = {name: value for name, value in values.items() if name in Settings.model_fields}
-    try:
-        settings = Settings.model_validate(known)
-    except ValidationError as error:
-        problems += _wrong_values(error, known, sources)
-    if problems:
-        raise WrongSettings(problems)
-    return Loaded(settings, sources)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise WrongSettings([f"{file} cannot be read: {error.strerror}"]) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise WrongSettings([f"{file} is not TOML: {error}"]) from None
-
-
-def _unknown_variables() -> list[str]:
-    known = {variable_of(name) for name in Settings.model_fields} | _OF_OTHERS
-    return [
-        f"environment variable {name} is no setting{_suggestion(name, known)}"
-        for name in sorted(os.environ)
-        if name.startswith(ENVIRONMENT_PREFIX)
-        and name not in known
-        and not _OF_KUBERNETES.fullmatch(name)
-    ]
-
-
-def _suggestion(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; do you mean {close[0]}?" if close else "; `tms config` lists them all"
-
-
-def _wrong_values(
-    error: ValidationError, values: Mapping[str, object], sources: Mapping[str, str]
-) -> list[str]:
-    """Return a line for each wrong value: the setting, its value, its source, what is valid."""
-    lines = []
-    for wrong in error.errors(include_url=False):
-        reason = wrong["msg"].removeprefix("Value error, ")
-        if wrong["loc"]:
-            names = [str(wrong["loc"][0])]
-        else:  # a relation between limits, whose text names them
-            names = [name for name in Settings.model_fields if re.search(rf"\b{name}\b", reason)]
-        said = "; ".join(
-            f"{name} is {values[name]!r} by {sources[name]}"
-            if name in values
-            else f"{name} is {Settings.model_fields[name].default!r} by default"
-            for name in names
-        )
-        lines.append(f"{said}: {reason}")
-    return lines

@@ -1,0 +1,27 @@
+"""The settings of a server.
+
+A setting is a flag of `tms serve` (`--poll-messages-max`), an environment variable
+(`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Flags win over the
+environment, the environment over the file, the file over the default. A value that is wrong, and a
+name that is no setting, are refused with where they come from and what is valid, all at once.
+"""
+
+from tms.settings.sources import (
+    DEFAULT,
+    Loaded,
+    WrongSettings,
+    flag_of,
+    load,
+    variable_of,
+)
+from tms.settings.values import Settings
+
+__all__ = [
+    "DEFAULT",
+    "Loaded",
+    "Settings",
+    "WrongSettings",
+    "flag_of",
+    "load",
+    "variable_of",
+]
