@@ -1,7 +1,7 @@
 """Servers on this machine that outlive the program that starts them, for tests and for trying.
 
 `FOLDER/servers.json` names each process by its id; stopping ends those and no others. Each has its
-log in `FOLDER/logs`, and its command line names the folder, by which it is told from another process
+log in `FOLDER/logs`, and its command line names the folder: so it is told from another process
 that got its number.
 """
 

@@ -60,9 +60,7 @@ class MetadataStoreContract:
             return told == wanted
         return of_values(told) == of_values(wanted) and is_subsequence(wanted, told)
 
-    async def assert_told(
-        self, told: list[Notification], wanted: list[tuple[Change, str]]
-    ) -> None:
+    async def assert_told(self, told: list[Notification], wanted: list[tuple[Change, str]]) -> None:
         all_wanted = [Notification(*each) for each in wanted]
         try:
             await until(lambda: self.is_told(told, all_wanted))

@@ -66,5 +66,5 @@ async def test_it_shares_the_folder_of_a_server_in_this_process(tmp_path: Path) 
 
 @pytest.mark.parametrize("url", ["", "leveldb:", "memory:", "redis://host/x"])
 async def test_another_url_is_refused_with_what_is_wanted(url: str) -> None:
-    with pytest.raises(ValueError, match="give memory://NAME"):
+    with pytest.raises(ValueError, match="give memory"):
         await open_metadata(url)

@@ -23,3 +23,11 @@ class TestZooKeeper(MetadataStoreContract):
     @pytest.fixture
     def sessions(self, zookeeper: Servers, sessions_at: Open) -> Sessions:
         return sessions_of(fresh_url("zk", zookeeper), sessions_at)
+
+
+class TestEtcd(MetadataStoreContract):
+    tells_of_children_exactly = False
+
+    @pytest.fixture
+    def sessions(self, etcd: Servers, sessions_at: Open) -> Sessions:
+        return sessions_of(fresh_url("etcd", etcd), sessions_at)

@@ -53,6 +53,10 @@ async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
         from tms.metadata.zookeeper.session import open_zookeeper  # noqa: PLC0415  an extra
 
         return await open_zookeeper(parse(url))
+    if kind == "etcd" and place.startswith("//"):
+        from tms.metadata.etcd.session import open_etcd  # noqa: PLC0415  an extra
+
+        return await open_etcd(parse(url))
     raise ValueError(f"no metadata store at {url!r}: give {URLS}")
 
 

@@ -1,0 +1,1 @@
+"""The metadata store on etcd 3.4 or newer."""

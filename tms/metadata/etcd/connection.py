@@ -1,0 +1,262 @@
+"""The connection of a session with etcd: one server at a time, a lease, and a watch of all keys.
+
+A lease is the session: what is ephemeral hangs on it, and it ends `session timeout` after it was
+kept alive last. The watch goes on where it was broken off, by revision, so that changes made
+meanwhile are told when there is a connection again; where etcd has compacted those away, it goes on
+from now. A connection counts as one when both are there; whatever breaks either ends it, and the
+next server is tried.
+"""
+
+import asyncio
+import itertools
+import logging
+import math
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+from aetcd import rpc
+
+from tms.core.errors import MetadataUnavailable
+from tms.metadata.address import Address
+from tms.metadata.etcd.writes import Keys
+from tms.metadata.interface import Change
+from tms.metadata.paths import ROOT
+from tms.metadata.remote import Link
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_PAUSE_S = 0.1
+_PAUSE_S_MAX = 1.0
+_ANSWER_SHARE = 1 / 3
+"""Of the session timeout: how long the answers are waited for that keep a session alive."""
+_CLOSE_S_MAX = 5.0
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_retries", 0),
+    # Otherwise a new connection waits as long as one that failed before.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class Broken(Exception):
+    """Raised when a connection is of no more use."""
+
+
+class Connection:
+    """A session's connection. Used from the event loop that made it."""
+
+    def __init__(self, address: Address, link: Link, keys: Keys) -> None:
+        """Prepare a connection that tells `link` of changes of the keys."""
+        self._address = address
+        self._link = link
+        self._keys = keys
+        self._hosts = itertools.cycle(address.hosts)
+        self._channel: Any = None
+        self._token: tuple[tuple[str, str], ...] = ()
+        self._kv: Any = None
+        self._leases: Any = None
+        self._watching: Any = None
+        self._is_dropped = False
+        self._next_revision = 0
+        self.lease = 0
+        """The session's number, 0 where there is none."""
+        self._running: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reason = "no connection yet"
+
+    @property
+    def _answer_s(self) -> float:
+        return self._link.watch.timeout_ms / 1000 * _ANSWER_SHARE
+
+    async def open(self) -> None:
+        """Return when there is a connection. Raises `MetadataUnavailable`."""
+        self._running = asyncio.ensure_future(self._run())
+        timeout_s = self._address.session_timeout_s
+        try:
+            await asyncio.wait_for(asyncio.shield(self._ready), timeout_s)
+        except TimeoutError:
+            raise MetadataUnavailable(reason=self._reason) from None
+
+    async def _run(self) -> None:
+        pause_s = _PAUSE_S
+        while not self._closing.is_set():
+            try:
+                await self._connect(next(self._hosts))
+                pause_s = _PAUSE_S
+                if not self._ready.done():
+                    self._ready.set_result(None)
+                while True:
+                    self._tell(await self._read_watch(None))
+            except (Broken, grpc.RpcError, TimeoutError, OSError) as error:
+                self._reason = said(error)
+                _log.info("no connection to etcd: %s", self._reason)
+            finally:
+                self._link.broken()
+                await self._disconnect()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    async def _connect(self, host: str) -> None:
+        self._channel = _channel(host, self._address)
+        self._token = ()
+        self._is_dropped = False
+        if self._address.user is not None:
+            asked = rpc.AuthenticateRequest(
+                name=self._address.user, password=self._address.password or ""
+            )
+            stub = rpc.AuthStub(self._channel)
+            given = await stub.Authenticate(asked, timeout=self._answer_s)
+            self._token = (("token", given.token),)
+        self._kv, self._leases = rpc.KVStub(self._channel), rpc.LeaseStub(self._channel)
+        sent_ms = self._link.clock.steady_ms()
+        if not (self.lease and await self._keep_alive()):
+            await self._grant()
+        await self._watch()
+        self._link.linked(sent_ms)
+
+    async def _grant(self) -> None:
+        asked = rpc.LeaseGrantRequest(TTL=math.ceil(self._address.session_timeout_s))
+        given = await self._leases.LeaseGrant(asked, timeout=self._answer_s, metadata=self._token)
+        self.lease = given.ID
+        self._link.watch.timeout_ms = given.TTL * 1000
+        self._next_revision = self._next_revision or given.header.revision + 1
+
+    async def _keep_alive(self) -> bool:
+        """Return whether the lease lives on."""
+        asked = rpc.LeaseKeepAliveRequest(ID=self.lease)
+        call = self._leases.LeaseKeepAlive(
+            iter([asked]), timeout=self._answer_s, metadata=self._token
+        )
+        answer = await call.read()
+        if answer is grpc.aio.EOF:
+            raise Broken("the lease is not answered for")
+        with suppress(grpc.RpcError):
+            await call.read()  # to its end: what is broken off may come up after the loop's end
+        if answer.TTL > 0:
+            return True
+        self._expire()
+        return False
+
+    def _expire(self) -> None:
+        self.lease = 0
+        self._link.expired()
+
+    async def _watch(self) -> None:
+        start, stop = self._keys.below(ROOT)
+        asked = rpc.WatchCreateRequest(
+            key=start, range_end=stop, start_revision=self._next_revision
+        )
+        # A server that has lost the others must say so, rather than be silent.
+        told = (*self._token, ("hasleader", "true"))
+        self._watching = rpc.WatchStub(self._channel).Watch(metadata=told)
+        await self._watching.write(rpc.WatchRequest(create_request=asked))
+        await self._read_watch(self._answer_s)
+
+    async def _read_watch(self, timeout_s: float | None) -> Any:
+        try:
+            answer = await asyncio.wait_for(self._watching.read(), timeout_s)
+        except asyncio.CancelledError:
+            if self._is_dropped:
+                raise Broken(self._reason) from None
+            raise
+        if answer is grpc.aio.EOF:
+            raise Broken("the watch has ended")
+        if answer.compact_revision:
+            self._next_revision = answer.header.revision + 1
+        if answer.canceled:
+            raise Broken(answer.cancel_reason or "the watch was cancelled")
+        return answer
+
+    def _tell(self, answer: Any) -> None:
+        for event in answer.events:
+            path = self._keys.path_of(event.kv.key)
+            if event.type == rpc.Event.DELETE:
+                self._link.changed(Change.DELETED, path)
+            else:
+                is_new = event.kv.version == 1
+                self._link.changed(Change.CREATED if is_new else Change.MODIFIED, path)
+            self._next_revision = event.kv.mod_revision + 1
+
+    async def touch(self) -> None:
+        """Keep the session alive. Raises `MetadataUnavailable`; then the connection is given up."""
+        if self._leases is None or not self.lease:
+            raise MetadataUnavailable(reason=self._reason)
+        try:
+            lives = await self._keep_alive()
+        except (Broken, grpc.RpcError, TimeoutError) as error:
+            self._drop()
+            raise MetadataUnavailable(reason=said(error)) from None
+        if not lives:
+            self._drop()
+            raise MetadataUnavailable(reason="the session has ended")
+
+    def _drop(self) -> None:
+        """Have the connection made anew."""
+        if self._watching is not None:
+            self._is_dropped = True
+            self._watching.cancel()
+
+    async def transaction(self, request: Any) -> Any:
+        """Return the answer to a transaction. Raises `grpc.RpcError`, `MetadataUnavailable`."""
+        if self._kv is None:
+            raise MetadataUnavailable(reason=self._reason)
+        timeout_s = self._link.watch.timeout_ms / 1000
+        try:
+            return await self._kv.Txn(request, timeout=timeout_s, metadata=self._token)
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                self._drop()  # the token is too old: the next connection gets another
+            raise
+
+    def lose_lease(self) -> None:
+        """Note that etcd knows the lease no more."""
+        self._expire()
+        self._drop()
+
+    async def _disconnect(self) -> None:
+        self._kv = self._leases = self._watching = None
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
+
+    async def close(self) -> None:
+        """End the session, where etcd is reached, and the connection."""
+        self._closing.set()
+        timeout_s = min(self._answer_s, _CLOSE_S_MAX)
+        if self.lease and self._leases is not None:
+            asked = rpc.LeaseRevokeRequest(ID=self.lease)
+            with suppress(grpc.RpcError):
+                await self._leases.LeaseRevoke(asked, timeout=timeout_s, metadata=self._token)
+        if self._running is None:
+            return
+        # Ended by the end of its call: what is pending in a task that is cancelled comes up later,
+        # maybe after the event loop's end.
+        self._drop()
+        _, unfinished = await asyncio.wait([self._running], timeout=timeout_s)
+        for task in unfinished:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def _channel(host: str, address: Address) -> Any:
+    if address.ca is None:
+        return grpc.aio.insecure_channel(host, options=_OPTIONS)
+    files = (address.ca, address.key, address.cert)
+    ca, key, cert = (None if name is None else Path(name).read_bytes() for name in files)
+    return grpc.aio.secure_channel(
+        host, grpc.ssl_channel_credentials(ca, key, cert), options=_OPTIONS
+    )
+
+
+def said(error: BaseException) -> str:
+    """Return what an error says of its cause."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {error.details()}"
+    return str(error) or type(error).__name__

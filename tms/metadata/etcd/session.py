@@ -1,0 +1,164 @@
+"""A session with etcd, as a metadata store's server (`tms.metadata.remote`).
+
+Writes that wait at the same time go in one transaction, each with its own outcome (`writes.py`),
+and so do reads.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import grpc
+from aetcd import rpc
+
+from tms.core.errors import BadVersion, LockBusy, MetadataClosed, MetadataUnavailable
+from tms.metadata.address import Address
+from tms.metadata.batching import Batcher
+from tms.metadata.etcd.connection import Connection, said
+from tms.metadata.etcd.writes import (
+    TWICE_BYTES_MAX,
+    Keys,
+    Write,
+    check_deleted,
+    count_that_fit,
+    delete_all_of,
+    delete_of,
+    put_of,
+    revision_of,
+    stat_of,
+    stat_of_put,
+    together,
+)
+from tms.metadata.interface import NEW, Stat, Value
+from tms.metadata.remote import Link, RemoteStore
+from tms.metadata.tree import DIGITS, Put
+
+_READS_MAX = 64
+_TRIES = 20
+"""How often others may come between in one call."""
+_PAGE = 1000
+"""Keys that are read at once to list what is below a path."""
+_ALONE = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED)
+"""What a batch may be refused for, and each of it alone not."""
+
+
+class Etcd:
+    """A session with etcd. `open_etcd` opens it."""
+
+    def __init__(self, address: Address, link: Link) -> None:
+        self._keys = Keys(address.base)
+        self._connection = Connection(address, link, self._keys)
+        self._reads: Batcher[Any, Any] = Batcher(self._send_reads, _count_of_reads)
+        self._writes: Batcher[Write, Any] = Batcher(self._send_writes, count_that_fit)
+
+    async def open(self) -> None:
+        """Return when the store can be used. Raises `MetadataUnavailable`."""
+        await self._connection.open()
+
+    async def get(self, path: str) -> Value | None:
+        """Return the value at `path`."""
+        found = await self._reads.ask(rpc.RangeRequest(key=self._keys.of(path)))
+        if not found.kvs:
+            return None
+        (there,) = found.kvs
+        return Value(there.value, stat_of(path, there, self._connection.lease))
+
+    async def get_children(self, path: str) -> list[str]:
+        """Return the names directly below `path`, sorted."""
+        prefix, stop = self._keys.below(path)
+        names: set[str] = set()
+        start = prefix
+        while True:
+            asked = rpc.RangeRequest(key=start, range_end=stop, keys_only=True, limit=_PAGE)
+            found = await self._reads.ask(asked)
+            name = slash = b""
+            for there in found.kvs:
+                name, slash, _ = there.key[len(prefix) :].partition(b"/")
+                names.add(name.decode())
+            if not found.more:
+                return sorted(names)
+            # All that is below the last child is passed over.
+            start = prefix + name + (b"0" if slash else b"\0")
+
+    async def put(self, put: Put) -> Stat:
+        """Carry out a put, as `MetadataStore.put`."""
+        if put.sequential:
+            given = await self._writes.ask(revision_of(self._keys))
+            number = given.responses[0].response_put.header.revision
+            put = put._replace(path=f"{put.path}{number:0{DIGITS}d}")
+        if put.expected_version is not None or len(put.value) <= TWICE_BYTES_MAX:
+            return await self._put(put)
+        for _ in range(_TRIES):
+            for expected in (None, NEW):
+                with suppress(BadVersion):
+                    return await self._put(put._replace(expected_version=expected))
+        raise LockBusy(path=put.path, reason="too many want it")
+
+    async def _put(self, put: Put) -> Stat:
+        lease = self._connection.lease
+        answer = await self._writes.ask(put_of(self._keys, put, lease))
+        return stat_of_put(put, answer, lease)
+
+    async def delete(self, path: str, expected_version: int | None) -> None:
+        """Delete a value, as `MetadataStore.delete`."""
+        answer = await self._writes.ask(delete_of(self._keys, path, expected_version))
+        check_deleted(path, expected_version, answer)
+
+    async def delete_recursive(self, path: str) -> None:
+        """Delete `path` and all below it, at once."""
+        await self._answer(delete_all_of(self._keys, path))
+
+    async def _send_reads(self, requests: list[Any]) -> list[Any]:
+        operations = [rpc.RequestOp(request_range=request) for request in requests]
+        answer = await self._answer(rpc.TxnRequest(success=operations))
+        return [each.response_range for each in answer.responses]
+
+    async def _send_writes(self, writes: list[Write]) -> list[Any]:
+        if len(writes) == 1:
+            return [await self._answer(writes[0].transaction)]
+        try:
+            answer = await self._connection.transaction(together(writes))
+        except grpc.RpcError as error:
+            if error.code() in _ALONE:
+                alone = (self._answer(write.transaction) for write in writes)
+                return await asyncio.gather(*alone, return_exceptions=True)
+            raise self._unavailable(error) from None
+        return [each.response_txn for each in answer.responses]
+
+    async def _answer(self, transaction: Any) -> Any:
+        try:
+            return await self._connection.transaction(transaction)
+        except grpc.RpcError as error:
+            raise self._unavailable(error) from None
+
+    def _unavailable(self, error: Any) -> MetadataUnavailable:
+        if error.code() is grpc.StatusCode.NOT_FOUND:  # of all that is asked here, only the lease
+            self._connection.lose_lease()
+        return MetadataUnavailable(reason=said(error))
+
+    async def touch(self) -> None:
+        """Keep the session alive."""
+        await self._connection.touch()
+
+    async def close(self) -> None:
+        """End the session."""
+        closed = MetadataClosed()
+        await asyncio.gather(self._reads.close(closed), self._writes.close(closed))
+        await self._connection.close()
+
+
+def _count_of_reads(waiting: Sequence[Any]) -> int:
+    return min(len(waiting), _READS_MAX)
+
+
+async def open_etcd(address: Address) -> RemoteStore:
+    """Return a session with the store at `address`. Raises `MetadataUnavailable`."""
+    link = Link(address.session_timeout_s * 1000)
+    server = Etcd(address, link)
+    try:
+        await server.open()
+    except BaseException:
+        await server.close()
+        raise
+    return RemoteStore(server, link)

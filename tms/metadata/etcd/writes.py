@@ -1,0 +1,232 @@
+"""Each write as one transaction of etcd's, and what its answer means. Pure.
+
+    key of a path   := PREFIX path                 the value's bytes, as they are
+    below a path    := the keys that begin with PREFIX path "/"
+    revisions       := PREFIX "%"                  written to when a number is wanted that is new
+
+A version is etcd's less one. An ephemeral value hangs on the session's lease. etcd keeps no times,
+so those of a stat are 0. What a write needs (a version, no children, nothing ephemeral above) is
+compared in the same transaction; where it does not hold, the transaction reads what tells why.
+
+Several writes are one transaction with each as a transaction inside. etcd compares for all of them
+before it carries out any, and all get the same revision; so those that could matter to each other,
+a path and what is above or below it, never go together. DO NOT CHANGE the keys: stored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from aetcd import rpc
+
+from tms.core.errors import BadVersion, InvalidRequest, PathHasChildren, PathNotFound, TmsError
+from tms.metadata.interface import NEW, Stat
+from tms.metadata.paths import ROOT, ancestors
+from tms.metadata.tree import Put
+
+_EQUAL, _GREATER = 0, 1
+_VERSION, _CREATED, _LEASE = 0, 1, 4
+_NEVER = -1
+WRITES_MAX = 96
+"""Of one request: etcd takes 128 by default, less those within each, which depth adds to."""
+DEPTH_TOGETHER_MAX = 20
+DEPTH_MAX = 100
+WRITE_BYTES_MAX = 1_200_000
+"""Of one request: etcd takes 1.5 MiB by default."""
+_REQUEST_BYTES = 512
+TWICE_BYTES_MAX = 500_000
+"""The largest value that is put whether or not there is one already: the request has it twice."""
+
+
+class Keys:
+    """The keys of a store."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+        self.revisions = f"{base}%".encode()
+
+    def of(self, path: str) -> bytes:
+        """Return the key of a path that is not the root."""
+        return f"{self._base}{path}".encode()
+
+    def below(self, path: str) -> tuple[bytes, bytes]:
+        """Return the first key that may be below a path, and the first after those."""
+        top = self._base if path == ROOT else f"{self._base}{path}"
+        return f"{top}/".encode(), f"{top}0".encode()  # "0" is the character after "/"
+
+    def path_of(self, key: bytes) -> str:
+        """Return the path of a key."""
+        return key.decode()[len(self._base) :]
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write: its transaction, and the path that it is about."""
+
+    path: str
+    transaction: Any
+    size: int = _REQUEST_BYTES
+
+    @cached_property
+    def above(self) -> frozenset[str]:
+        """The paths above."""
+        return frozenset(ancestors(self.path))
+
+
+def put_of(keys: Keys, put: Put, lease: int) -> Write:
+    """Return the write that carries out a put, which is not sequential any more."""
+    path, key, expected = put.path, keys.of(put.path), put.expected_version
+    depth = path.count("/")
+    if depth > DEPTH_MAX:
+        raise InvalidRequest("invalid_path", path=path, depth_max=DEPTH_MAX)
+    if expected == NEW:
+        transaction = _creation(keys, put, lease)
+    else:
+        kept = _put(key, put.value, ignore_lease=True)
+        is_there = (
+            _compare(_VERSION, _GREATER, key, 0)
+            if expected is None
+            else _compare(_VERSION, _EQUAL, key, expected + 1)
+        )
+        creates = expected is None and len(put.value) <= TWICE_BYTES_MAX
+        otherwise = (
+            rpc.RequestOp(request_txn=_creation(keys, put, lease)) if creates else _look(key)
+        )
+        transaction = rpc.TxnRequest(
+            compare=[is_there], success=[kept, _look(key)], failure=[otherwise]
+        )
+    size = _REQUEST_BYTES + 2 * len(put.value) + 2 * depth * len(key)
+    return Write(path, transaction, size)
+
+
+def _creation(keys: Keys, put: Put, lease: int) -> Any:
+    key = keys.of(put.path)
+    above = [keys.of(path) for path in ancestors(put.path) if path != ROOT]
+    compare = [_compare(_VERSION, _EQUAL, key, 0)]
+    compare += [_compare(_LEASE, _EQUAL, each, 0) for each in above]
+    if put.ephemeral:
+        start, stop = keys.below(put.path)
+        compare.append(_compare(_CREATED, _EQUAL, start, 0, stop))
+    created = _put(key, put.value, lease=lease if put.ephemeral else 0)
+    reasons = [_look(key), *map(_look, above)]
+    return rpc.TxnRequest(compare=compare, success=[created, _look(key)], failure=reasons)
+
+
+def delete_of(keys: Keys, path: str, expected: int | None) -> Write:
+    """Return the write that deletes a value."""
+    key, (start, stop) = keys.of(path), keys.below(path)
+    if expected is None:
+        is_there = _compare(_VERSION, _GREATER, key, 0)
+    else:
+        wanted = _NEVER if expected == NEW else expected + 1
+        is_there = _compare(_VERSION, _EQUAL, key, wanted)
+    transaction = rpc.TxnRequest(
+        compare=[is_there, _compare(_CREATED, _EQUAL, start, 0, stop)],
+        success=[rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))],
+        failure=[_look(key)],
+    )
+    return Write(path, transaction)
+
+
+def delete_all_of(keys: Keys, path: str) -> Any:
+    """Return the transaction that deletes a path and all below it."""
+    start, stop = keys.below(path)
+    ranges = [rpc.DeleteRangeRequest(key=start, range_end=stop)]
+    if path != ROOT:
+        ranges.append(rpc.DeleteRangeRequest(key=keys.of(path)))
+    return rpc.TxnRequest(success=[rpc.RequestOp(request_delete_range=each) for each in ranges])
+
+
+def revision_of(keys: Keys) -> Write:
+    """Return the write whose only effect is a revision."""
+    return Write("%", rpc.TxnRequest(success=[_put(keys.revisions, b"")]))
+
+
+def stat_of(path: str, found: Any, lease: int) -> Stat:
+    """Return the stat of what etcd found, as the session with `lease` sees it."""
+    return Stat(
+        path,
+        found.version - 1,
+        0,
+        0,
+        found.create_revision,
+        found.mod_revision,
+        is_ephemeral=bool(found.lease),
+        created_by_self=bool(found.lease) and found.lease == lease,
+    )
+
+
+def stat_of_put(put: Put, answer: Any, lease: int) -> Stat:
+    """Return the stat that a put left. Raises what it was refused for."""
+    creates = put.expected_version == NEW
+    if not answer.succeeded and answer.responses[0].HasField("response_txn"):
+        creates, answer = True, answer.responses[0].response_txn
+    if not answer.succeeded:
+        found = [each.response_range.kvs for each in answer.responses]
+        raise _refusal_of_put(put, found, creates=creates)
+    return stat_of(put.path, answer.responses[1].response_range.kvs[0], lease)
+
+
+def _refusal_of_put(put: Put, found: Sequence[Any], *, creates: bool) -> TmsError:
+    there, *above = found
+    if there or not creates:
+        version = there[0].version - 1 if there else NEW
+        return BadVersion(path=put.path, expected_version=put.expected_version, version=version)
+    if any(kvs and kvs[0].lease for kvs in above):
+        return InvalidRequest(
+            "invalid_path", path=put.path, reason="it is below an ephemeral value"
+        )
+    return PathHasChildren(path=put.path)
+
+
+def check_deleted(path: str, expected: int | None, answer: Any) -> None:
+    """Raise what a delete was refused for, if it was."""
+    if answer.succeeded:
+        return
+    there = answer.responses[0].response_range.kvs
+    if not there:
+        raise PathNotFound(path=path)
+    version = there[0].version - 1
+    if expected not in (None, version):
+        raise BadVersion(path=path, expected_version=expected, version=version)
+    raise PathHasChildren(path=path)
+
+
+def count_that_fit(waiting: Sequence[Write]) -> int:
+    """Return how many of these, from the first on, can be one request."""
+    paths: set[str] = set()
+    above: set[str] = set()
+    size = 0
+    for write in waiting[:WRITES_MAX]:
+        size += write.size
+        is_near = write.path in paths or write.path in above or not paths.isdisjoint(write.above)
+        is_deep = len(write.above) > DEPTH_TOGETHER_MAX
+        if paths and (size > WRITE_BYTES_MAX or is_near or is_deep):
+            break
+        paths.add(write.path)
+        above |= write.above
+        if is_deep:
+            break
+    return len(paths)
+
+
+def together(writes: Sequence[Write]) -> Any:
+    """Return the transaction of several writes."""
+    return rpc.TxnRequest(
+        success=[rpc.RequestOp(request_txn=write.transaction) for write in writes]
+    )
+
+
+def _compare(target: int, result: int, key: bytes, value: int, stop: bytes = b"") -> Any:
+    field = {_VERSION: "version", _CREATED: "create_revision", _LEASE: "lease"}[target]
+    return rpc.Compare(target=target, result=result, key=key, range_end=stop, **{field: value})
+
+
+def _put(key: bytes, value: bytes, *, lease: int = 0, ignore_lease: bool = False) -> Any:
+    put = rpc.PutRequest(key=key, value=value, lease=lease, ignore_lease=ignore_lease)
+    return rpc.RequestOp(request_put=put)
+
+
+def _look(key: bytes) -> Any:
+    return rpc.RequestOp(request_range=rpc.RangeRequest(key=key, keys_only=True))
