@@ -1,0 +1,227 @@
+"""Copies topics from one store into another: rows as they are, so ids, positions and all stay.
+
+Of a topic all rows go over, of all its generations: first payloads, messages and positions; then
+they are compared with the source's, row by row; last its metadata, so that a topic is seen in the
+target only when it is there whole. Nothing may write to the source meanwhile.
+
+How far it has come is recorded with the rows, one row a topic, so that a copy that was broken off
+goes on. These marks are deleted when all topics are done. A topic that is in the target and has no
+mark is another's: it is never written to, nor is one that is done.
+
+    mark key := "copy:", metadata row key                       in the target's Bound table
+    mark     := JSON {"source", "table", "key", "rows", "digest"}
+
+`key` is the last of `table` that is there, in hexadecimal digits; `table` "metadata" says that all
+is. `digest` is of the topic's last keys in the source, when it was begun.
+
+Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: in
+the target nobody need know that they are invalid.
+"""
+
+import json
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice, zip_longest
+from typing import Any
+
+from tables.keys import PLAIN_KIND, after_prefix, inverted, write_pointer_of
+from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
+from tms.core.entries import PLAIN
+from tms.core.errors import CopyRefused
+
+_MARK = b"copy:"
+_ORDER = (PAYLOAD, MESSAGE, SUBSCRIPTION)
+_ROWS_MAX = 5_000
+_BYTES_MAX = 4 * 1024 * 1024
+_ROWS_BETWEEN_STEPS = 10_000
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """What a step did."""
+
+    copied_rows: int = 0
+    copied_bytes: int = 0
+    compared_rows: int = 0
+    topics: int = 0
+    """Topics that are done with it."""
+
+
+class Copying:
+    """A copy of all topics of one store."""
+
+    def __init__(self, source: Store, target: Store, name: str) -> None:
+        """Copy from the source that is always called `name`. The stores close with the copy."""
+        self._source = source
+        self._target = target
+        self._name = name
+        self._invalids: Collection[int] = ()
+        self._taken: Collection[int] = ()
+        self.topics_count = sum(1 for _ in self._topics())
+
+    def _topics(self) -> Iterator[Row]:
+        """Give the rows of the Metadata table."""
+        start = b""
+        while True:
+            with self._source.scan(METADATA, start, b"\xff", limit=_PAGE) as found:
+                rows = list(found)
+            yield from rows
+            if len(rows) < _PAGE:
+                return
+            start = rows[-1][0] + b"\x00"
+
+    def check(self) -> None:
+        """Write nothing; raise `CopyRefused` where a topic cannot be copied.
+
+        That is so where the target has another one of its name, or where the source has changed
+        since it was begun.
+        """
+        for key, _ in self._topics():
+            self._mark_of(key)
+
+    def steps(self, invalids: Collection[int], taken: Collection[int]) -> Iterator[CopyStep]:
+        """Copy what is not there yet, giving each step when it is done.
+
+        `invalids` are the source's invalid write pointers; `taken` those that are in progress or
+        invalid in the target, where they mean other transactions. Raises `CopyRefused` as `check`,
+        and where rows differ in the end; `StoreUnavailable`, `StoreCorrupt`.
+        """
+        self._invalids, self._taken = invalids, taken
+        for key, row in self._topics():
+            mark = self._mark_of(key)
+            if mark["table"] != METADATA:
+                yield from self._copy(key, mark)
+                yield from self._compare(key)
+                self._finish(key, row, mark)
+            yield CopyStep(topics=1)
+        self._forget()
+
+    def _mark_of(self, key: bytes) -> dict[str, Any]:
+        """Return how far a topic has come. Raises `CopyRefused`."""
+        value = self._target.get(BOUND, _MARK + key)
+        topic = key.decode(errors="replace").rstrip(":")
+        digest = self._digest(key)
+        if value is None:
+            if any(_first_key(self._target, table, key) for table in (METADATA, *_ORDER)):
+                raise CopyRefused(
+                    topic=topic, reason="the target has another topic of this name, or had"
+                )
+            return {"source": self._name, "table": "", "key": "", "rows": 0, "digest": digest}
+        mark: dict[str, Any] = json.loads(value)
+        if mark["source"] != self._name:
+            raise CopyRefused(
+                topic=topic, reason=f"it is being copied from {mark['source']}; finish that first"
+            )
+        if mark["digest"] != digest:
+            raise CopyRefused(
+                topic=topic,
+                reason="the source has changed since the copy was begun: copy into an empty target",
+            )
+        return mark
+
+    def _digest(self, key: bytes) -> str:
+        """Return what changes when anything is added to a topic of the source."""
+        parts = [self._source.get(METADATA, key) or b""]
+        for table in _ORDER:
+            with self._source.scan(table, key, after_prefix(key), reverse=True, limit=1) as rows:
+                parts += [b"".join(row) for row in rows]
+        return sha256(b"\x00".join(parts)).hexdigest()
+
+    def _copy(self, topic: bytes, mark: dict[str, Any]) -> Iterator[CopyStep]:
+        """Copy the rows of a topic from where `mark` says on."""
+        begun = _ORDER.index(mark["table"]) if mark["table"] else 0
+        after = bytes.fromhex(mark["key"])
+        if not mark["table"]:
+            self._put([], topic, {**mark, "table": _ORDER[0]})
+        for table in _ORDER[begun:]:
+            start, after = (after + b"\x00" if after else topic), b""
+            with self._source.scan(table, start, after_prefix(topic)) as rows:
+                while part := self._part(table, rows):
+                    mark["rows"] += len(part)
+                    now = {**mark, "table": table, "key": part[-1][0].hex()}
+                    self._put([(table, *row) for row in part], topic, now)
+                    size = sum([len(key) + len(value) for key, value in part])
+                    yield CopyStep(copied_rows=len(part), copied_bytes=size)
+
+    def _part(self, table: str, rows: Iterator[Row]) -> list[Row]:
+        """Return the next rows, as many as go into one write."""
+        part: list[Row] = []
+        size = 0
+        for row in islice(rows, _ROWS_MAX):
+            part.append(self._converted(table, row))
+            size += len(row[0]) + len(row[1])
+            if size >= _BYTES_MAX:
+                break
+        return part
+
+    def _converted(self, table: str, row: Row) -> Row:
+        """Return a row as the target is to have it. Raises `CopyRefused`."""
+        key, value = row
+        if table != MESSAGE or value[0] == PLAIN_KIND:
+            return row
+        pointer = write_pointer_of(value)
+        if pointer in self._invalids:
+            return key, inverted(value)
+        if pointer > PLAIN and pointer in self._taken:
+            raise CopyRefused(
+                write_pointer=pointer,
+                reason="the target has an open or invalid transaction with this write pointer: "
+                "end it, or copy into an empty target",
+            )
+        return row
+
+    def _put(
+        self, rows: list[tuple[str, bytes, bytes]], topic: bytes, mark: dict[str, Any]
+    ) -> None:
+        batch = self._target.batch()
+        for table, key, value in rows:
+            batch.put(table, key, value)
+        batch.put(BOUND, _MARK + topic, json.dumps(mark).encode())
+        self._target.write(batch)
+
+    def _compare(self, topic: bytes) -> Iterator[CopyStep]:
+        """Compare all rows of a topic. Raises `CopyRefused`."""
+        stop = after_prefix(topic)
+        for table in _ORDER:
+            with (
+                self._source.scan(table, topic, stop) as mine,
+                self._target.scan(table, topic, stop) as theirs,
+            ):
+                pairs = zip_longest(mine, theirs)
+                while some := list(islice(pairs, _ROWS_BETWEEN_STEPS)):
+                    for own, other in some:
+                        if own is None or self._converted(table, own) != other:
+                            key = (own or other)[0].hex()
+                            raise CopyRefused(
+                                table=table, key=key, reason="the rows differ after the copy"
+                            )
+                    yield CopyStep(compared_rows=len(some))
+
+    def _finish(self, topic: bytes, row: bytes, mark: dict[str, Any]) -> None:
+        """Let the topic be seen."""
+        is_new = self._target.compare_and_put(METADATA, topic, None, row)
+        if not is_new and self._target.get(METADATA, topic) != row:
+            raise CopyRefused(
+                topic=topic.decode(errors="replace"), reason="it was created there meanwhile"
+            )
+        self._put([], topic, {**mark, "table": METADATA, "key": ""})
+
+    def close(self) -> None:
+        """Close both stores."""
+        self._source.close()
+        self._target.close()
+
+    def _forget(self) -> None:
+        """Delete the marks."""
+        for key, _ in self._topics():
+            batch = self._target.batch()
+            batch.delete(BOUND, _MARK + key)
+            self._target.write(batch)
+
+
+def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
+    """Return the first key of a topic in a table, None where there is none."""
+    with store.scan(table, topic, after_prefix(topic), limit=1) as rows:
+        return next((key for key, _ in rows), None)

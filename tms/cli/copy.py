@@ -1,0 +1,146 @@
+"""`tms copy`: all topics of one store into another; goes on where it was broken off."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from tms.cli.target import JsonOption, Target
+
+EXAMPLES = """\b
+Examples:
+  tms copy leveldb:./tms-data hbase://gateway:9090/tms
+  tms copy hbase://gateway:9090/tms leveldb:./copy
+
+No server may have the source open, nor a target on local disk. Exit codes: 0 all is copied and
+compared; 1 it is not, and can be asked for again; 2 wrong usage."""
+
+_USAGE_EXIT_CODE = 2
+
+SourceArgument = Annotated[
+    str, typer.Argument(metavar="SOURCE", help="leveldb:DIR or hbase://HOST:PORT/PREFIX.")
+]
+TargetArgument = Annotated[
+    str, typer.Argument(metavar="TARGET", help="Another one; `tms init` creates one on HBase.")
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
+    ),
+]
+
+
+def copy(
+    context: typer.Context,
+    source: SourceArgument,
+    target: TargetArgument,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+) -> None:
+    """Copy topics with their messages, ids, subscriptions and transactions into another store."""
+    from tms.node import open_copy  # noqa: PLC0415  the whole server
+    from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
+
+    before: Target = context.obj
+    try:
+        settings = load({}, config).settings
+        _check(source, target)
+        copying, carried = open_copy(source, target, settings)
+    except WrongSettings as error:
+        _stop(*error.problems)
+    except ValueError as error:
+        _stop(str(error))
+    try:
+        facts = _copied(copying, carried)
+    finally:
+        copying.close()
+    told = Target(before.url, before.namespace, as_json or before.as_json)
+    told.answer(_text(facts), facts)
+
+
+def _check(source: str, target: str) -> None:
+    """Raise ValueError where they are no two stores."""
+    for url in (source, target):
+        kind, _, place = url.partition(":")
+        if kind not in ("leveldb", "hbase") or not place:
+            raise ValueError(f"no store at {url!r}: give leveldb:DIR or hbase://HOST:PORT/PREFIX")
+    kind, _, place = source.partition(":")
+    if kind == "leveldb" and not (Path(place) / "format.json").is_file():
+        raise ValueError(f"there is no store in {place}")
+    if source == target:
+        raise ValueError("source and target are the same")
+
+
+def _stop(*problems: str) -> NoReturn:
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    raise typer.Exit(_USAGE_EXIT_CODE)
+
+
+def _copied(copying: Any, carried: Any) -> dict[str, Any]:
+    """Do it; return what was done."""
+    began = time.monotonic()
+    topics = copied_rows = copied_bytes = compared_rows = 0
+    steps = copying.steps(carried.invalids, carried.taken)
+    for step in _with_progress(steps, copying.topics_count):
+        topics += step.topics
+        copied_rows += step.copied_rows
+        copied_bytes += step.copied_bytes
+        compared_rows += step.compared_rows
+    return {
+        "topics": topics,
+        "copied_rows": copied_rows,
+        "copied_bytes": copied_bytes,
+        "compared_rows": compared_rows,
+        "target_transactions": carried.target_has,
+        "invalid_pointers": len(carried.invalids),
+        "seconds": round(time.monotonic() - began, 3),
+    }
+
+
+def _with_progress(steps: Iterable[Any], topics: int) -> Iterator[Any]:
+    """Give the steps; where standard error is a terminal, draw how far it has got."""
+    if not sys.stderr.isatty():
+        yield from steps
+        return
+    from rich.console import Console  # noqa: PLC0415  60 ms, for people alone
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(
+            "topics, {task.fields[copied]:,} rows copied, {task.fields[compared]:,} compared"
+        ),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("copying", total=topics, copied=0, compared=0)
+        copied = compared = 0
+        advance: Callable[..., None] = progress.update
+        for step in steps:
+            yield step
+            copied += step.copied_rows
+            compared += step.compared_rows
+            advance(task, advance=step.topics, copied=copied, compared=compared)
+
+
+def _text(facts: dict[str, Any]) -> str:
+    copied, compared = facts["copied_rows"], facts["compared_rows"]
+    lines = (
+        f"{facts['topics']} topics are there, after {facts['seconds']:.1f} s.",
+        f"Copied {copied} rows, {facts['copied_bytes']} bytes; compared {compared}: the same.",
+        f"The target has {facts['target_transactions']} transactions.",
+        f"What {facts['invalid_pointers']} invalid write pointers wrote is marked as rolled back.",
+    )
+    return "\n".join(lines)

@@ -1,0 +1,69 @@
+"""The state of transactions of a store that is copied into another.
+
+In progress there may be none: whoever has one goes on with its server, which is the source's. What
+is invalid, committed or known of owners goes over, where the target knows nothing yet. Where it
+has transactions of its own, it must be ahead of the source's, so that its readers see what was
+committed there.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tms.core.errors import CopyRefused
+from tms.core.limits import Limits
+from tms.core.tables import TransactionTable
+from tms.transactions.recovery import recover
+from tms.transactions.snapshot import encode_snapshot
+from tms.transactions.state import TransactionState
+
+_NAMED_MAX = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a copy of messages must know of both sides."""
+
+    invalids: frozenset[int]
+    """The source's invalid write pointers."""
+    taken: frozenset[int]
+    """What is in progress or invalid in the target, which has transactions of its own."""
+    target_has: Literal["no", "the source's", "its own"]
+    """Which transactions the target has now."""
+
+
+def carry(
+    source: TransactionTable, target: TransactionTable, limits: Limits, now_ms: int
+) -> Carried:
+    """Carry the state over, if the target has none; return what the copy must know.
+
+    Raises `CopyRefused` with the way out, `StoreCorrupt`, `StoreUnavailable`.
+    """
+    if not source.snapshots():
+        return Carried(frozenset(), frozenset(), "no")
+    found = recover(source, limits, now_ms)
+    in_progress = [opened.id for opened in found.state.opened]
+    if in_progress:
+        raise CopyRefused(
+            in_progress=in_progress[:_NAMED_MAX],
+            count=len(in_progress),
+            reason="transactions are in progress in the source: end them there, "
+            "with `tms tx list` and `tms tx invalidate ID`, or wait for their timeouts",
+        )
+    invalids = frozenset(found.state.invalids.by_pointer)
+    if not target.snapshots():
+        target.put_snapshot(found.next_sequence, encode_snapshot(found.state, now_ms))
+        return Carried(invalids, frozenset(), "the source's")
+    own = recover(target, limits, now_ms).state
+    if own.last_write_pointer < found.state.last_write_pointer:
+        raise CopyRefused(
+            source_at=found.state.last_write_pointer,
+            target_at=own.last_write_pointer,
+            reason="the transactions of the target are behind those of the source: start one "
+            "there with `tms tx start`, end it, and copy again",
+        )
+    return Carried(invalids, _taken(own) - invalids, "its own")
+
+
+def _taken(state: TransactionState) -> frozenset[int]:
+    in_progress = [pointer for opened in state.opened for pointer in opened.pointers]
+    return frozenset(in_progress) | frozenset(state.invalids.by_pointer)
