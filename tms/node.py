@@ -157,6 +157,33 @@ def prune(store: str, settings: Settings, workers: int) -> Any:
     return Pruning(store, options, limits, SystemClock(), workers=workers)
 
 
+def open_copy(source: str, target: str, settings: Settings) -> tuple[Any, Any]:
+    """Return a copy of one store into another, and what went over of its transactions.
+
+    They are a `tables.copying.Copying`, which is to be closed, and a `Carried`. Raises as
+    `open_tables`, and `CopyRefused`.
+    """
+    from tables.copying import Copying  # noqa: PLC0415  seldom used
+    from tms.transactions.carrying import carry  # noqa: PLC0415  as above
+
+    kind, _, place = source.partition(":")
+    name = f"leveldb:{Path(place).resolve()}" if kind == "leveldb" else source.partition("?")[0]
+    limits, now_ms = settings.limits(), SystemClock().now_ms()
+    own = open_tables(source, settings)
+    try:
+        other = open_tables(target, settings)
+    except BaseException:
+        own.close()
+        raise
+    copying = Copying(own.store, other.store, name)
+    try:
+        copying.check()
+        return copying, carry(own.transactions, other.transactions, limits, now_ms)
+    except BaseException:
+        copying.close()
+        raise
+
+
 def _hbase_options(settings: Settings) -> dict[str, Any]:
     return {
         "size": settings.hbase_connections,

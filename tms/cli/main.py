@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tms import __version__
 from tms.cli import (
     cleanup,
+    copy,
     debug,
     failure,
     init,
@@ -116,6 +117,7 @@ app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)
 app.command(epilog=init.EXAMPLES)(init.init)
 app.command(epilog=prune.EXAMPLES)(prune.prune)
+app.command(epilog=copy.EXAMPLES)(copy.copy)
 app.command()(rollback.rollback)
 
 
