@@ -242,9 +242,11 @@ def test_thousands_of_topics_by_pattern(client: tms.Client, new: New) -> None:
     names = [f"t{n}" for n in range(2000)]
     with ThreadPoolExecutor(32) as threads:
         list(threads.map(lambda name: client.topic(name).create(), names))
-    client.publish_all({name: name.encode() for name in names})
+    active = names[::10]
+    client.publish_all({name: name.encode() for name in active})
     stream = new(subscribePattern="t.*", minPartitions="4").start()
     start, end = stream.plan()
 
+    assert len(start) == len(end) == 2000
     assert len(stream.reader.partitions(start, end)) <= 4
-    assert {name.encode() for name in names} == set(stream.read(start, end))
+    assert sorted(stream.read(start, end)) == sorted(name.encode() for name in active)

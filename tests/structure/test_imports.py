@@ -21,6 +21,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.transactions": frozenset({"tms.core"}),
     "tms.metadata": frozenset({"tms.core"}),
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
+    "tms.cluster": frozenset({"tms.coordination", "tms.core", "tms.metadata"}),
     "tms.configuration": frozenset({"tms.core", "tms.metadata"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset({"tms.core"}),
@@ -30,6 +31,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.spark": frozenset({"tms.client", "tms.core"}),
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
+    "tms.server": frozenset({"api", "tms.cluster", "tms.core", "tms.node", "tms.settings"}),
     "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
     "tms.aio": frozenset({"tms.client"}),
     "tms.sqlite": frozenset({"tms.client", "tms.core"}),
@@ -40,7 +42,7 @@ LAZY_ARROWS: dict[str, frozenset[str]] = {
     "api": frozenset({"tms.arrow"}),
     "tms.client": frozenset({"tms.arrow", "tms.node"}),
     "tms.spark": frozenset({"tms.node"}),
-    "tms.cli": frozenset({"tms.node"}),
+    "tms.cli": frozenset({"tms.node", "tms.server", "tms.spark"}),
 }
 SEES_ALL = "tms.node"
 LAYERS = sorted([*ARROWS, SEES_ALL], key=len, reverse=True)
@@ -51,7 +53,7 @@ PLAIN_NAMES = frozenset({"__version__"})
 WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.cli")
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
-NEEDS_SERVER_EXTRA = frozenset({SERVER_COMMANDS, "tms.settings", SEES_ALL})
+NEEDS_SERVER_EXTRA = frozenset({SERVER_COMMANDS, "tms.server", "tms.settings", SEES_ALL})
 """The modules that are loaded only where the server's extra is installed."""
 
 MODULES = {source.module for source in sources(*PRODUCT)}

@@ -24,6 +24,7 @@ from tms.cli import (
     publish,
     publish_all,
     rollback,
+    spark,
     subscription,
     topic,
     tx,
@@ -111,6 +112,7 @@ app.add_typer(subscription.app, name="subscription")
 app.add_typer(tx.app, name="tx")
 app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")
+app.add_typer(spark.app, name="spark")
 app.add_typer(metadata.app, name="metadata")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)

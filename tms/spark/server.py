@@ -47,7 +47,7 @@ from tms.spark.options import Connection, Isolation
 from tms.spark.plan import Range, Span
 
 TOPICS_PER_CALL = 10_000
-CALLS_AT_ONCE = 16
+CALLS_AT_ONCE = 4
 _TRANSACTIONS = "v1/transactions"
 
 Result = TypeVar("Result")

@@ -1,0 +1,269 @@
+"""`tms spark`: jobs on topics with Spark (`tms.spark.jobs`), in this process or on a cluster.
+
+    tms spark archive FOLDER orders payments
+
+On a cluster `spark-submit` runs the same (`tms.cli.submitted`), or `--master` says where it is.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Annotated, Any
+
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.target import Target, with_target
+
+app = typer.Typer(
+    help="Archive, replay, transform and count topics with Spark.", no_args_is_help=True
+)
+
+Master = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Spark's master; by default this machine, or what spark-submit was told.",
+    ),
+]
+Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="The archive: a path or URL.")]
+Topics = Annotated[
+    list[str] | None, typer.Argument(metavar="TOPIC", help="The topics.", show_default=False)
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="All topics whose whole name matches, instead."),
+]
+Start = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Publish time to begin at: ISO 8601 or milliseconds."),
+]
+End = Annotated[str | None, typer.Option(metavar="TIME", help="Publish time to end before.")]
+Rows = Annotated[
+    int | None, typer.Option(min=1, metavar="COUNT", help="Messages of one batch, at most.")
+]
+
+
+@app.command()
+@with_target
+def archive(
+    target: Target,
+    folder: Folder,
+    topics: Topics = None,
+    *,
+    pattern: Pattern = None,
+    start: Start = None,
+    rows_per_batch: Rows = None,
+    master: Master = None,
+) -> None:
+    """Add to an archive in Parquet, by topic and date, what has come since the last run."""
+    spark = _session("archive", master)
+    from tms.spark.jobs.archive import ROWS_PER_BATCH, archive  # noqa: PLC0415  needs Spark
+
+    source = {**_source(target, topics, pattern), **_given(startingTimestamp=start)}
+    done = archive(
+        spark,
+        source,
+        folder,
+        rows_per_batch=rows_per_batch or ROWS_PER_BATCH,
+        on_batch=_tell,
+    )
+    target.answer(
+        f"Archived {done.messages} messages, {done.payload_bytes} bytes, "
+        f"in {done.batches} batches.",
+        {
+            "messages": done.messages,
+            "payload_bytes": done.payload_bytes,
+            "batches": done.batches,
+        },
+    )
+
+
+@app.command()
+@with_target
+def replay(
+    target: Target,
+    folder: Folder,
+    topics: Topics = None,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Where to; by default each to its own topic."),
+    ] = None,
+    start: Start = None,
+    end: End = None,
+    envelope: Annotated[
+        bool, typer.Option("--envelope", help="Publish JSON objects that have the old ids.")
+    ] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A replay of this name is done once."),
+    ] = None,
+    bad: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Where rows without payload go.")
+    ] = None,
+    master: Master = None,
+) -> None:
+    """Publish an archive again: in order, and once however often it is run."""
+    spark = _session("replay", master)
+    from tms.spark.jobs.replay import Selection, replay  # noqa: PLC0415  needs Spark
+
+    done = replay(
+        spark,
+        folder,
+        {**_server(target), **_given(topic=to)},
+        Selection(tuple(topics or ()), start, end),
+        envelope=envelope,
+        name=name,
+        bad=bad,
+    )
+    told = (
+        f"This replay was done before, as {done.name}."
+        if done.is_duplicate
+        else f"Replayed {done.messages} messages, {done.payload_bytes} bytes, as {done.name}; "
+        f"{done.bad} rows were bad."
+    )
+    target.answer(
+        told,
+        {
+            "messages": done.messages,
+            "payload_bytes": done.payload_bytes,
+            "bad": done.bad,
+            "name": done.name,
+            "duplicate": done.is_duplicate,
+        },
+    )
+
+
+@app.command()
+@with_target
+def transform(
+    target: Target,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="The topic to write.")],
+    *,
+    checkpoint: Annotated[
+        str, typer.Option(metavar="FOLDER", help="Where the job keeps how far it has come.")
+    ],
+    errors: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Where messages go that cannot be transformed.")
+    ],
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUERY",
+            help="Selects `payload` from the view `messages`: topic, message_id, timestamp, seq, "
+            "payload, and text, the payload as a string.",
+        ),
+    ] = None,
+    function: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:NAME", help="A Python function of a payload, instead."),
+    ] = None,
+    rows_per_batch: Rows = None,
+    forever: Annotated[
+        bool, typer.Option("--forever", help="Go on with what comes, until interrupted.")
+    ] = False,
+    master: Master = None,
+) -> None:
+    """Transform what has come since the last run into another topic, exactly once."""
+    if (sql is None) == (function is None):
+        raise typer.BadParameter("give one of them", param_hint="--sql or --function")
+    how: Any = sql if sql is not None else _function(function or "")
+    spark = _session("transform", master)
+    from tms.spark.jobs.transform import Destinations, transform  # noqa: PLC0415  needs Spark
+
+    limit = None if rows_per_batch is None else str(rows_per_batch)
+    done = transform(
+        spark,
+        {**_source(target, [topic], None), **_given(maxOffsetsPerTrigger=limit)},
+        _server(target),
+        how,
+        Destinations(to, errors),
+        checkpoint=checkpoint,
+        until_stopped=forever,
+        on_batch=_tell,
+    )
+    target.answer(
+        f"Published {done.messages} messages and {done.errors} errors, in {done.batches} batches.",
+        {"messages": done.messages, "errors": done.errors, "batches": done.batches},
+    )
+
+
+@app.command()
+@with_target
+def stats(
+    target: Target,
+    topics: Topics = None,
+    *,
+    pattern: Pattern = None,
+    start: Start = None,
+    end: End = None,
+    master: Master = None,
+) -> None:
+    """Count per topic and hour: messages, bytes, and how many were rolled back."""
+    spark = _session("stats", master)
+    from tms.spark.jobs.stats import stats  # noqa: PLC0415  needs Spark
+
+    times = _given(startingTimestamp=start, endingTimestamp=end)
+    counted = [
+        row.asDict()
+        for row in stats(spark, {**_source(target, topics, pattern), **times}).collect()
+    ]
+    facts = [{**row, "hour": row["hour"].isoformat()} for row in counted]
+    heads = ("TOPIC", "HOUR", "MESSAGES", "BYTES", "ROLLED BACK", "SHARE")
+    rows = [
+        (
+            row["topic"],
+            f"{row['hour']:%Y-%m-%d %H:%M}",
+            str(row["messages"]),
+            str(row["payload_bytes"]),
+            str(row["rolled_back"]),
+            f"{row['rolled_back_share']:.1%}",
+        )
+        for row in counted
+    ]
+    target.answer(aligned(heads, rows), facts)
+
+
+def _session(name: str, master: str | None) -> Any:
+    """Return a session that knows `format("tms")`. Raises `ModuleNotFoundError` without PySpark."""
+    try:
+        from tms.spark.session import open_session  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"`tms spark` needs PySpark ({error.name} is missing): "
+            "pip install 'tms-messaging[spark]'",
+            name=error.name,
+        ) from error
+    return open_session(f"tms spark {name}", master)
+
+
+def _server(target: Target) -> dict[str, str]:
+    return {"url": target.url, "namespace": target.namespace}
+
+
+def _source(target: Target, topics: list[str] | None, pattern: str | None) -> dict[str, str]:
+    return {
+        **_server(target),
+        **_given(subscribe=",".join(topics) if topics else None, subscribePattern=pattern),
+    }
+
+
+def _given(**options: str | None) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _function(name: str) -> Any:
+    """Return the function that `MODULE:NAME` names; the working folder's modules are found too."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--function") from None
+
+
+def _tell(number: int, report: Mapping[str, Any]) -> None:
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in report.items())
+    print(f"batch {number}: {counts}", file=sys.stderr)
