@@ -145,6 +145,7 @@ OPERATIONS = (
             "invalid_body",
             "transaction_conflict",
             "too_many_changes",
+            "too_many_changes_kept",
             "unsupported_content_type",
             *ID_ERRORS,
             *BODY_ERRORS,

@@ -14,6 +14,7 @@ from tms.core.errors import (
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
 from tms.core.transaction import NO_TX_IN_PROGRESS
 from tms.core.transactions import IfOpen, TransactionStatus
+from tms.transactions.change_sets import weight_of
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -196,6 +197,28 @@ class TestConflicts:
             assert caught.value.problem.code == "too_many_changes"
             with pytest.raises(TooLarge):
                 living.at_once(changes=changes)
+
+    def test_changes_are_kept_within_a_bound(self) -> None:
+        """Of those in progress and of those committed since the oldest of them began."""
+        each = weight_of([b"1"])
+        living = Living(Limits(transaction_changes_kept_bytes_max=3 * each))
+        oldest, announcing, last = living.start(), living.start(), living.start()
+        living.can_commit(announcing, b"1")
+        living.can_commit(announcing, b"2")
+        living.at_once(changes=[b"3"])
+        living.can_commit(last, b"4")
+        with pytest.raises(TooManyTransactions) as caught:
+            living.can_commit(oldest, b"5")
+        with pytest.raises(TooManyTransactions):
+            living.at_once(changes=[b"5"])
+        assert caught.value.detail["oldest_transaction_id"] == oldest.transaction_id
+        living.abort(last)
+        living.can_commit(oldest, b"5")
+        for transaction in (announcing, oldest):
+            living.commit(transaction)
+
+        assert living.state.opened.announced_bytes == 0
+        assert living.state.change_sets.kept_bytes == 0
 
 
 class TestEnding:

@@ -43,6 +43,7 @@ _REFUSED_BEFORE_DOING = frozenset(
         "queue_full",
         "server_unreachable",
         "stopping",
+        "too_many_changes_kept",
         "too_many_transactions",
     }
 )

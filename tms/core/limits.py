@@ -31,6 +31,7 @@ class Limits:
     transactions_in_progress_max: int = 100_000
     transaction_changes_max: int = 100_000
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
+    transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
     transaction_checkpoints_max: int = 1_000
     transaction_outcomes_max: int = 200_000
     transaction_owners_max: int = 100_000

@@ -174,6 +174,12 @@ CATALOGUE = _catalogue(
         "TooManyTransactions",
     ),
     Problem(
+        "too_many_changes_kept",
+        503,
+        "Too many changes are kept for those in progress; end the oldest, or try again.",
+        "TooManyTransactions",
+    ),
+    Problem(
         "store_unavailable",
         503,
         "The store cannot be used now; try again.",

@@ -19,6 +19,8 @@ _STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
 _METADATA = re.compile(r"|leveldb:.+|(memory|zk|etcd)://.*")
 _METADATA_STORES = "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
 _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
+_URL = re.compile(r"https?://[^\s/]+:\d{1,5}", re.ASCII)
+_SHARED = re.compile(r"(zk|etcd)://")
 _PORT_MAX = 65_535
 _LIMITS = Limits()
 
@@ -51,6 +53,17 @@ class Settings(BaseSettings):
         default="",
         description="Where namespaces are kept: a metadata store's URL, as for `tms metadata`. By "
         "default in the data folder, in memory with memory:, and nowhere with hbase:.",
+    )
+    advertise: str = Field(
+        default="",
+        description="The URL by which other servers reach this one, http://HOST:PORT. With it, the "
+        "servers that share a store on HBase and a metadata store are a cluster: one leads, the "
+        "others forward to it, and take over.",
+    )
+    lease_s: float = Field(
+        default=10.0,
+        ge=0.5,
+        description="How long the leader of a cluster leads without renewing its lease.",
     )
     topic_info: Literal["seed", "flat"] = Field(
         default="seed",
@@ -111,6 +124,13 @@ class Settings(BaseSettings):
         ge=0,
         description="How long calls to HBase are repeated that fail; then publishers get 503.",
     )
+    hbase_gateway_idle_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="After how long the gateway has closed an idle connection: no less than its "
+        "hbase.thrift.server.socket.read.timeout. Whoever takes over in a cluster waits for twice "
+        "this and hbase_timeout_s, so that nothing of the last leader can arrive any more.",
+    )
     hbase_transport: Literal["buffered", "framed"] = Field(
         default="buffered", description="The gateway's Thrift transport."
     )
@@ -143,6 +163,10 @@ class Settings(BaseSettings):
     )
     transaction_changes_bytes_max: int = _limit(
         "transaction_changes_bytes_max", "The most bytes of changes that one may announce."
+    )
+    transaction_changes_kept_bytes_max: int = _limit(
+        "transaction_changes_kept_bytes_max",
+        "About the bytes that the changes of all transactions may take while one may conflict.",
     )
     transaction_checkpoints_max: int = _limit(
         "transaction_checkpoints_max", "The most checkpoints in one transaction."
@@ -247,6 +271,23 @@ class Settings(BaseSettings):
             raise ValueError(f"HOST:PORT is wanted, the port from 0 to {_PORT_MAX}")
         return listen
 
+    @field_validator("advertise")
+    @classmethod
+    def _check_advertise(cls, advertise: str) -> str:
+        if advertise and not _URL.fullmatch(advertise):
+            raise ValueError("http://HOST:PORT is wanted")
+        return advertise
+
+    @model_validator(mode="after")
+    def _check_cluster(self) -> "Settings":
+        is_shared = self.store.startswith("hbase:") and _SHARED.match(self.metadata)
+        if self.advertise and not is_shared:
+            raise ValueError(
+                "advertise is for servers that share a store, hbase://…, and have metadata in "
+                "zk://… or etcd://…"
+            )
+        return self
+
     @model_validator(mode="after")
     def _check_limits(self) -> "Settings":
         self.limits()
@@ -261,6 +302,17 @@ class Settings(BaseSettings):
     def port(self) -> int:
         """The port of `listen`; 0 is any free one."""
         return int(self.listen.rpartition(":")[2])
+
+    @property
+    def store_gateway(self) -> tuple[str, int]:
+        """The host and port of HBase's gateway."""
+        host, _, port = self.store.split("/")[2].rpartition(":")
+        return host, int(port)
+
+    @property
+    def store_shared(self) -> str:
+        """What all servers on one store on HBase have in common, whatever their gateways."""
+        return self.store.split("/", 3)[3].partition("?")[0]
 
     def limits(self) -> Limits:
         """Return the limits. Raises `ValueError` where they contradict each other."""

@@ -5,8 +5,48 @@ with transactions whose id is below that, those that were in progress when it co
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
+
+from tms.core.errors import TooLarge, TooManyTransactions
+from tms.core.limits import Limits
+
+_CHANGE_OVERHEAD_BYTES = 150
+"""About what Python's objects and the index by key take for a change, besides its bytes."""
+
+
+def weight_of(changes: Collection[bytes]) -> int:
+    """Return about the bytes that changes take in memory."""
+    return sum(map(len, changes)) + _CHANGE_OVERHEAD_BYTES * len(changes)
+
+
+def checked_changes(
+    changes: Collection[bytes], limits: Limits, kept_bytes: int, oldest: int
+) -> tuple[bytes, ...]:
+    """Return the distinct changes, which a transaction is to announce.
+
+    `kept_bytes` is what the changes of all others take, and `oldest` the transaction that holds
+    them. Raises `TooLarge` (too_many_changes), `TooManyTransactions` (too_many_changes_kept).
+    """
+    if not changes:
+        return ()
+    size = sum(map(len, changes))
+    if len(changes) > limits.transaction_changes_max or size > limits.transaction_changes_bytes_max:
+        raise TooLarge(
+            "too_many_changes",
+            changes=len(changes),
+            changes_max=limits.transaction_changes_max,
+            bytes=size,
+            bytes_max=limits.transaction_changes_bytes_max,
+        )
+    if kept_bytes + weight_of(changes) > limits.transaction_changes_kept_bytes_max:
+        raise TooManyTransactions(
+            "too_many_changes_kept",
+            kept_bytes=kept_bytes,
+            bytes_max=limits.transaction_changes_kept_bytes_max,
+            oldest_transaction_id=oldest,
+        )
+    return tuple(dict.fromkeys(changes))
 
 
 class CommittedSet(NamedTuple):
@@ -25,10 +65,13 @@ class ChangeSets:
         self.committed: deque[CommittedSet] = deque()
         """By commit pointer; several may have the same."""
         self._latest: dict[bytes, CommittedSet] = {}
+        self.kept_bytes = 0
+        """About what all of them take in memory."""
 
     def add(self, committed: CommittedSet) -> None:
         """Record a set; commit pointers ascend."""
         self.committed.append(committed)
+        self.kept_bytes += weight_of(committed.changes)
         for key in committed.changes:
             self._latest[key] = committed
 
@@ -48,6 +91,7 @@ class ChangeSets:
         committed = self.committed
         while committed and committed[0].commit_pointer < first_short:
             dropped = committed.popleft()
+            self.kept_bytes -= weight_of(dropped.changes)
             for key in dropped.changes:
                 if self._latest.get(key) is dropped:
                     del self._latest[key]

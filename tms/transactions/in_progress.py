@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from tms.core.transaction import NO_TX_IN_PROGRESS, TransactionType
 from tms.core.transactions import TransactionStatus
+from tms.transactions.change_sets import weight_of
 
 _STALE_DEADLINES_MIN = 1_000
 
@@ -58,6 +59,8 @@ class InProgress:
         self.by_owner: dict[str, Open] = {}
         self.count = 0
         """How many transactions, checkpoints not counted."""
+        self.announced_bytes = 0
+        """About what the changes that they announced take in memory."""
         # The first of a plain dict is slow to find when many before it were deleted.
         self._shorts: OrderedDict[int, None] = OrderedDict()
         self._longs: OrderedDict[int, None] = OrderedDict()
@@ -98,6 +101,11 @@ class InProgress:
         self.by_pointer[pointer] = opened
         self._shorts[pointer] = None
 
+    def announce(self, opened: Open, changes: tuple[bytes, ...]) -> None:
+        """Take note of what one has changed; it replaces what it announced before."""
+        self.announced_bytes += weight_of(changes) - weight_of(opened.changes or ())
+        opened.changes = changes
+
     def remove(self, transaction_id: int) -> Open:
         """Take one out, with its checkpoints. Raises `KeyError` where there is none."""
         opened = self.by_pointer[transaction_id]
@@ -105,6 +113,7 @@ class InProgress:
             raise KeyError(transaction_id)
         del self.by_pointer[transaction_id]
         self.count -= 1
+        self.announced_bytes -= weight_of(opened.changes or ())
         if opened.type is TransactionType.LONG:
             del self._longs[transaction_id]
         else:

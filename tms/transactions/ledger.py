@@ -72,7 +72,7 @@ class Ledger:
         self.opened.add_checkpoint(opened, edit.write_pointer)
 
     def _committing(self, edit: Edit) -> None:
-        self._named(edit.write_pointer).changes = edit.changes
+        self.opened.announce(self._named(edit.write_pointer), edit.changes)
 
     def _named(self, transaction_id: int) -> Open:
         opened = self.opened.by_pointer[transaction_id]

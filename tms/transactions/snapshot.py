@@ -199,7 +199,7 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     open_rows = [(*row, *no_origin) for row in columns.rows(_OPEN_COLUMNS - len(no_origin))]
     _read_open(state, in_progress, open_rows, texts)
     for transaction_id, changes in committing.items():
-        state.opened.by_pointer[transaction_id].changes = changes
+        state.opened.announce(state.opened.by_pointer[transaction_id], changes)
     _read_invalid(state, invalid_pointers, columns, texts)
     _read_committed(state, committed, columns, texts)
     _read_excluded(state, columns)

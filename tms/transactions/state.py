@@ -29,6 +29,7 @@ from tms.core.transactions import (
     TransactionStatus,
     check_owner,
 )
+from tms.transactions.change_sets import checked_changes
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
@@ -150,7 +151,7 @@ class TransactionState(Ledger):
         """Announce what a transaction changed.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`, `TooLarge` (too_many_changes),
-        `TransactionConflict`.
+        `TooManyTransactions` (too_many_changes_kept), `TransactionConflict`.
         """
         opened = self._open(transaction_id, Event.CAN_COMMIT)
         if not changes and opened.changes is None:
@@ -160,22 +161,8 @@ class TransactionState(Ledger):
         return (Edit(EditKind.COMMITTING, transaction_id, changes=distinct),)
 
     def _checked_changes(self, changes: Collection[bytes]) -> tuple[bytes, ...]:
-        if not changes:
-            return ()
-        limits = self.limits
-        size = sum(map(len, changes))
-        if (
-            len(changes) > limits.transaction_changes_max
-            or size > limits.transaction_changes_bytes_max
-        ):
-            raise TooLarge(
-                "too_many_changes",
-                changes=len(changes),
-                changes_max=limits.transaction_changes_max,
-                bytes=size,
-                bytes_max=limits.transaction_changes_bytes_max,
-            )
-        return tuple(dict.fromkeys(changes))
+        kept_bytes = self.change_sets.kept_bytes + self.opened.announced_bytes
+        return checked_changes(changes, self.limits, kept_bytes, self.opened.first)
 
     def _check_conflict(self, transaction_id: int, changes: Iterable[bytes]) -> None:
         found = self.change_sets.conflict(transaction_id, changes)
