@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tms.core.errors import MetadataClosed, StoreLocked
-from tms.node import open_metadata, open_services, open_tables
-from tms.settings import Settings
+from tms.core.errors import MetadataClosed
+from tms.node import open_metadata, open_services
 
 pytestmark = pytest.mark.anyio
 
@@ -48,19 +47,13 @@ async def test_a_folder_is_shared_in_the_process_and_keeps_its_values(tmp_path: 
 async def test_it_shares_the_folder_of_a_server_in_this_process(tmp_path: Path) -> None:
     url = f"leveldb:{tmp_path / 'data'}"
     services = await open_services(url)
-    with pytest.raises(StoreLocked):
-        await open_metadata(url)
-    await services.close()
-    tables = open_tables(url, Settings.model_construct())
-    store = await open_metadata(url, tables=tables)
-    await store.put("/k", b"v")
+    store = await open_metadata(url)
+    await store.put("/own/k", b"v")
     await store.close()
-    assert tables.metadata is not None
-    tables.check_writable()
-    tables.close()
+    await services.close()
 
     store = await open_metadata(url)
-    assert await store.exists("/k")
+    assert await store.get_children("/own") == ["k"]
     await store.close()
 
 

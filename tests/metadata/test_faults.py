@@ -1,0 +1,187 @@
+"""Connections that break, are silent or slow, and sessions that are lost: with real servers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.contracts.metadata_store_contract import until
+from tests.metadata.proxy import Proxy
+from tests.metadata.servers import Open
+from tms.core.errors import MetadataClosed, MetadataUnavailable
+from tms.metadata.cache import JsonCodec, MetadataCache
+from tms.metadata.interface import NEW, Change, MetadataStore, Notification, SessionEvent
+from tms.metadata.remote import RemoteStore
+
+pytestmark = pytest.mark.anyio
+
+SHORT_S = 3.0
+"""A session timeout that a test can wait for."""
+LOST, BACK = SessionEvent.CONNECTION_LOST, SessionEvent.RECONNECTED
+GONE, NEW_ONE = SessionEvent.SESSION_LOST, SessionEvent.SESSION_REESTABLISHED
+
+
+class Behind:
+    """A session behind a proxy, with what it was told, and one that has a way of its own."""
+
+    def __init__(self, proxy: Proxy, store: MetadataStore, other: MetadataStore) -> None:
+        self.proxy = proxy
+        self.store = store
+        self.other = other
+        self.events: list[SessionEvent] = []
+        store.observe_session(self.events.append)
+
+    async def until_events(self, *wanted: SessionEvent) -> None:
+        async with asyncio.timeout(30):
+            while self.events != list(wanted) and len(self.events) < len(wanted):
+                await asyncio.sleep(0.01)
+        assert self.events == list(wanted)
+
+
+async def behind(remote: str, sessions_at: Open, timeout_s: float) -> Behind:
+    kind, _, rest = remote.partition("://")
+    host, _, base = rest.partition("/")
+    proxy = await Proxy(int(host.rpartition(":")[2])).open()
+    store = await sessions_at(f"{kind}://{proxy.address}/{base}", timeout_s)
+    return Behind(proxy, store, await sessions_at(remote))
+
+
+@pytest.fixture
+async def lasting(remote: str, sessions_at: Open) -> AsyncIterator[Behind]:
+    """A session that outlives the test's faults."""
+    found = await behind(remote, sessions_at, 30)
+    yield found
+    await found.proxy.cut()
+
+
+@pytest.fixture
+async def short(remote: str, sessions_at: Open) -> AsyncIterator[Behind]:
+    """A session that does not."""
+    found = await behind(remote, sessions_at, SHORT_S)
+    yield found
+    await found.proxy.cut()
+
+
+async def test_a_broken_connection_is_told_and_made_anew(lasting: Behind) -> None:
+    mine = await lasting.store.put("/e", b"", ephemeral=True)
+    for count in range(1, 3):
+        await lasting.proxy.cut()
+        await lasting.until_events(*[LOST, BACK] * (count - 1), LOST)
+        assert not lasting.store.is_connected
+        with pytest.raises(MetadataUnavailable):
+            await lasting.store.get("/e")
+        await lasting.proxy.open()
+        await lasting.until_events(*[LOST, BACK] * count)
+
+    found = await lasting.store.get("/e")
+    assert found is not None
+    assert found.stat == mine, "the session is the same"
+    await lasting.store.put("/k", b"", NEW)
+
+
+async def test_changes_are_told_again_after_a_break(lasting: Behind) -> None:
+    await lasting.proxy.cut()
+    await lasting.until_events(LOST)
+    await lasting.proxy.open()
+    await lasting.until_events(LOST, BACK)
+    told: list[Notification] = []
+    lasting.store.observe(told.append)
+    await lasting.other.put("/after", b"")
+
+    await until(lambda: (Change.CREATED, "/after") in told)
+
+
+async def test_no_cache_stays_stale_over_a_break(lasting: Behind) -> None:
+    cache = MetadataCache(lasting.store, JsonCodec(int))
+    await lasting.other.put("/changed", b"1")
+    await lasting.other.put("/deleted", b"1")
+    assert await cache.get("/changed") == await cache.get("/deleted") == 1
+    assert await cache.get("/created") is None
+    assert await cache.get_children("/") == ["changed", "deleted"]
+    await lasting.proxy.cut()
+    await lasting.until_events(LOST)
+    await lasting.other.put("/changed", b"2")
+    await lasting.other.delete("/deleted")
+    await lasting.other.put("/created", b"3")
+    await lasting.proxy.open()
+    await lasting.until_events(LOST, BACK)
+
+    assert await cache.get("/changed") == 2
+    assert await cache.get("/deleted") is None
+    assert await cache.get("/created") == 3
+    assert await cache.get_children("/") == ["changed", "created"]
+    await cache.close()
+
+
+async def test_a_lost_session_is_told_before_others_can_have_what_it_held(short: Behind) -> None:
+    await short.store.put("/e", b"", ephemeral=True)
+    seen_when_gone: list[list[SessionEvent]] = []
+
+    def hear(notification: Notification) -> None:
+        if notification == (Change.DELETED, "/e"):
+            seen_when_gone.append(list(short.events))
+
+    short.other.observe(hear)
+    await short.proxy.cut()
+    async with asyncio.timeout(30):
+        while not seen_when_gone:
+            await asyncio.sleep(0.01)
+    await short.proxy.open()
+    await short.until_events(LOST, GONE, BACK, NEW_ONE)
+
+    assert seen_when_gone[0] == [LOST, GONE]
+    assert await short.store.get("/e") is None
+    assert (await short.store.put("/e", b"", NEW, ephemeral=True)).created_by_self
+
+
+async def test_a_silent_connection_is_a_lost_one_and_every_call_ends(short: Behind) -> None:
+    short.proxy.hold()
+    calls = [asyncio.ensure_future(short.store.put(f"/{n}", b"")) for n in range(5)]
+    calls += [asyncio.ensure_future(short.store.exists(f"/{n}")) for n in range(5)]  # type: ignore[arg-type]
+    done = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 30)
+    assert all(isinstance(outcome, MetadataUnavailable) for outcome in done)
+    async with asyncio.timeout(30):
+        while GONE not in short.events:
+            await asyncio.sleep(0.01)
+    short.proxy.release()
+    await short.until_events(LOST, GONE, BACK, NEW_ONE)
+    await short.store.put("/after", b"")
+
+
+async def test_a_slow_connection_is_none_that_is_lost(short: Behind) -> None:
+    short.proxy.delay_s = 0.1
+    await asyncio.gather(*(short.store.put(f"/{n}", b"") for n in range(20)))
+    await asyncio.sleep(SHORT_S)
+
+    assert len(await short.store.get_children("/")) == 20
+    assert short.events == []
+
+
+async def test_closing_ends_every_call_also_without_a_connection(lasting: Behind) -> None:
+    lasting.proxy.hold()
+    calls = [asyncio.ensure_future(lasting.store.put(f"/{n}", b"")) for n in range(300)]
+    await asyncio.sleep(0.1)
+    await lasting.proxy.cut()
+    await asyncio.wait_for(lasting.store.close(), 25)
+    done = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
+
+    assert all(isinstance(each, MetadataUnavailable | MetadataClosed) for each in done)
+
+
+async def test_a_server_that_is_not_there_is_told(remote: str, sessions_at: Open) -> None:
+    kind = remote.partition(":")[0]
+    with pytest.raises(MetadataUnavailable):
+        await sessions_at(f"{kind}://127.0.0.1:1/x", 1)
+
+
+async def test_a_process_that_slept_past_its_session_finds_out_before_it_asks(
+    lasting: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(lasting.store, RemoteStore)
+    clock = lasting.store._link.clock
+    later_ms = clock.steady_ms() + 29_000
+    monkeypatch.setattr(type(clock), "steady_ms", lambda _: later_ms)
+
+    with pytest.raises(MetadataUnavailable):
+        await lasting.store.put("/k", b"")
+    assert lasting.events[:2] == [LOST, GONE]
