@@ -1,7 +1,8 @@
 """A gate that many pass at once, and that one may shut to be alone inside.
 
 Closing a LevelDB handle while another thread reads from it is a crash of the process, so reads pass
-a gate, and closing shuts it first. Whoever waits to shut it is let in before those who come later.
+a gate, and closing shuts it first. Whoever waits to shut it is let in before those who come later,
+and those who waited while it was shut before it is shut again.
 """
 
 from collections.abc import Iterator
@@ -15,14 +16,15 @@ class Gate:
     def __init__(self) -> None:
         self._changed = Condition()
         self._inside = 0
+        self._waiting = 0
         self._shut = False
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """Be inside together with others; wait while the gate is shut."""
         with self._changed:
-            while self._shut:
-                self._changed.wait()
+            if self._shut:
+                self._wait_for_opening()
             self._inside += 1
         try:
             yield
@@ -32,11 +34,21 @@ class Gate:
                 if self._shut:
                     self._changed.notify_all()
 
+    def _wait_for_opening(self) -> None:
+        self._waiting += 1
+        try:
+            while self._shut:
+                self._changed.wait()
+        finally:
+            self._waiting -= 1
+            if not self._waiting:
+                self._changed.notify_all()
+
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Be inside alone: let nobody in, wait until all have left."""
         with self._changed:
-            while self._shut:
+            while self._shut or self._waiting:
                 self._changed.wait()
             self._shut = True
             while self._inside:

@@ -9,6 +9,7 @@ After a failed connection all idle ones are dropped too: a gateway that was rest
 them all. Calls with the same effect when made twice are repeated until `retry_s` have passed.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +21,7 @@ from Hbase_thrift import IllegalArgument
 from Hbase_thrift import IOError as HBaseError
 from thriftpy2.thrift import TException
 
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import StoreUnavailable, Unavailable
 
 T = TypeVar("T")
 
@@ -58,12 +59,20 @@ class Gateway:
         retry_s: float = 15.0,
         transport: Literal["buffered", "framed"] = "buffered",
         protocol: Literal["binary", "compact"] = "binary",
+        guard: Callable[[], None] = lambda: None,
+        idle_s_max: float = math.inf,
     ) -> None:
-        """Keep the arguments, those of `happybase.Connection` among them; connect when asked."""
+        """Keep the arguments, those of `happybase.Connection` among them; connect when asked.
+
+        `guard` is called before each call, on a connection that is open by then; where it raises
+        `Unavailable`, nothing is sent. A connection that was idle for `idle_s_max` is not used.
+        """
         self.address = f"{host}:{port}"
         self.timeout_s = timeout_s
         """By when the gateway has given up whatever call was sent before."""
         self._retry_s = retry_s
+        self._guard = guard
+        self._idle_s_max = idle_s_max
         self._options = {
             "host": host,
             "port": port,
@@ -73,7 +82,8 @@ class Gateway:
             "autoconnect": False,
         }
         self._free = BoundedSemaphore(size)
-        self._idle: list[Any] = []
+        self._idle: list[tuple[float, Any]] = []
+        """The connections that nobody uses, each with when it was used last."""
         self._lock = Lock()
 
     def once(self, call: Callable[[Any], T]) -> T:
@@ -120,13 +130,13 @@ class Gateway:
         if not self._free.acquire(timeout=self.timeout_s):
             raise Failed("no connection became free in time", is_in_doubt=False)
         try:
-            with self._lock:
-                connection = self._idle.pop() if self._idle else None
+            connection = self._take_idle()
             is_sent = False
             try:
                 if connection is None:
                     connection = happybase.Connection(**self._options)
                 connection.open()
+                self._check()
                 is_sent = True
                 yield connection
             except (HBaseError, IllegalArgument, Failed, Refused):
@@ -143,9 +153,28 @@ class Gateway:
         finally:
             self._free.release()
 
+    def _check(self) -> None:
+        """Raise `Failed` where nothing may be sent now."""
+        try:
+            self._guard()
+        except Unavailable as error:
+            raise Failed(str(error), is_in_doubt=False) from None
+
+    def _take_idle(self) -> Any:
+        """Return the connection used last, None where none is fresh enough."""
+        with self._lock:
+            if not self._idle:
+                return None
+            used_s, connection = self._idle.pop()
+        if time.monotonic() - used_s < self._idle_s_max:
+            return connection
+        _close(connection)
+        self.close_idle()  # the others have been idle for longer
+        return None
+
     def _keep(self, connection: Any) -> None:
         with self._lock:
-            self._idle.append(connection)
+            self._idle.append((time.monotonic(), connection))
 
     def _drop(self, connection: Any) -> None:
         _close(connection)
@@ -155,7 +184,7 @@ class Gateway:
         """Close the connections that nobody uses now."""
         with self._lock:
             idle, self._idle = self._idle, []
-        for connection in idle:
+        for _, connection in idle:
             _close(connection)
 
 

@@ -16,7 +16,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
@@ -68,11 +68,11 @@ class HBaseStore:
         self._is_server = False
         self._closed = False
 
-    def take_over(self) -> None:
+    def take_over(self, wait: Callable[[float], object] = time.sleep) -> None:
         """Be the store's one server: finish what the last one left, and write intents from now on.
 
-        Blocks while a call of the last one may still be under way, where it did not close the
-        store. Raises `StoreUnavailable`, `StoreCorrupt`.
+        Blocks while a call of one that did not close the store may still be under way: `wait` is
+        called with so many seconds. Raises `StoreUnavailable`, `StoreCorrupt`.
         """
         with self._open(), self._intents:
             mark = self._stored(TRANSACTION, OPEN_KEY)
@@ -84,7 +84,7 @@ class HBaseStore:
                     mark.decode(errors="replace"),
                     left_s,
                 )
-                time.sleep(left_s)
+                wait(left_s)
             left = intents.latest(self._stored)
             if left.runs:
                 _log.warning("an earlier server left a write half-done, which is finished now")

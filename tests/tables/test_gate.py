@@ -45,3 +45,21 @@ def test_an_error_inside_lets_the_next_in() -> None:
             raise LookupError
     with gate.exclusive():
         pass
+
+
+def test_who_shuts_it_again_and_again_lets_others_in_between() -> None:
+    gate = Gate()
+    done = threading.Event()
+
+    def be_alone_often() -> None:
+        while not done.is_set():
+            with gate.exclusive():
+                pass
+
+    busy = threading.Thread(target=be_alone_often)
+    busy.start()
+    for _ in range(1000):
+        with gate.shared():
+            pass
+    done.set()
+    busy.join()
