@@ -12,7 +12,8 @@ mark is another's: it is never written to, nor is one that is done.
     mark     := JSON {"source", "table", "key", "rows", "digest"}
 
 `key` is the last of `table` that is there, in hexadecimal digits; `table` "metadata" says that all
-is. `digest` is of the topic's last keys in the source, when it was begun.
+is. `digest` is of the topic's last rows in the source, when it was begun. A mark without a topic is
+there while the others are deleted.
 
 Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: in
 the target nobody need know that they are invalid.
@@ -78,8 +79,9 @@ class Copying:
         That is so where the target has another one of its name, or where the source has changed
         since it was begun.
         """
-        for key, _ in self._topics():
-            self._mark_of(key)
+        if not self._is_done():
+            for key, _ in self._topics():
+                self._mark_of(key)
 
     def steps(self, invalids: Collection[int], taken: Collection[int]) -> Iterator[CopyStep]:
         """Copy what is not there yet, giving each step when it is done.
@@ -89,14 +91,19 @@ class Copying:
         and where rows differ in the end; `StoreUnavailable`, `StoreCorrupt`.
         """
         self._invalids, self._taken = invalids, taken
+        is_done = self._is_done()
         for key, row in self._topics():
-            mark = self._mark_of(key)
-            if mark["table"] != METADATA:
+            if not is_done and (mark := self._mark_of(key))["table"] != METADATA:
                 yield from self._copy(key, mark)
                 yield from self._compare(key)
                 self._finish(key, row, mark)
             yield CopyStep(topics=1)
         self._forget()
+
+    def _is_done(self) -> bool:
+        """Whether all is there, and nothing but marks are left to be deleted."""
+        value = self._target.get(BOUND, _MARK)
+        return value is not None and json.loads(value)["source"] == self._name
 
     def _mark_of(self, key: bytes) -> dict[str, Any]:
         """Return how far a topic has come. Raises `CopyRefused`."""
@@ -214,10 +221,14 @@ class Copying:
         self._target.close()
 
     def _forget(self) -> None:
-        """Delete the marks."""
-        for key, _ in self._topics():
+        """Delete the marks, that of the whole last: without them, all is another's."""
+        if not self._is_done():
+            self._put([], b"", {"source": self._name})
+        for topic in (*(key for key, _ in self._topics()), b""):
+            if self._target.get(BOUND, _MARK + topic) is None:
+                continue
             batch = self._target.batch()
-            batch.delete(BOUND, _MARK + key)
+            batch.delete(BOUND, _MARK + topic)
             self._target.write(batch)
 
 

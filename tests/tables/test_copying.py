@@ -1,0 +1,262 @@
+"""A copy of a store has what the source has, is resumable, and touches nothing of others."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tables.copying import Copying
+from tables.leveldb import LevelDBStore
+from tables.memory import MemoryStore
+from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
+from tests.cli.conftest import run_command
+from tests.contracts.store_contract import rows_of
+from tms.core.errors import CopyRefused, StoreUnavailable
+from tms.core.message import FIRST_ID
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.node import OpenServices, open_services
+
+ORDERS = TopicId("ns", "orders")
+OTHER = TopicId("ns", "orders-2")
+GONE = TopicId("ns", "gone")
+COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
+
+
+async def polled(services: OpenServices, *, committed: bool) -> list[tuple[bytes, bytes]]:
+    found = []
+    for topic_id in (ORDERS, OTHER):
+        blocks = services.messaging.poll(topic_id, FIRST_ID, limit=100_000, committed=committed)
+        found += [(message.id, message.payload) async for block in blocks for message in block]
+    return found
+
+
+async def fill(store: str, *, many: int = 100) -> dict[bool, list[tuple[bytes, bytes]]]:
+    """Fill a store; return what readers see, by whether they see what is committed alone."""
+    services = await open_services(store)
+    messaging, transactions = services.messaging, services.transactions
+    for topic_id in (ORDERS, OTHER, GONE):
+        await messaging.create_topic(topic_id, {"ttl": 2**31 - 1, "colour": topic_id.name})
+    await messaging.publish(GONE, [b"gone"])
+    await messaging.delete_topic(GONE)
+    await messaging.publish(OTHER, [b"older generation"])
+    await messaging.delete_topic(OTHER)
+    await messaging.create_topic(OTHER, {"ttl": 2**31 - 1})
+    for number in range(many):
+        await messaging.publish(ORDERS, [b"%d" % number] * 10)
+    committed = (await transactions.start(StartRequest())).transaction_id
+    await messaging.store(OTHER, [b"stored"] * 3, committed)
+    await messaging.publish(OTHER, [], committed)
+    await messaging.publish(ORDERS, [b"committed"], committed)
+    await transactions.commit(committed)
+    invalid = (await transactions.start(StartRequest())).transaction_id
+    await messaging.publish(ORDERS, [b"dead"] * 3, invalid)
+    await transactions.invalidate(invalid)
+    await messaging.publish(ORDERS, [b"last"])
+    await services.subscriptions.create_subscription(ORDERS, "billing")
+    seen = {committed: await polled(services, committed=committed) for committed in (True, False)}
+    await services.close()
+    return seen
+
+
+async def seen_in(store: str) -> tuple[dict[bool, list[tuple[bytes, bytes]]], Any, bytes]:
+    services = await open_services(store)
+    seen = {committed: await polled(services, committed=committed) for committed in (True, False)}
+    properties = await services.messaging.topic(OTHER)
+    assert [each.name for each in await services.subscriptions.subscriptions(ORDERS)] == ["billing"]
+    await services.messaging.publish(ORDERS, [b"new"])
+    [last] = [i for i, payload in await polled(services, committed=True) if payload == b"new"]
+    await services.close()
+    return seen, properties, last
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> str:
+    return f"leveldb:{tmp_path}/source"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    return f"leveldb:{tmp_path}/target"
+
+
+def copy(source: str, target: str) -> dict[str, Any]:
+    code, out, err = run_command("copy", source, target, "--json")
+    assert (code, err) == (0, "")
+    facts: dict[str, Any] = json.loads(out)
+    return facts
+
+
+def test_readers_of_the_copy_see_the_same(source: str, target: str) -> None:
+    seen = asyncio.run(fill(source))
+    facts = copy(source, target)
+    assert facts["topics"] == 3
+    assert facts["copied_rows"] == facts["compared_rows"] > 1_000
+    assert facts["target_transactions"] == "the source's"
+    assert facts["invalid_pointers"] == 1
+    copied, topic, last = asyncio.run(seen_in(target))
+
+    assert copied == seen
+    assert (topic.generation, topic.ttl_s) == (2, 2**31 - 1)
+    assert last > max(message_id for message_id, _ in seen[True])
+
+
+def test_a_copy_again_is_refused_and_says_why(source: str, target: str) -> None:
+    asyncio.run(fill(source, many=1))
+    copy(source, target)
+    code, _, err = run_command("copy", source, target)
+
+    assert code == 1
+    assert "the target has another topic of this name" in err
+
+
+def test_transactions_in_progress_are_refused_with_the_way_out(source: str, target: str) -> None:
+    async def leave_one_open() -> None:
+        services = await open_services(source)
+        await services.transactions.start(StartRequest())
+        await services.close()
+
+    asyncio.run(leave_one_open())
+    code, _, err = run_command("copy", source, target)
+
+    assert code == 1
+    assert "tms tx invalidate" in err
+
+
+def test_a_target_with_transactions_of_its_own_keeps_them(source: str, target: str) -> None:
+    async def use_target() -> None:
+        services = await open_services(target)
+        pointer = (await services.transactions.start(StartRequest())).transaction_id
+        await services.transactions.commit(pointer)
+        await services.close()
+
+    seen = asyncio.run(fill(source, many=1))
+    asyncio.run(use_target())
+    assert copy(source, target)["target_transactions"] == "its own"
+    copied, _, _ = asyncio.run(seen_in(target))
+
+    assert copied == seen
+
+
+def test_a_target_that_is_behind_is_refused(source: str, target: str) -> None:
+    async def use_target() -> None:
+        await (await open_services(target)).close()
+
+    asyncio.run(use_target())
+    asyncio.run(fill(source, many=1))
+    code, _, err = run_command("copy", source, target)
+
+    assert code == 1
+    assert "tms tx start" in err
+
+
+class Breaking(MemoryStore):
+    """Fails a write some time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes_left = 0
+
+    def write(self, batch: Any) -> None:
+        if self.writes_left == 0:
+            raise StoreUnavailable(reason="broken off")
+        self.writes_left -= 1
+        super().write(batch)
+
+    def close(self) -> None:
+        pass
+
+
+def whole(source: Store, target: Store) -> bool:
+    return all(rows_of(source, table) == rows_of(target, table) for table in COPIED)
+
+
+@pytest.fixture
+def filled(source: str) -> LevelDBStore:
+    asyncio.run(fill(source, many=20))
+    return LevelDBStore(Path(source.partition(":")[2]), sync=False)
+
+
+def test_it_goes_on_wherever_it_was_broken_off(
+    filled: LevelDBStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tables.copying._ROWS_MAX", 7)
+    target = Breaking()
+    copied = attempts = 0
+    while True:
+        target.writes_left = 3
+        attempts += 1
+        seen = set()
+        try:
+            for step in Copying(filled, target, "a").steps((), ()):
+                copied += step.copied_rows
+                seen = {key for key, _ in rows_of(target, METADATA)}
+        except StoreUnavailable:
+            assert {key for key, _ in rows_of(target, METADATA)} >= seen
+            continue
+        break
+    total = sum(len(rows_of(filled, table)) for table in COPIED[:3])
+
+    assert attempts > 10
+    assert copied == total, "nothing twice"
+    assert whole(filled, target)
+    assert rows_of(target, BOUND) == []
+    filled.close()
+
+
+def test_what_others_have_is_never_written_to(filled: LevelDBStore) -> None:
+    target = MemoryStore()
+    batch = target.batch()
+    batch.put(SUBSCRIPTION, b"ns:orders:\0\0\0\1x", b"theirs")
+    target.write(batch)
+    with pytest.raises(CopyRefused, match="another topic"):
+        Copying(filled, target, "a").check()
+    assert rows_of(target, MESSAGE) == []
+    filled.close()
+
+
+def test_two_sources_do_not_mix(filled: LevelDBStore) -> None:
+    target = Breaking()
+    target.writes_left = 2
+    with pytest.raises(StoreUnavailable):
+        list(Copying(filled, target, "a").steps((), ()))
+    with pytest.raises(CopyRefused, match="copied from a"):
+        Copying(filled, target, "b").check()
+    filled.close()
+
+
+def test_a_source_that_has_changed_meanwhile_is_refused(filled: LevelDBStore) -> None:
+    target = Breaking()
+    target.writes_left = 6
+    with pytest.raises(StoreUnavailable):
+        list(Copying(filled, target, "a").steps((), ()))
+    batch = filled.batch()
+    for topic in (b"ns:gone:", b"ns:orders-2:", b"ns:orders:"):
+        batch.put(MESSAGE, topic + b"\x00\x00\x00\x02" + b"\x7f" * 10, b"\x00new")
+    filled.write(batch)
+    with pytest.raises(CopyRefused, match="has changed"):
+        Copying(filled, target, "a").check()
+    filled.close()
+
+
+def test_rows_that_differ_in_the_end_are_told(filled: LevelDBStore) -> None:
+    class Losing(MemoryStore):
+        def write(self, batch: Any) -> None:
+            batch.writes[:] = [w for w in batch.writes if w[2] != b"\x005"]
+            super().write(batch)
+
+    target = Losing()
+    with pytest.raises(CopyRefused, match="differ"):
+        list(Copying(filled, target, "a").steps((), ()))
+    assert b"ns:orders:" not in dict(rows_of(target, METADATA))
+    filled.close()
+
+
+def test_wrong_usage_is_told(tmp_path: Path, source: str) -> None:
+    asyncio.run(fill(source, many=1))
+    for given in (("memory:", source), (source, source), (f"leveldb:{tmp_path}/none", source)):
+        assert run_command("copy", *given)[0] == 2
+    code, _, err = run_command("copy", source, "hbase://x")
+    assert (code, "hbase://HOST:PORT/PREFIX" in err) == (2, True)
