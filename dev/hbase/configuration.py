@@ -2,7 +2,7 @@
 
 What is chosen here and why: everything listens on 127.0.0.1 only; writes are synced to disk before
 they are acknowledged, as on a real cluster's disks; the gateway gives up on a call (25 s) before
-TMS does (`hbase_timeout_s`, 30 s), so that what TMS repeats is not still under way there.
+TMS does (`hbase_timeout_s`, 30 s), by when nothing that TMS sent is under way there.
 """
 
 from collections.abc import Mapping
@@ -41,8 +41,11 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-def common_site(folder: Path, zookeeper_port: int, *, distributed: bool) -> dict[str, str]:
-    """Return what all servers of one `folder` share."""
+def common_site(
+    folder: Path, zookeeper_port: int, *, distributed: bool, give_up_s: int
+) -> dict[str, str]:
+    """Return what all servers of one `folder` share. A call is given up after `give_up_s`."""
+    give_up = str(give_up_s * 1000)
     return {
         "hbase.rootdir": f"file://{folder}/data",
         "hbase.wal.dir": f"file://{folder}/data",
@@ -69,9 +72,9 @@ def common_site(folder: Path, zookeeper_port: int, *, distributed: bool) -> dict
         "hbase.regionserver.info.port": "-1",
         "hbase.regionserver.handler.count": "12",
         "hbase.client.pause": "50",
-        "hbase.rpc.timeout": "10000",
-        "hbase.client.operation.timeout": "25000",
-        "hbase.client.meta.operation.timeout": "25000",
+        "hbase.rpc.timeout": str(min(10, give_up_s) * 1000),
+        "hbase.client.operation.timeout": give_up,
+        "hbase.client.meta.operation.timeout": give_up,
         # A message may have 10 MiB, and its row has some bytes more.
         "hbase.client.keyvalue.maxsize": str(16 * 1024 * 1024),
         "hbase.server.keyvalue.maxsize": str(16 * 1024 * 1024),

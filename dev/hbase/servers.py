@@ -234,10 +234,12 @@ def load(folder: Path) -> Servers | None:
         return None
 
 
-def start(folder: Path, *, cluster: bool = False, port: int | None = None) -> Servers:
+def start(
+    folder: Path, *, cluster: bool = False, port: int | None = None, give_up_s: int = 25
+) -> Servers:
     """Start servers with their data in `folder`, and return when they take puts.
 
-    Raises `CannotStart`; then none of them is left running.
+    The gateway gives a call up after `give_up_s`. Raises `CannotStart`; then none is left running.
     """
     folder = folder.resolve()
     before = load(folder)
@@ -251,7 +253,7 @@ def start(folder: Path, *, cluster: bool = False, port: int | None = None) -> Se
     jars = class_path()
     for part in ("logs", "data", "tmp", "zookeeper"):
         (folder / part).mkdir(parents=True, exist_ok=True)
-    servers = _planned(folder, jars, cluster=cluster, port=port)
+    servers = _planned(folder, jars, cluster=cluster, port=port, give_up_s=give_up_s)
     try:
         for name in servers.commands:
             servers.start(name)
@@ -262,11 +264,13 @@ def start(folder: Path, *, cluster: bool = False, port: int | None = None) -> Se
     return servers
 
 
-def _planned(folder: Path, jars: str, *, cluster: bool, port: int | None) -> Servers:
+def _planned(
+    folder: Path, jars: str, *, cluster: bool, port: int | None, give_up_s: int
+) -> Servers:
     """Return the servers with their commands, in the order in which they start."""
     zookeeper, master, gateway, admin, *regions = _free_ports(6)
     servers = Servers(str(folder), port or gateway, admin)
-    site = common_site(folder, zookeeper, distributed=cluster)
+    site = common_site(folder, zookeeper, distributed=cluster, give_up_s=give_up_s)
     site["hbase.master.port"] = str(master)
 
     def add(name: str, heap: str, main: str, *arguments: str, **more: str) -> None:

@@ -53,7 +53,10 @@ def gateway(place: Place) -> Iterator[Gateway]:
 
 @pytest.fixture
 def hbase_store(place: Place, gateway: Gateway) -> Iterator[HBaseStore]:
-    """Empty."""
+    """Empty, and closed by the last server, if not by its own doing."""
+    last = HBaseStore(place, gateway_to(place))
+    last.take_over(lambda _: None)
+    last.close()
     store = HBaseStore(place, gateway)
     empty(store)
     yield store
