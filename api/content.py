@@ -4,6 +4,7 @@ Headers repeat, so each distinct value is parsed once and kept.
 """
 
 import re
+from collections.abc import Callable
 from email.message import Message
 from functools import lru_cache
 
@@ -18,6 +19,8 @@ _HEADER_CHARS_SHOWN = 100
 _ZERO_QUALITY = re.compile(r"q=0(\.0{1,3})?")
 
 _EXTRA = "tms-messaging[arrow]"
+ArrowDecoder = Callable[[bytes, int], list[bytes]]
+"""`tms.arrow.decode_payloads`."""
 
 
 def _parse(value: bytes) -> Message:
@@ -62,6 +65,28 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     except ImportError:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
     return ARROW
+
+
+def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
+    """Return what decodes messages from Arrow, where a Content-Type names that.
+
+    Raises `InvalidRequest` (unsupported_content_type) where it is not installed.
+    """
+    if not _is_arrow(content_type):
+        return None
+    try:
+        from tms.arrow import decode_payloads  # noqa: PLC0415  an extra
+    except ImportError:
+        raise InvalidRequest(
+            "unsupported_content_type", content_type=ARROW_TYPE, needs=_EXTRA
+        ) from None
+    return decode_payloads
+
+
+@lru_cache(_VALUES_KEPT)
+def _is_arrow(content_type: bytes) -> bool:
+    """Whether a Content-Type says a stream of Arrow's."""
+    return _parse(content_type).get_content_type() == ARROW_TYPE
 
 
 @lru_cache(_VALUES_KEPT)

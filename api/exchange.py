@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from api.arriving import ArrivingBytes
-from api.content import answer_format_of, format_of, is_json
+from api.content import ArrowDecoder, answer_format_of, arrow_decoder_of, format_of, is_json
 from api.deadlines import Deadlines
 from api.query import transaction_id_of
 from tms.core.clock import Clock
@@ -136,6 +136,10 @@ class Exchange:
         if not body and b"content-type" not in self.headers:
             return JSON
         return self.body_format()
+
+    def arrow_decoder(self) -> ArrowDecoder | None:
+        """Return what decodes a body of messages that is Arrow. Raises `InvalidRequest`."""
+        return arrow_decoder_of(self.headers.get(b"content-type", b""))
 
     def answer_format(self, body_format: BodyFormat) -> MessagesFormat:
         """Return the format of a poll's answer: the body's, unless Accept asks for Arrow."""

@@ -4,31 +4,55 @@ A body is decoded on the event loop, however large: the decoders hold the interp
 thread would gain nothing and cost a switch.
 """
 
-from api.exchange import OK, Exchange
+from api.exchange import JSON_TYPE, OK, Exchange
 from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.query import values_of, whole_number_of
 from api.request_body import read_body
-from api.schemas import PUBLISH_CONTENT, RANGE_CONTENT, STORE_CONTENT
+from api.schemas import (
+    PUBLISH_CONTENT,
+    PUBLISHED_CONTENT,
+    RANGE_CONTENT,
+    STORE_CONTENT,
+    STORED_CONTENT,
+    WRITE_QUERY,
+)
 from api.topics import NAMESPACE, TOPIC
 from api.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
 from tms.core.errors import InvalidRequest
+from tms.wire.bodies import BodyFormat, PublishRequest
 from tms.wire.caps import messages_cap
+from tms.wire.json_bodies import encode_written
+
+
+def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
+    """Return what a publish or store asks, and the format it does so in; None is Arrow.
+
+    Arrow has no place for the write pointer: it is in the query.
+    """
+    messages_max = exchange.context.limits.request_messages_max
+    decode_arrow = exchange.arrow_decoder()
+    if decode_arrow is None:
+        body_format = exchange.body_format()
+        return body_format.decode_publish(body, messages_max), body_format
+    write_pointer = whole_number_of(values_of(exchange.scope["query_string"]), "write_pointer")
+    return PublishRequest(write_pointer, decode_arrow(body, messages_max)), None
 
 
 async def publish(exchange: Exchange) -> None:
     """Publish; answer with what a rollback takes where there is a transaction."""
-    context = exchange.context
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    body_format = exchange.body_format()
-    request = body_format.decode_publish(body, context.limits.request_messages_max)
-    published = await context.services.messaging.publish(
+    request, body_format = _asked(exchange, body)
+    published = await exchange.context.services.messaging.publish(
         topic_id, request.payloads, request.write_pointer
     )
-    if published is None:
+    if body_format is None:
+        await exchange.answer(OK, encode_written(len(request.payloads), published), JSON_TYPE)
+    elif published is None:
         await exchange.answer(OK)
-        return
-    answer = body_format.encode_range(published)
-    await exchange.answer(OK, answer, body_format.content_type.encode())
+    else:
+        answer = body_format.encode_range(published)
+        await exchange.answer(OK, answer, body_format.content_type.encode())
 
 
 async def publish_all(exchange: Exchange) -> None:
@@ -49,15 +73,18 @@ async def publish_all(exchange: Exchange) -> None:
 
 async def store(exchange: Exchange) -> None:
     """Store messages under a write pointer, to be published later."""
-    context = exchange.context
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    body_format = exchange.body_format()
-    request = body_format.decode_publish(body, context.limits.request_messages_max)
+    request, body_format = _asked(exchange, body)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
-    await context.services.messaging.store(topic_id, request.payloads, request.write_pointer)
-    await exchange.answer(OK)
+    await exchange.context.services.messaging.store(
+        topic_id, request.payloads, request.write_pointer
+    )
+    if body_format is None:
+        await exchange.answer(OK, encode_written(len(request.payloads), None), JSON_TYPE)
+    else:
+        await exchange.answer(OK)
 
 
 async def rollback(exchange: Exchange) -> None:
@@ -72,6 +99,7 @@ async def rollback(exchange: Exchange) -> None:
 _WRITE_ERRORS = (
     "topic_not_found",
     "invalid_body",
+    "invalid_query",
     "invalid_write_pointer",
     "transaction_expired",
     "transaction_unknown",
@@ -101,12 +129,13 @@ OPERATIONS = (
             "`transactionWritePointer` they belong to that transaction; without messages, what was "
             "stored under the pointer before is published."
         ),
+        query=WRITE_QUERY,
         request=PUBLISH_CONTENT,
         success=(
             "The messages were published. The body is empty, or, for a transaction, what a "
-            "rollback takes as it is."
+            "rollback takes as it is. For Arrow it has the number of messages too."
         ),
-        answer=RANGE_CONTENT,
+        answer=PUBLISHED_CONTENT,
         errors=("empty_publish", *_WRITE_ERRORS, *_SIZE_ERRORS),
         is_hot=True,
     ),
@@ -149,8 +178,10 @@ OPERATIONS = (
             "Can be called many times. A publish with the same pointer and no messages then "
             "publishes all of them at once."
         ),
+        query=WRITE_QUERY,
         request=STORE_CONTENT,
-        success="The messages were stored.",
+        success="The messages were stored. The body is empty, but for Arrow.",
+        answer=STORED_CONTENT,
         errors=("invalid_store", *_WRITE_ERRORS, *_SIZE_ERRORS),
         is_hot=True,
     ),

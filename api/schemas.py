@@ -46,6 +46,12 @@ def _poll_fields(start_from: list[Json], transaction: list[Json]) -> Json:
     }
 
 
+_WRITTEN: Json = {
+    "type": "integer",
+    "minimum": 0,
+    "description": "How many messages Arrow's body had; told of no other.",
+}
+
 SCHEMAS: Json = {
     "Error": record(
         ("error",),
@@ -122,8 +128,10 @@ SCHEMAS: Json = {
                 },
                 "The ids of the entries written, both ends inclusive.",
             ),
+            "messages": _WRITTEN,
         },
     ),
+    "Written": record(("messages",), {"messages": _WRITTEN}),
     "ConsumeRequest": record(
         (),
         {
@@ -172,6 +180,9 @@ TOPIC_CONTENT = {
 TOPICS_CONTENT = {
     "application/json": json_media({"type": "array", "items": TEXT}, topics=["orders", "payments"])
 }
+_PAYLOAD_COLUMN = arrow_media(
+    "`payload`, binary or string, no nulls; others are not looked at. Its batches are not compressed."
+)
 PUBLISH_CONTENT = {
     "application/json": json_media(
         reference("PublishRequest"),
@@ -182,6 +193,7 @@ PUBLISH_CONTENT = {
     ),
     BASE64_TYPE: json_media(reference("PublishRequestBase64"), base64={"messages": ["aGVsbG8="]}),
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
+    ARROW_TYPE: _PAYLOAD_COLUMN,
 }
 STORE_CONTENT = {
     "application/json": json_media(
@@ -189,11 +201,31 @@ STORE_CONTENT = {
         text={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
     ),
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
+    ARROW_TYPE: _PAYLOAD_COLUMN,
 }
 RANGE_CONTENT = {
     "application/json": json_media(reference("PublishResponse"), range=_RANGE_EXAMPLE),
     "avro/binary": avro_media(avro_bodies.PUBLISH_RESPONSE_SCHEMA),
 }
+PUBLISHED_CONTENT = {
+    **RANGE_CONTENT,
+    "application/json": json_media(
+        {"oneOf": [reference("PublishResponse"), reference("Written")]},
+        range=_RANGE_EXAMPLE,
+        arrow={"messages": 10_000},
+    ),
+}
+STORED_CONTENT = {
+    "application/json": json_media(reference("Written"), arrow={"messages": 10_000}),
+}
+WRITE_QUERY: tuple[Json, ...] = (
+    {
+        "name": "write_pointer",
+        "in": "query",
+        "description": "The transaction's, for Arrow, which has no place for it.",
+        "schema": POINTER,
+    },
+)
 POLL_CONTENT = {
     "application/json": json_media(
         reference("ConsumeRequest"),

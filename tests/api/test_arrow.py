@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.rest import TOPIC, Rest, avro_poll, avro_publish, opened, refusal
 from tests.api.transactions import started
-from tms.arrow import MEDIA_TYPE, SCHEMA
+from tms.arrow import MEDIA_TYPE, SCHEMA, encode_batches, encode_payloads
 from tms.core.limits import Limits
 from tms.core.message import MessageId
 
@@ -148,3 +148,90 @@ async def test_without_the_extra_it_is_named(rest: Rest, monkeypatch: pytest.Mon
     assert refusal(answer) == (406, "not_acceptable")
     assert answer.json()["error"]["detail"]["needs"] == "tms-messaging[arrow]"
     assert (await rest.http.get(TOPIC)).status_code == 200
+
+
+async def written(rest: Rest, verb: str, body: bytes, query: str = "") -> httpx.Response:
+    return await rest.post(verb, body, MEDIA_TYPE, query=query)
+
+
+async def test_a_column_is_published(rest: Rest) -> None:
+    await rest.create()
+    payloads = [b"one", b"", b"\xff" * 300]
+
+    answer = await written(rest, "publish", encode_payloads(payloads))
+
+    assert (answer.status_code, answer.json()) == (200, {"messages": 3})
+    assert await rest.payloads() == payloads
+
+
+async def test_several_batches_and_other_columns_and_types(rest: Rest) -> None:
+    await rest.create()
+    for kind in (pa.binary(), pa.string(), pa.large_binary(), pa.large_string()):
+        column = pa.array([b"a", b"b", b"c"]).cast(kind)
+        batch = pa.record_batch([pa.array([1, 2, 3]), column], names=["n", "payload"])
+        body = encode_batches([batch.slice(1, 2), batch.slice(0, 1)])
+        assert (await written(rest, "publish", body)).json() == {"messages": 3}
+
+    assert await rest.payloads() == [b"b", b"c", b"a"] * 4
+
+
+async def test_in_a_transaction_it_is_rolled_back_by_the_answer(own: Rest) -> None:
+    await own.create()
+    pointer = await started(own)
+
+    answer = await written(own, "publish", encode_payloads([b"x"]), f"?write_pointer={pointer}")
+
+    assert answer.json()["messages"] == 1
+    assert answer.json()["transactionWritePointer"] == pointer
+    undone = await own.post("rollback", answer.content, "application/json")
+    assert undone.status_code == 200
+    ended = await own.http.post(f"/v1/transactions/{pointer}/abort")
+    assert ended.json() == {"status": "aborted"}
+
+
+async def test_a_column_is_stored_and_published_by_the_commit(own: Rest) -> None:
+    await own.create()
+    pointer = await started(own)
+    payloads = [b"%d" % number for number in range(1000)]
+
+    answer = await written(own, "store", encode_payloads(payloads), f"?write_pointer={pointer}")
+
+    assert answer.json() == {"messages": 1000}
+    listed = {"namespace": "ns", "topic": "t", "write_pointer": pointer}
+    await own.http.post(f"/v1/transactions/{pointer}/commit", json={"publish": [listed]})
+    assert (await polled(own, limit=10_000)).column("payload").to_pylist() == payloads
+
+
+async def test_caps_hold(rest: Rest) -> None:
+    await rest.create()
+    many = encode_payloads([b""] * 100_001)
+    long = encode_payloads([b"x" * (10 * 1024 * 1024 + 1)])
+
+    assert refusal(await written(rest, "publish", many)) == (413, "too_many_messages")
+    assert refusal(await written(rest, "publish", long)) == (413, "message_too_large")
+
+
+async def test_what_must_not_be_empty(own: Rest) -> None:
+    await own.create()
+    pointer = await started(own)
+    none = encode_payloads([])
+
+    assert refusal(await written(own, "publish", none)) == (400, "empty_publish")
+    assert refusal(await written(own, "store", none)) == (400, "invalid_store")
+    stored = await written(own, "store", none, f"?write_pointer={pointer}")
+    assert refusal(stored) == (400, "invalid_store")
+    wrong = await written(own, "store", none, "?write_pointer=x")
+    assert refusal(wrong) == (400, "invalid_query")
+
+
+async def test_a_body_without_the_extra_is_refused(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rest.create()
+    body = encode_payloads([b"x"])
+    monkeypatch.setitem(sys.modules, "tms.arrow", None)
+
+    answer = await written(rest, "publish", body)
+
+    assert refusal(answer) == (415, "unsupported_content_type")
+    assert answer.json()["error"]["detail"]["needs"] == "tms-messaging[arrow]"

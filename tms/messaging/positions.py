@@ -102,7 +102,7 @@ class Moves(_PositionsWrite):
             self._moved.append(moved)
             self._tables.subscriptions.put(batch, positions.state.prefix, moved)
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+    def add_to(self, batch: Batch, now_ms: int) -> None:
         """Check and add."""
         self.check()
         self.put(batch, now_ms)

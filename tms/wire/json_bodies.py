@@ -38,6 +38,8 @@ class _RangeBody(msgspec.Struct, forbid_unknown_fields=True):
 class _PublishedBody(msgspec.Struct, forbid_unknown_fields=True):
     transactionWritePointer: int | dict[str, int]  # noqa: N815
     rollbackRange: _RangeBody  # noqa: N815
+    messages: int = 0
+    """Told of what was published as Arrow; a rollback has no use for it."""
 
 
 class _PollBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -82,17 +84,7 @@ class JsonFormat:
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
-        return encode(
-            {
-                "transactionWritePointer": published.write_pointer,
-                "rollbackRange": {
-                    "startTimestamp": published.start_timestamp,
-                    "startSequenceId": published.start_sequence_id,
-                    "endTimestamp": published.end_timestamp,
-                    "endSequenceId": published.end_sequence_id,
-                },
-            }
-        )
+        return encode(_range_record(published))
 
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
@@ -136,6 +128,24 @@ class JsonFormat:
     def encode_end(self, *, first: bool) -> bytes:
         """Return the end of the answer's array."""
         return b"[]" if first else b"]"
+
+
+def _range_record(published: RollbackRange) -> dict[str, object]:
+    return {
+        "transactionWritePointer": published.write_pointer,
+        "rollbackRange": {
+            "startTimestamp": published.start_timestamp,
+            "startSequenceId": published.start_sequence_id,
+            "endTimestamp": published.end_timestamp,
+            "endSequenceId": published.end_sequence_id,
+        },
+    }
+
+
+def encode_written(count: int, published: RollbackRange | None) -> bytes:
+    """Return the answer to a publish or store of so many messages as Arrow."""
+    record = {} if published is None else _range_record(published)
+    return encode({**record, "messages": count})
 
 
 JSON = JsonFormat()
