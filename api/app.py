@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api import (
     cleanup,
+    cluster,
     debug,
     health,
     messages,
@@ -42,6 +43,7 @@ from api.operation import Operation
 from api.topics import NAMESPACE, TOPIC
 from api.transactions import TRANSACTION, TRANSACTIONS
 from tms.core.clock import Clock, SystemClock
+from tms.core.cluster import Cluster
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX, Limits
 from tms.core.services import ServerServices
@@ -56,6 +58,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *transactions.OPERATIONS,
     *subscriptions.OPERATIONS,
     *cleanup.OPERATIONS,
+    *cluster.OPERATIONS,
     *debug.OPERATIONS,
     *health.OPERATIONS,
 )
@@ -76,6 +79,7 @@ def create_app(
     registry: CollectorRegistry,
     topic_info: TopicInfo = "seed",
     clock: Clock | None = None,
+    cluster_state: Cluster | None = None,
 ) -> ASGIApp:
     """Return the application that serves `services`; its metrics are added to `registry`."""
     metrics = RestMetrics()
@@ -89,6 +93,7 @@ def create_app(
         body_deadlines=Deadlines(limits.request_body_s_max),
         arriving=ArrivingBytes(limits.queue_bytes_max),
         openapi=json.dumps(document_of(OPERATIONS), indent=1).encode(),
+        cluster=cluster_state,
     )
     unmatched = metrics.of("unmatched")
     by_path: dict[str, dict[str, ASGIApp]] = {}

@@ -20,6 +20,7 @@ from api.content import ArrowDecoder, answer_format_of, arrow_decoder_of, format
 from api.deadlines import Deadlines
 from api.query import transaction_id_of
 from tms.core.clock import Clock
+from tms.core.cluster import Cluster
 from tms.core.errors import InvalidRequest
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
@@ -59,6 +60,8 @@ class Context:
     body_deadlines: Deadlines
     arriving: ArrivingBytes
     openapi: bytes
+    cluster: Cluster | None = None
+    """None where the server is alone."""
 
 
 @lru_cache(_TOPIC_IDS_KEPT)
@@ -178,6 +181,14 @@ class Exchange:
         self.status = OK
         fields = [(b"content-type", content_type)]
         await self._send({"type": "http.response.start", "status": OK, "headers": fields})
+
+    async def start_forwarded(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Start the answer that another server gives; `send_part` gives its body."""
+        self.status = status
+        fields = list(headers)
+        if self.body_unread:
+            fields.append((b"connection", b"close"))
+        await self._send({"type": "http.response.start", "status": status, "headers": fields})
 
     async def send_part(self, part: bytes, *, more: bool) -> None:
         """Send the next part of a stream once the connection has taken what came before."""

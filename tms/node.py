@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import uvloop
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry
 
 from tms.configuration.namespaces import UndeclaredNamespaces
 from tms.configuration.opening import DeclaredNamespaces, open_namespaces
@@ -75,17 +74,18 @@ with _importing("tables"), _importing("cleanup"):
     from tables.store import Store
     from tables.store_tables import StoreTables
 
-_SWITCH_INTERVAL_S = 0.0005
-"""How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
-its thread waits that long behind a busy event loop; with this a server publishes an eighth more."""
+Guard = Callable[[], None]
 
 _log = logging.getLogger(__name__)
 
 
-def open_tables(store: str, settings: Settings, *, takes_over: bool = False) -> StoreTables:
+def open_tables(
+    store: str, settings: Settings, *, takes_over: bool = False, guard: Guard | None = None
+) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
-    A server `takes_over`, also from one that died. Blocks while a LevelDB recovers, HBase is asked,
+    A server `takes_over`, also from one that died; nothing is asked of HBase where `guard` raises
+    `Unavailable`. Blocks while a LevelDB recovers, HBase is asked,
     or, taking over there, a dead server's calls may be under way. Raises `StoreError`,
     `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what HBase needs
     is not installed.
@@ -105,7 +105,8 @@ def open_tables(store: str, settings: Settings, *, takes_over: bool = False) -> 
     if kind == "hbase":
         from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
 
-        return StoreTables(open_store(store, takes_over=takes_over, **_hbase_options(settings)))
+        options = _hbase_options(settings, guard)
+        return StoreTables(open_store(store, takes_over=takes_over, **options))
     raise ValueError(
         f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
     )
@@ -184,13 +185,15 @@ def open_copy(source: str, target: str, settings: Settings) -> tuple[Any, Any]:
         raise
 
 
-def _hbase_options(settings: Settings) -> dict[str, Any]:
+def _hbase_options(settings: Settings, guard: Guard | None = None) -> dict[str, Any]:
     return {
         "size": settings.hbase_connections,
         "timeout_s": settings.hbase_timeout_s,
         "retry_s": settings.hbase_retry_s,
         "transport": settings.hbase_transport,
         "protocol": settings.hbase_protocol,
+        "idle_s_max": settings.hbase_gateway_idle_s / 2,
+        **({} if guard is None else {"guard": guard}),
     }
 
 
@@ -242,6 +245,7 @@ async def open_services(
     *,
     settings: Settings | None = None,
     registry: CollectorRegistry | None = None,
+    guard: Guard | None = None,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
@@ -251,7 +255,7 @@ async def open_services(
     limits = limits or settings.limits()
     clock = clock or SystemClock()
     registry = registry or CollectorRegistry()
-    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True)
+    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True, guard=guard)
 
     async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
         return await open_metadata(url, settings, tables if is_own_folder else None)
@@ -274,7 +278,10 @@ async def open_services(
     )
     services = replace(services, inspection=inspection)
     try:
-        cleanup = await _start_cleanup(services, store, tables.store, settings, clock, registry)
+        hbase = _hbase_options(settings, guard)
+        cleanup = await _start_cleanup(
+            services, store, tables.store, settings, clock, registry, hbase
+        )
     except BaseException:
         await services.close()
         raise
@@ -288,6 +295,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     settings: Settings,
     clock: Clock,
     registry: CollectorRegistry,
+    hbase: dict[str, Any],
 ) -> CleanupService:
     """Start the thread that cleans up the `store` at `url` beside the services on it."""
     transactions = services.own_transactions
@@ -298,7 +306,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     if url.startswith("hbase:"):
         from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
 
-        make = partial(ServerCleaner, url, _hbase_options(settings), asked, limits, clock)
+        make = partial(ServerCleaner, url, hbase, asked, limits, clock)
         workers = settings.cleanup_workers
         cleaner = await asyncio.to_thread(
             make, recording=store, workers=workers, inverts_invalid=inverts
@@ -369,42 +377,3 @@ def open_transactions(
     return TransactionService(
         journal, snapshots, writer=writer, publications=publications, time=time
     )
-
-
-def serve(settings: Settings, on_started: Callable[[str], None]) -> None:
-    """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
-
-    `on_started` is told the URL. Raises as `open_tables`, and `OSError` where the address cannot be
-    listened on.
-    """
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(settings, on_started))
-
-
-async def _serve(settings: Settings, on_started: Callable[[str], None]) -> None:
-    with _importing("api"):
-        from api.app import create_app  # noqa: PLC0415  an embedded service has no use for REST
-        from api.serve import serve as serve_app  # noqa: PLC0415
-    registry = CollectorRegistry()
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    services = await open_services(settings.store, settings=settings, registry=registry)
-    app = create_app(services, settings.limits(), registry=registry, topic_info=settings.topic_info)
-    try:
-        await serve_app(
-            app,
-            host=settings.host,
-            port=settings.port,
-            on_started=on_started,
-            on_stopping=services.messaging.stop_waiting,
-            grace_s=settings.stop_grace_s,
-        )
-    finally:
-        await services.close()
-        _log.info("stopped; the store is closed")

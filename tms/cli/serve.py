@@ -87,7 +87,7 @@ def _serve(*, config: Path | None, **flags: object) -> None:
     Then what it accepted is finished first.
     """
     settings = _load(config, flags).settings
-    from tms.node import serve as serve_node  # noqa: PLC0415  the whole server
+    from tms.server import serve as serve_node  # noqa: PLC0415  the whole server
 
     try:
         serve_node(settings, partial(_welcome, store=settings.store))

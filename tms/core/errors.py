@@ -36,6 +36,7 @@ TmsError
 │   ├── StoreUnavailable
 │   ├── Stopping
 │   ├── MetadataUnavailable
+│   ├── NoLeader
 │   ├── MetadataClosed
 │   └── ServerUnreachable         raised by the client only
 ├── OutcomeUnknown                raised by the client only: it may or may not have been done
@@ -285,6 +286,12 @@ class MetadataUnavailable(Unavailable):
     """Raised when the metadata store was not reached; a write may have been carried out."""
 
     code = "metadata_unavailable"
+
+
+class NoLeader(Unavailable):
+    """Raised when no server of a cluster leads now, or this one leads no more."""
+
+    code = "no_leader"
 
 
 class MetadataClosed(Unavailable):

@@ -1,0 +1,67 @@
+"""The cluster over REST: which servers there are, and which of them leads."""
+
+from api.exchange import JSON_TYPE, OK, Exchange
+from api.operation import SERVICE_ERRORS, Operation
+from api.schema_parts import TEXT, TIMESTAMP, Json, json_media, nullable, record
+from tms.core.cluster import ClusterState, Role
+from tms.wire.json_cluster import encode_cluster
+
+CLUSTER = "/v1/cluster"
+
+_ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
+_NUMBER: Json = {"type": "integer", "minimum": 0}
+_INSTANCE = {
+    "id": {**_NUMBER, "description": "No other server ever has it."},
+    "address": {**TEXT, "description": "The URL by which the others reach it."},
+    "version": TEXT,
+    "since_ms": {"type": "integer", "description": "Milliseconds since 1970."},
+}
+_STATE = {
+    "id": nullable({**_NUMBER, "description": "Of the server that answers."}),
+    "role": {"enum": [role.value for role in Role], "description": "Of the server that answers."},
+    "leader": nullable({**_NUMBER, "description": "The instance that leads, or takes over."}),
+    "token": nullable({**_NUMBER, "description": "Grows with each change of the leader."}),
+    "instances": {"type": "array", "items": record(tuple(_INSTANCE), _INSTANCE)},
+}
+_EXAMPLE = {
+    "id": 7,
+    "role": "standby",
+    "leader": 4,
+    "token": 2,
+    "instances": [
+        {"id": 4, "address": "http://a:11015", "version": "0.1.0", "since_ms": TIMESTAMP},
+        {"id": 7, "address": "http://b:11015", "version": "0.1.0", "since_ms": TIMESTAMP},
+    ],
+}
+_LONE_EXAMPLE = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
+_CONTENT = {
+    "application/json": json_media(
+        record(tuple(_STATE), _STATE), standby=_EXAMPLE, alone=_LONE_EXAMPLE
+    ),
+}
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with how the cluster stands."""
+    cluster = exchange.context.cluster
+    state = _ALONE if cluster is None else await cluster.state()
+    await exchange.answer(OK, encode_cluster(state), JSON_TYPE)
+
+
+OPERATIONS = (
+    Operation(
+        name="getCluster",
+        method="GET",
+        path=CLUSTER,
+        handler=show,
+        tag="Server",
+        summary="Show the servers of the cluster, and which of them leads",
+        description=(
+            "Answered by the server that is asked, which forwards most other requests to the "
+            "leader and then says so in the header `TMS-Forwarded-By`."
+        ),
+        success="How it stands.",
+        answer=_CONTENT,
+        errors=("no_leader", "metadata_unavailable", "metadata_closed", *SERVICE_ERRORS),
+    ),
+)

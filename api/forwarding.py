@@ -1,0 +1,170 @@
+"""Forwards requests to the leader of the cluster, bodies streamed both ways.
+
+The answer has the header `TMS-Forwarded-By` with the number of the server that forwarded it. A
+request that was forwarded once is not forwarded again: whoever is asked so and does not lead,
+answers 503 `no_leader`, as where no leader is known or it takes no connection: then nothing was
+done. Where the connection to it breaks later, or another server comes to lead before the answer,
+that is 504 `outcome_unknown`; within the answer's body the client's connection is cut.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
+
+import httpx
+from starlette.types import Message
+
+from api.exchange import ClientGone, Exchange
+from tms.core.errors import NoLeader, OutcomeUnknown
+
+HEADER = b"tms-forwarded-by"
+CONNECTIONS_MAX = 1000
+CONNECT_S_MAX = 5.0
+IDLE_S_MAX = 4.0
+"""An idle connection is given up long before the leader does so."""
+
+_OF_ONE_HOP = frozenset(
+    {
+        b"connection",
+        b"expect",
+        b"host",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+_OF_THE_SERVER = frozenset({b"date", b"server"})
+
+
+class Forwarder:
+    """The way to the present leader."""
+
+    def __init__(self, instance_id: int) -> None:
+        """Forward for the server of that number, once `lead_to` has named a leader."""
+        self._id = b"%d" % instance_id
+        self._address: str | None = None
+        self._client: httpx.AsyncClient | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def address(self) -> str | None:
+        """The URL of the leader, None where there is none."""
+        return self._address
+
+    def lead_to(self, address: str | None) -> None:
+        """Forward to `address` from now on; what another has not answered is broken off."""
+        if address == self._address:
+            return
+        old, self._client = self._client, None
+        self._address = address
+        if old is not None:
+            closing = asyncio.ensure_future(old.aclose())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        if address is not None:
+            self._client = httpx.AsyncClient(
+                base_url=address,
+                trust_env=False,
+                timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
+                limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
+            )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self.lead_to(None)
+        await asyncio.gather(*self._closing)
+
+    async def forward(self, exchange: Exchange) -> None:
+        """Have the leader answer. Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`."""
+        if self._client is None or HEADER in exchange.headers:
+            raise NoLeader
+        forwarded = _Forwarded(self._client, exchange, self._id)
+        working = asyncio.ensure_future(forwarded.run())
+        watching = asyncio.ensure_future(forwarded.watch())
+        try:
+            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+            else:
+                raise ClientGone
+        finally:
+            for task in (working, watching):
+                task.cancel()
+            await asyncio.gather(working, watching, return_exceptions=True)
+
+
+class _Forwarded:
+    """One request on its way."""
+
+    def __init__(self, client: httpx.AsyncClient, exchange: Exchange, instance_id: bytes) -> None:
+        self._client = client
+        self._exchange = exchange
+        self._id = instance_id
+        self._is_read = asyncio.Event()
+        """Whether the client's body has been read to its end."""
+
+    async def watch(self) -> None:
+        """Return when the client has gone."""
+        await self._is_read.wait()
+        while (await self._exchange.receive())["type"] != "http.disconnect":
+            continue
+
+    async def run(self) -> None:
+        try:
+            async with self._opened() as answer:
+                await self._pass_on(answer)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise NoLeader(reason=_reason(error)) from None
+        except (httpx.TransportError, httpx.StreamError) as error:
+            raise OutcomeUnknown(reason=_reason(error)) from None
+
+    def _opened(self) -> AbstractAsyncContextManager[httpx.Response]:
+        scope = self._exchange.scope
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        if scope["query_string"]:
+            path += b"?" + scope["query_string"]
+        headers = _without(scope["headers"], _OF_ONE_HOP)
+        if not self._exchange.body_unread:
+            self._is_read.set()
+        if self._client.is_closed:
+            raise NoLeader
+        return self._client.stream(
+            scope["method"],
+            path.decode("ascii"),
+            headers=[*headers, (HEADER, self._id)],
+            content=self._body() if self._exchange.body_unread else None,
+        )
+
+    async def _body(self) -> AsyncIterator[bytes]:
+        exchange = self._exchange
+        while exchange.body_unread:
+            message: Message = await exchange.receive()
+            if message["type"] != "http.request":
+                raise ClientGone
+            exchange.body_unread = message.get("more_body", False)
+            part: bytes = message.get("body", b"")
+            exchange.bytes_in += len(part)
+            yield part
+        self._is_read.set()
+
+    async def _pass_on(self, answer: httpx.Response) -> None:
+        headers = _without(answer.headers.raw, _OF_ONE_HOP | _OF_THE_SERVER)
+        headers.append((HEADER, self._id))
+        await self._exchange.start_forwarded(answer.status_code, headers)
+        async for part in answer.aiter_raw():
+            await self._exchange.send_part(part, more=True)
+        await self._exchange.send_part(b"", more=False)
+
+
+def _without(
+    headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]
+) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name.lower() not in names]
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,284 @@
+"""Several servers on one metadata store: one leads at a time, and another goes on after it.
+
+The sessions are of one host, so they can be lost at will; time is real, and short.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tms.cluster.instances import next_instance_id
+from tms.cluster.lease import Lease
+from tms.cluster.member import LEASE, Member
+from tms.core.cluster import Instance, Role
+from tms.core.errors import NoLeader, StoreUnavailable
+from tms.metadata.host import MetadataHost
+from tms.metadata.local import LocalSession
+
+pytestmark = pytest.mark.anyio
+
+LEASE_S = 0.5
+FENCE_S = 0.3
+S_MAX = 60.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(S_MAX):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+class World:
+    """The servers of a test, and which of them have their services open or could write."""
+
+    def __init__(self) -> None:
+        self.host = MetadataHost()
+        self.open: list[Server] = []
+        self.servers: list[Server] = []
+        self.most_open = 0
+        self.writers: list[int] = []
+        """The tokens that wrote, in order."""
+
+    async def server(self, **options: object) -> "Server":
+        server = Server(self, self.host.open_session(), await self.next_id(), **options)
+        self.servers.append(server)
+        await server.member.open()
+        return server
+
+    async def next_id(self) -> int:
+        session = self.host.open_session()
+        try:
+            return await next_instance_id(session)
+        finally:
+            await session.close()
+
+    async def close(self) -> None:
+        for server in self.servers:
+            await server.stop()
+
+
+class Server:
+    """One member, whose services note that they are open."""
+
+    def __init__(
+        self, world: World, session: LocalSession, number: int, *, of_store: str = "s"
+    ) -> None:
+        self.world = world
+        self.session = session
+        self.id = number
+        self.leader: str | None = None
+        self.lease: Lease | None = None
+        self.opened = 0
+        self.fails = False
+        self.may_close = asyncio.Event()
+        self.may_close.set()
+        self.member = Member(
+            session,
+            Instance(id=number, address=f"http://{number}", version="1", since_ms=1),
+            self.lead,
+            of_store=of_store,
+            lease_s=LEASE_S,
+            fence_s=FENCE_S,
+        )
+        self.member.on_leader = self.hear
+
+    def hear(self, leader: str | None) -> None:
+        self.leader = leader
+
+    @property
+    def is_open(self) -> bool:
+        return self in self.world.open
+
+    @asynccontextmanager
+    async def lead(self, lease: Lease) -> AsyncIterator[None]:
+        if self.fails:
+            raise StoreUnavailable(reason="a test")
+        self.opened += 1
+        self.lease = lease
+        self.world.open.append(self)
+        try:
+            yield
+            await self.may_close.wait()
+        finally:
+            self.world.open.remove(self)
+
+    def write(self) -> None:
+        """Write as a store does: only while the lease is held."""
+        assert self.lease is not None
+        self.lease.check()
+        self.world.writers.append(self.lease.token)
+
+    async def stop(self) -> None:
+        self.may_close.set()
+        await self.member.close()
+        await self.session.close()
+
+
+@pytest.fixture
+async def world(anyio_backend: str) -> AsyncIterator[World]:
+    world = World()
+    yield world
+    await world.close()
+
+
+async def test_one_of_several_leads_and_the_others_know_it(world: World) -> None:
+    servers = [await world.server() for _ in range(3)]
+    await until(lambda: len(world.open) == 1)
+    [leader] = world.open
+    await until(lambda: all(s.leader == f"http://{leader.id}" for s in servers if s is not leader))
+
+    for server in servers:
+        state = await server.member.state()
+        assert state.leader == leader.id
+        assert state.role is (Role.LEADER if server is leader else Role.STANDBY)
+        assert [instance.id for instance in state.instances] == [s.id for s in servers]
+    await asyncio.sleep(3 * LEASE_S)
+    assert world.open == [leader]
+    leader.write()
+
+
+async def test_a_leader_that_stops_hands_over_without_a_wait(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader == f"http://{first.id}")
+
+    await first.stop()
+
+    await until(lambda: second.is_open)
+    first_lease, second_lease = first.lease, second.lease
+    assert first_lease is not None
+    assert second_lease is not None
+    assert first_lease.token < second_lease.token
+    with pytest.raises(NoLeader):
+        first.write()
+    second.write()
+    assert [i.id for i in (await second.member.state()).instances] == [second.id]
+
+
+async def test_a_leader_that_is_cut_off_writes_no_more_before_another_leads(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+    world.host.disconnect(first.session)
+    refused = False
+    async with asyncio.timeout(S_MAX):
+        while not second.is_open:
+            try:
+                first.write()
+            except NoLeader:
+                refused = True
+            else:
+                assert not refused
+            await asyncio.sleep(0.01)
+
+    assert refused
+    second.write()
+    with pytest.raises(NoLeader):
+        first.write()
+    assert world.writers == sorted(world.writers)
+    world.host.reconnect(first.session)
+    await until(lambda: not first.is_open and first.leader == f"http://{second.id}")
+    assert (await first.member.state()).role is Role.STANDBY
+
+
+async def test_nobody_else_begins_before_the_fence_is_over(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+    world.host.disconnect(first.session)
+    lease = first.lease
+    assert lease is not None
+    await until(lambda: lease.left_s == 0)
+    loop = asyncio.get_running_loop()
+    ended = loop.time()
+
+    await until(lambda: second.is_open)
+
+    assert loop.time() - ended >= FENCE_S - 0.05
+    world.host.reconnect(first.session)
+
+
+async def test_a_leader_that_was_cut_off_for_a_moment_goes_on(world: World) -> None:
+    alone = await world.server()
+    await until(lambda: alone.is_open)
+    world.host.disconnect(alone.session)
+    lease = alone.lease
+    assert lease is not None
+    await until(lambda: lease.left_s == 0)
+
+    world.host.reconnect(alone.session)
+
+    await until(lambda: lease.left_s > 0)
+    alone.write()
+    assert alone.opened == 1
+
+
+async def test_one_whose_session_was_lost_registers_anew(world: World) -> None:
+    server = await world.server()
+    other = await world.server()
+    await world.host.expire(server.session)
+    assert [i.id for i in (await other.member.state()).instances] == [other.id]
+
+    world.host.reconnect(server.session)
+
+    async with asyncio.timeout(S_MAX):
+        while len((await other.member.state()).instances) < 2:
+            await asyncio.sleep(0.01)
+
+
+async def test_where_the_services_do_not_open_another_has_its_turn(world: World) -> None:
+    first = await world.server()
+    first.fails = True
+    second = await world.server()
+
+    await until(lambda: second.is_open)
+
+    first.fails = False
+    await second.stop()
+    await until(lambda: first.is_open)
+
+
+async def test_one_that_closes_slowly_is_waited_for(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    first.may_close.clear()
+    stopping = asyncio.create_task(first.member.close())
+    await asyncio.sleep(3 * LEASE_S)
+    assert not second.is_open
+
+    first.may_close.set()
+    await stopping
+
+    await until(lambda: second.is_open)
+
+
+async def test_a_lease_that_somebody_deletes_is_waited_for_all_the_same(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+
+    await second.session.delete(LEASE)
+
+    await until(lambda: len(world.open) == 1)
+    await asyncio.sleep(2 * LEASE_S)
+    assert len(world.open) == 1
+
+
+async def test_a_cluster_of_another_store_is_refused(world: World) -> None:
+    await world.server()
+    await asyncio.sleep(0.1)
+
+    with pytest.raises(ValueError, match="is on the store 's', not on 'other'"):
+        await world.server(of_store="other")

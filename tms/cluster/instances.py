@@ -1,0 +1,87 @@
+"""The servers of a cluster: each an ephemeral value, which goes with its session."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from tms.coordination import CoordinationService
+from tms.core.cluster import Instance
+from tms.core.errors import TmsError, ValueUnreadable
+from tms.metadata.cache import JsonCodec
+from tms.metadata.interface import MetadataStore, SessionEvent
+
+ROOT = "/cluster"
+_INSTANCES = f"{ROOT}/instances"
+_COUNTER = f"{ROOT}/ids"
+RETRY_S = 1.0
+
+_codec = JsonCodec(Instance)
+_log = logging.getLogger(__name__)
+
+
+async def next_instance_id(store: MetadataStore) -> int:
+    """Return a number that no instance had before. Raises `Unavailable`."""
+    service = CoordinationService(store)
+    try:
+        return await service.next_counter_value(_COUNTER)
+    finally:
+        await service.close()
+
+
+async def instances_of(store: MetadataStore) -> Sequence[Instance]:
+    """Return the instances that are registered, in the order of their ids. Raises `Unavailable`."""
+    found = []
+    for name in await store.get_children(_INSTANCES):
+        path = f"{_INSTANCES}/{name}"
+        value = await store.get(path)
+        if value is not None:
+            try:
+                found.append(_codec.decode(value.value))
+            except ValueError as error:
+                raise ValueUnreadable(path=path, reason=str(error)) from error
+    return sorted(found, key=lambda instance: instance.id)
+
+
+class Registration:
+    """One server's entry, put anew whenever its session had to be."""
+
+    def __init__(self, store: MetadataStore, instance: Instance) -> None:
+        """Register `instance` from `open` on."""
+        self._store = store
+        self._instance = instance
+        self._path = f"{_INSTANCES}/{instance.id}"
+        self._stop = store.observe_session(self._happen)
+        self._is_due = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Register. Raises `Unavailable`."""
+        await self._put()
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def _put(self) -> None:
+        await self._store.put(self._path, _codec.encode(self._instance), ephemeral=True)
+
+    def _happen(self, event: SessionEvent) -> None:
+        if event is SessionEvent.SESSION_REESTABLISHED:
+            self._is_due.set()
+
+    async def _keep(self) -> None:
+        while True:
+            await self._is_due.wait()
+            self._is_due.clear()
+            try:
+                # One that the lost session left, if it is there still, would go with that.
+                await self._store.delete_recursive(self._path)
+                await self._put()
+            except TmsError as error:
+                _log.warning("not registered yet: %s", error)
+                self._is_due.set()
+                await asyncio.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """Register no more. The entry goes with the session."""
+        self._stop()
+        if self._keeping is not None:
+            self._keeping.cancel()
+            await asyncio.gather(self._keeping, return_exceptions=True)

@@ -1,0 +1,117 @@
+"""The lease under which one server leads, and what the others have to wait for.
+
+The lease is one value of the metadata store, which the leader renews by compare-and-put. By its own
+clock it lasts for `lease_s` from when the latest renewal was *sent*; by the others', for as long
+from when they *saw* the latest. So whoever has seen no renewal for that long knows that it has run
+out for the leader too, however long that is paused, and claims it by compare-and-put, after which
+no renewal of the old leader succeeds.
+
+That alone keeps a paused leader from nothing that it was about to send. So a leader may only send a
+write on a connection that it had before it looked at its lease (`Lease.check`), and the store's
+gateway closes connections on which nothing is said for some time. From `fence_s` after the claim on
+nothing of the old leader can arrive any more, and only then does the new one begin.
+
+Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from tms.core.errors import NoLeader
+
+DRIFT = 1.1
+"""How much longer the others wait: clocks may differ in how fast they go."""
+
+
+class BootClock:
+    """Seconds since the machine was started, its sleep included."""
+
+    def now_s(self) -> float:
+        """Return the time in seconds."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class LeaseClock(Protocol):
+    """What a lease is timed by."""
+
+    def now_s(self) -> float:
+        """Return a time in seconds that never stands still."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """The lease as the metadata store has it, in JSON."""
+
+    token: int
+    """One more with each claim."""
+    holder: int
+    """The instance that leads."""
+    address: str
+    """Its URL."""
+    store: str
+    """What the servers share: all of a cluster must be on the same."""
+    lease_s: float
+    """How long it lasts from each renewal on."""
+    fence_s: float
+    """How long after its end something of the holder may still arrive at the store."""
+    renewals: int = 0
+    is_serving: bool = False
+    """False while it takes over."""
+    is_released: bool = False
+    """Whether the holder has given it back, with nothing under way."""
+
+
+class Lease:
+    """A lease as its holder knows it. Any thread may ask."""
+
+    def __init__(self, token: int, lease_s: float, clock: LeaseClock, sent_s: float) -> None:
+        """Hold it under `token`; the claim was sent at `sent_s` by `clock`."""
+        self.token = token
+        self._lease_s = lease_s
+        self._clock = clock
+        self._until_s = sent_s + lease_s
+        self._is_over = False
+
+    def renewed(self, sent_s: float) -> None:
+        """Take note that a renewal sent at `sent_s` was accepted."""
+        self._until_s = sent_s + self._lease_s
+
+    def end(self) -> None:
+        """Hold it no more, whatever the time."""
+        self._is_over = True
+
+    @property
+    def left_s(self) -> float:
+        """How much is left of it, in seconds; nothing where it is over."""
+        return 0.0 if self._is_over else max(0.0, self._until_s - self._clock.now_s())
+
+    def check(self) -> None:
+        """Raise `NoLeader` unless it is held now."""
+        if self.left_s <= 0:
+            raise NoLeader(token=self.token)
+
+
+class Sighting:
+    """What another server knows of the lease: which renewal it saw, and when."""
+
+    def __init__(self, clock: LeaseClock) -> None:
+        self._clock = clock
+        self._version: tuple[int, int] | None = None
+        self._seen_s = 0.0
+
+    def see(self, created_revision: int, version: int) -> None:
+        """Take note of the value that was just read."""
+        if self._version != (created_revision, version):
+            self._version = (created_revision, version)
+            self._seen_s = self._clock.now_s()
+
+    def has_run_out(self, record: LeaseRecord) -> bool:
+        """Whether the lease that was seen last is over for its holder."""
+        waited_s = self._clock.now_s() - self._seen_s
+        return record.is_released or waited_s > record.lease_s * DRIFT
+
+    def claim_wait_s(self, record: LeaseRecord | None) -> float:
+        """Return how long whoever claims a lease that has run out must wait before it begins."""
+        return 0.0 if record is None or record.is_released else record.fence_s

@@ -1,0 +1,317 @@
+"""One server's part in its cluster: it stands by, claims the lease when that is free, and leads.
+
+1. At any time one server at most has its services open, or may still write: see `lease.py`.
+2. A server that cannot renew in time leads no more from that moment on, by its own clock; where
+   nobody has claimed the lease meanwhile, it goes on once a renewal succeeds. Where somebody has,
+   it closes its services and stands by again.
+3. One that stops closes its services first, and then gives the lease back, so that the next one
+   need not wait.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+
+from tms.cluster.instances import ROOT, Registration, instances_of
+from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting
+from tms.core.cluster import ClusterState, Instance, Role
+from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
+from tms.metadata.cache import JsonCodec
+from tms.metadata.interface import NEW, MetadataStore, Notification, Value
+
+LEASE = f"{ROOT}/lease"
+RENEWALS = 4
+"""How often a lease is renewed, or looked at, in the time that it lasts."""
+RETRY_S = 1.0
+
+Lead = Callable[[Lease], AbstractAsyncContextManager[object]]
+"""Opens the services under a lease, and closes them; raises `TmsError` where they cannot open."""
+
+_codec = JsonCodec(LeaseRecord)
+_log = logging.getLogger(__name__)
+
+
+class Member:
+    """One server in its cluster. Used from the event loop of its metadata store."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        instance: Instance,
+        lead: Lead,
+        *,
+        of_store: str,
+        lease_s: float,
+        fence_s: float,
+        clock: LeaseClock | None = None,
+    ) -> None:
+        """Take part as `instance` from `open` on; `store` stays open.
+
+        `of_store` names what all servers of the cluster share.
+        """
+        self._store = store
+        self._instance = instance
+        self._open_services = lead
+        self._clock: LeaseClock = clock or BootClock()
+        self._own = LeaseRecord(
+            token=0,
+            holder=instance.id,
+            address=instance.address,
+            store=of_store,
+            lease_s=lease_s,
+            fence_s=fence_s,
+        )
+        self._registration = Registration(store, instance)
+        self._role = Role.STANDBY
+        self._last: LeaseRecord | None = None
+        """The lease as it was read last, of whomever; also where it was deleted since."""
+        self._sighting = Sighting(self._clock)
+        self._news = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+        self.on_failure: Callable[[], None] = _nothing
+        """Called where this server takes part no more though it was not closed."""
+        self._stop_observing = store.observe(self._hear, LEASE)
+        self.on_leader: Callable[[str | None], None] = _nobody
+        """Told the address of the leader that serves, None where there is none; also anew."""
+
+    async def open(self) -> None:
+        """Register and take part. Raises `Unavailable`, and `ValueError` for another's cluster."""
+        found = await self._read()
+        if found is not None and found[0].store != self._own.store:
+            raise ValueError(
+                f"the cluster is on the store {found[0].store!r}, not on {self._own.store!r}: give "
+                "each store a metadata path of its own"
+            )
+        await self._registration.open()
+        self._running = asyncio.create_task(self._run())
+        self._running.add_done_callback(self._ended)
+
+    async def state(self) -> ClusterState:
+        """Return how the cluster stands. Raises `Unavailable`."""
+        found = await self._read()
+        record = None if found is None or found[0].is_released else found[0]
+        return ClusterState(
+            id=self._instance.id,
+            role=self._role,
+            leader=None if record is None else record.holder,
+            token=None if record is None else record.token,
+            instances=await instances_of(self._store),
+        )
+
+    async def close(self) -> None:
+        """Lead no more, give the lease back, and take no more part."""
+        self._stopping.set()
+        self._news.set()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+        self._stop_observing()
+        await self._registration.close()
+
+    def _ended(self, running: "asyncio.Task[None]") -> None:
+        if running.cancelled() or running.exception() is None:
+            return
+        _log.error("this server takes part in its cluster no more", exc_info=running.exception())
+        self.on_failure()
+
+    def _hear(self, _: Notification) -> None:
+        self._news.set()
+
+    async def _read(self) -> tuple[LeaseRecord, Value] | None:
+        value = await self._store.get(LEASE)
+        if value is None:
+            return None
+        try:
+            return _codec.decode(value.value), value
+        except ValueError as error:
+            raise ValueUnreadable(path=LEASE, reason=str(error)) from error
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                claimed = await self._stand_by()
+                if claimed is not None:
+                    await self._hold(*claimed)
+            except TmsError as error:
+                _log.warning("this server takes no part for a moment: %s", error)
+                self._tell(None)
+                await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
+
+    async def _stand_by(self) -> tuple[LeaseRecord, int, Lease, float] | None:
+        """Return a lease that was claimed, with its version and how long to wait; None: stop."""
+        while not self._stopping.is_set():
+            self._news.clear()
+            found = await self._read()
+            version = NEW
+            if found is not None:
+                self._last, version = found[0], found[1].stat.version
+                self._sighting.see(found[1].stat.created_revision, version)
+            record = self._last
+            if record is None or self._sighting.has_run_out(record):
+                self._tell(None)
+                claimed = await self._claim(record, version)
+                if claimed is not None:
+                    return claimed
+                continue
+            self._tell(record)
+            await self._pause(record.lease_s / RENEWALS)
+        return None
+
+    async def _claim(
+        self, old: LeaseRecord | None, version: int
+    ) -> tuple[LeaseRecord, int, Lease, float] | None:
+        token = 1 if old is None else old.token + 1
+        record = replace(self._own, token=token)
+        sent_s = self._clock.now_s()
+        try:
+            stat = await self._store.put(LEASE, _codec.encode(record), version)
+        except BadVersion:
+            return None  # somebody else was quicker, or the leader is back
+        lease = Lease(token, record.lease_s, self._clock, sent_s)
+        _log.info("this server is to lead, under token %d", token)
+        return record, stat.version, lease, self._sighting.claim_wait_s(old)
+
+    async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
+        """Lead until the lease is lost, the services fail to open, or this server stops."""
+        self._role = Role.TAKING_OVER
+        holding = _Holding(self._store, record, version, lease, self._clock)
+        leading = asyncio.create_task(self._lead(holding, wait_s))
+        renewing = asyncio.create_task(holding.renew_until_lost())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if renewing.done():
+                _log.error("another server leads now: this one closes its services")
+                lease.end()
+            self._tell(None)
+            holding.may_end.set()
+            await asyncio.wait({leading})
+        finally:
+            stopping.cancel()
+            holding.may_end.set()
+            self._role = Role.STANDBY
+        # Renewed until here: the services are closed. Where they failed, something of them may be
+        # under way yet; then the lease runs out, and the next one waits.
+        lease.end()
+        await holding.end(renewing, releases=leading.exception() is None)
+        leading.result()
+
+    async def _lead(self, holding: "_Holding", wait_s: float) -> None:
+        if wait_s:
+            _log.warning("waiting %.1f s, by when nothing of the last leader can arrive", wait_s)
+            await _unless(holding.may_end, asyncio.sleep(wait_s))
+        if holding.may_end.is_set():
+            return
+        async with self._open_services(holding.lease):
+            self._role = Role.LEADER
+            holding.serve()
+            _log.info("this server leads, under token %d", holding.lease.token)
+            await holding.may_end.wait()
+
+    def _tell(self, record: LeaseRecord | None) -> None:
+        self.on_leader(record.address if record is not None and record.is_serving else None)
+
+    async def _pause(self, seconds: float) -> None:
+        """Return after a time, or when the lease has changed."""
+        await _unless(self._news, asyncio.sleep(seconds))
+
+
+class _Holding:
+    """A lease that is renewed."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        record: LeaseRecord,
+        version: int,
+        lease: Lease,
+        clock: LeaseClock,
+    ) -> None:
+        self.lease = lease
+        self.may_end = asyncio.Event()
+        """Set when the services are to be closed."""
+        self._store = store
+        self._record = record
+        self._version = version
+        self._clock = clock
+        self._is_due = asyncio.Event()
+        self._is_lost = False
+        self._is_over = False
+
+    def serve(self) -> None:
+        """Let the others know that the services are open."""
+        self._record = replace(self._record, is_serving=True)
+        self._is_due.set()
+
+    async def renew_until_lost(self) -> None:
+        """Renew for as long as nobody else has claimed the lease."""
+        pause_s = self._record.lease_s / RENEWALS
+        while True:
+            await _unless(self._is_due, asyncio.sleep(pause_s))
+            self._is_due.clear()
+            if self._is_lost or self._is_over:
+                return
+            try:
+                async with asyncio.timeout(self._record.lease_s):
+                    await self._renew()
+            except (TimeoutError, Unavailable) as error:
+                _log.warning("the lease is not renewed, %.1f s left: %s", self.lease.left_s, error)
+
+    async def _renew(self) -> None:
+        record = replace(self._record, renewals=self._record.renewals + 1)
+        sent_s = self._clock.now_s()
+        try:
+            stat = await self._store.put(LEASE, _codec.encode(record), self._version)
+        except BadVersion:
+            await self._look()
+            return
+        self._record, self._version = record, stat.version
+        self.lease.renewed(sent_s)
+
+    async def _look(self) -> None:
+        """Find out whether the lease is another's, or a renewal was accepted without an answer."""
+        found = await self._store.get(LEASE)
+        own = None if found is None else _codec.decode(found.value)
+        if found is None or own is None or (own.holder, own.token) != self._whose():
+            self._is_lost = True
+        else:
+            self._record = replace(self._record, renewals=own.renewals)
+            self._version = found.stat.version
+        self._is_due.set()
+
+    def _whose(self) -> tuple[int, int]:
+        return self._record.holder, self._record.token
+
+    async def end(self, renewing: "asyncio.Task[None]", *, releases: bool) -> None:
+        """Renew no more, and give the lease back, if it is held; else it runs out."""
+        self._is_over = True
+        self._is_due.set()
+        await asyncio.gather(renewing, return_exceptions=True)
+        if self._is_lost or not releases:
+            return
+        record = replace(self._record, is_serving=False, is_released=True)
+        try:
+            await self._store.put(LEASE, _codec.encode(record), self._version)
+        except TmsError as error:
+            _log.warning("the lease was not given back, and will run out: %s", error)
+
+
+async def _unless(event: asyncio.Event, other: Awaitable[object]) -> None:
+    """Return when the event is set, or `other` has ended."""
+    tasks = {asyncio.ensure_future(event.wait()), asyncio.ensure_future(other)}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _nobody(_: str | None) -> None:
+    """Tell nobody."""
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,185 @@
+"""Runs a server: REST on the services that `tms.node` opens, alone or as one of a cluster.
+
+In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
+the others forward to it (`api.standby`).
+"""
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any
+
+import uvloop
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+from tms import __version__
+from tms.cluster.gateway import check_idle_close
+from tms.cluster.instances import next_instance_id
+from tms.cluster.lease import Lease
+from tms.cluster.member import Member
+from tms.core.cluster import Instance
+from tms.node import _importing, open_metadata, open_services
+from tms.settings import Settings
+
+with _importing("api"):
+    from api.app import create_app
+    from api.forwarding import Forwarder
+    from api.serve import serve as serve_app
+    from api.standby import ClusterApp, Standby
+
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
+its thread waits that long behind a busy event loop; with this a server publishes an eighth more."""
+
+OnStarted = Callable[[str], None]
+"""Is told the URL."""
+
+_log = logging.getLogger(__name__)
+
+
+def serve(settings: Settings, on_started: OnStarted) -> None:
+    """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
+
+    Raises as `open_tables`, `OSError` where the address cannot be listened on, and in a cluster as
+    `open_metadata` and `Member.open`.
+    """
+    _run(settings, (_serve_in_cluster if settings.advertise else _serve)(settings, on_started))
+
+
+def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
+    logging.basicConfig(
+        level=settings.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    for noisy in ("uvicorn", "httpx", "httpcore"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serving)
+
+
+def _registry() -> CollectorRegistry:
+    """Return a registry that has the process's own metrics."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return registry
+
+
+async def _serve(settings: Settings, on_started: OnStarted) -> None:
+    registry = _registry()
+    services = await open_services(settings.store, settings=settings, registry=registry)
+    app = create_app(services, settings.limits(), registry=registry, topic_info=settings.topic_info)
+    try:
+        await serve_app(
+            app,
+            host=settings.host,
+            port=settings.port,
+            on_started=on_started,
+            on_stopping=services.messaging.stop_waiting,
+            grace_s=settings.stop_grace_s,
+        )
+    finally:
+        await services.close()
+        _log.info("stopped; the store is closed")
+
+
+async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        metadata = await open_metadata(settings.metadata)
+        stack.push_async_callback(metadata.close)
+        instance = Instance(
+            id=await next_instance_id(metadata),
+            address=settings.advertise,
+            version=__version__,
+            since_ms=time.time_ns() // 1_000_000,
+        )
+        forwarder = Forwarder(instance.id)
+        stack.push_async_callback(forwarder.close)
+        part = _Part(settings, forwarder, stop)
+        member = part.member = Member(
+            metadata,
+            instance,
+            part.lead,
+            of_store=settings.store_shared,
+            lease_s=settings.lease_s,
+            fence_s=2 * (settings.hbase_gateway_idle_s + settings.hbase_timeout_s),
+        )
+        member.on_leader = part.heard
+        member.on_failure = stop.set
+        part.app = ClusterApp(Standby(forwarder, member, settings.limits(), _registry()))
+        await member.open()
+        stack.push_async_callback(member.close)
+        checking = asyncio.create_task(part.check_gateway())
+        stack.callback(checking.cancel)
+        await serve_app(
+            part.app,
+            host=settings.host,
+            port=settings.port,
+            on_started=on_started,
+            on_stopping=part.stop_waiting,
+            stop=stop,
+            grace_s=settings.stop_grace_s,
+        )
+    _log.info("stopped; this server takes part in its cluster no more")
+
+
+class _Part:
+    """What this server does in its cluster: it opens the services, or forwards."""
+
+    app: ClusterApp
+    member: Member
+
+    def __init__(self, settings: Settings, forwarder: Forwarder, stop: asyncio.Event) -> None:
+        self._settings = settings
+        self._forwarder = forwarder
+        self._stop = stop
+        self._stop_waiting: Callable[[], None] = _nothing
+
+    @asynccontextmanager
+    async def lead(self, lease: Lease) -> AsyncIterator[None]:
+        """Open the services, and serve by them."""
+        settings, registry = self._settings, _registry()
+        services = await open_services(
+            settings.store, settings=settings, registry=registry, guard=lease.check
+        )
+        app = create_app(
+            services,
+            settings.limits(),
+            registry=registry,
+            topic_info=settings.topic_info,
+            cluster_state=self.member,
+        )
+        self._stop_waiting = services.messaging.stop_waiting
+        self.app.lead(app, partial(getattr, lease, "left_s"))
+        try:
+            yield
+        finally:
+            self.app.stand_by()
+            self._stop_waiting = _nothing
+            await services.close()
+
+    def stop_waiting(self) -> None:
+        """Let polls that wait answer now, where this server leads."""
+        self._stop_waiting()
+
+    def heard(self, address: str | None) -> None:
+        """Forward to another leader, or to none."""
+        self._forwarder.lead_to(None if address == self._settings.advertise else address)
+
+    async def check_gateway(self) -> None:
+        """Stop the server where the gateway keeps idle connections for longer than was said."""
+        host, port = self._settings.store_gateway
+        problem = await check_idle_close(host, port, self._settings.hbase_gateway_idle_s)
+        if problem is not None:
+            _log.error("%s", problem)
+            self._stop.set()
+
+
+def _nothing() -> None:
+    """Do nothing."""
