@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tms.core.errors import (
         BadVersion,
         Conflict,
+        CopyRefused,
         DataLost,
         InternalError,
         InvalidRequest,
@@ -85,6 +86,7 @@ __all__ = [
     "BadVersion",
     "Client",
     "Conflict",
+    "CopyRefused",
     "DataLost",
     "IfOpen",
     "InternalError",

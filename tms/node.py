@@ -105,7 +105,7 @@ def open_tables(
     if kind == "hbase":
         from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
 
-        options = _hbase_options(settings, guard)
+        options = hbase_options(settings, guard)
         return StoreTables(open_store(store, takes_over=takes_over, **options))
     raise ValueError(
         f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
@@ -144,48 +144,11 @@ def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None)
     """
     from tables.hbase.opening import create_store  # noqa: PLC0415  as above
 
-    return create_store(store, admin, **_hbase_options(settings))
+    return create_store(store, admin, **hbase_options(settings))
 
 
-def prune(store: str, settings: Settings, workers: int) -> Any:
-    """Return a pass of cleanup over `store`, which is `hbase://…`; close it when it is done.
-
-    It is a `cleanup.hbase.opening.Pruning`. Raises as `open_tables`.
-    """
-    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  as above
-
-    options, limits = _hbase_options(settings), settings.limits()
-    return Pruning(store, options, limits, SystemClock(), workers=workers)
-
-
-def open_copy(source: str, target: str, settings: Settings) -> tuple[Any, Any]:
-    """Return a copy of one store into another, and what went over of its transactions.
-
-    They are a `tables.copying.Copying`, which is to be closed, and a `Carried`. Raises as
-    `open_tables`, and `CopyRefused`.
-    """
-    from tables.copying import Copying  # noqa: PLC0415  seldom used
-    from tms.transactions.carrying import carry  # noqa: PLC0415  as above
-
-    kind, _, place = source.partition(":")
-    name = f"leveldb:{Path(place).resolve()}" if kind == "leveldb" else source.partition("?")[0]
-    limits, now_ms = settings.limits(), SystemClock().now_ms()
-    own = open_tables(source, settings)
-    try:
-        other = open_tables(target, settings)
-    except BaseException:
-        own.close()
-        raise
-    copying = Copying(own.store, other.store, name)
-    try:
-        copying.check()
-        return copying, carry(own.transactions, other.transactions, limits, now_ms)
-    except BaseException:
-        copying.close()
-        raise
-
-
-def _hbase_options(settings: Settings, guard: Guard | None = None) -> dict[str, Any]:
+def hbase_options(settings: Settings, guard: Guard | None = None) -> dict[str, Any]:
+    """Return the options of `tables.hbase.opening.open_store`."""
     return {
         "size": settings.hbase_connections,
         "timeout_s": settings.hbase_timeout_s,
@@ -278,7 +241,7 @@ async def open_services(
     )
     services = replace(services, inspection=inspection)
     try:
-        hbase = _hbase_options(settings, guard)
+        hbase = hbase_options(settings, guard)
         cleanup = await _start_cleanup(
             services, store, tables.store, settings, clock, registry, hbase
         )

@@ -31,6 +31,9 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.spark": frozenset({"tms.client", "tms.core"}),
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
+    "tms.jobs": frozenset(
+        {"cleanup", "tables", "tms.core", "tms.node", "tms.settings", "tms.transactions"}
+    ),
     "tms.server": frozenset({"api", "tms.cluster", "tms.core", "tms.node", "tms.settings"}),
     "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
     "tms.aio": frozenset({"tms.client"}),
@@ -42,7 +45,7 @@ LAZY_ARROWS: dict[str, frozenset[str]] = {
     "api": frozenset({"tms.arrow"}),
     "tms.client": frozenset({"tms.arrow", "tms.node"}),
     "tms.spark": frozenset({"tms.node"}),
-    "tms.cli": frozenset({"tms.node", "tms.server", "tms.spark"}),
+    "tms.cli": frozenset({"tms.jobs", "tms.node", "tms.server", "tms.spark"}),
 }
 SEES_ALL = "tms.node"
 LAYERS = sorted([*ARROWS, SEES_ALL], key=len, reverse=True)
@@ -53,7 +56,7 @@ PLAIN_NAMES = frozenset({"__version__"})
 WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.cli")
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
-NEEDS_SERVER_EXTRA = frozenset({SERVER_COMMANDS, "tms.server", "tms.settings", SEES_ALL})
+NEEDS_SERVER_EXTRA = frozenset({SERVER_COMMANDS, "tms.jobs", "tms.server", "tms.settings", SEES_ALL})
 """The modules that are loaded only where the server's extra is installed."""
 
 MODULES = {source.module for source in sources(*PRODUCT)}
