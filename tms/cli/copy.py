@@ -42,7 +42,7 @@ def copy(
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
     """Copy topics with their messages, ids, subscriptions and transactions into another store."""
-    from tms.node import open_copy  # noqa: PLC0415  the whole server
+    from tms.jobs import open_copy  # noqa: PLC0415  the whole server
     from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
 
     before: Target = context.obj

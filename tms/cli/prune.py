@@ -47,7 +47,7 @@ def prune(
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
     """Delete from a store on HBase what no reader can see any more, region by region."""
-    from tms.node import prune as begin  # noqa: PLC0415  the whole server
+    from tms.jobs import open_pruning  # noqa: PLC0415  the whole server
     from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
 
     before: Target = context.obj
@@ -59,7 +59,7 @@ def prune(
     if not settings.store.startswith("hbase:"):
         _stop(f"{settings.store} is cleaned up by its server; ask that with `tms cleanup run`.")
     try:
-        pruning = begin(settings.store, settings, workers)
+        pruning = open_pruning(settings.store, settings, workers)
     except ValueError as error:
         _stop(f"{settings.store}: {error}")
     before_term = signal.signal(signal.SIGTERM, _terminate)
