@@ -56,7 +56,9 @@ PLAIN_NAMES = frozenset({"__version__"})
 WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.cli")
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
-NEEDS_SERVER_EXTRA = frozenset({SERVER_COMMANDS, "tms.jobs", "tms.server", "tms.settings", SEES_ALL})
+NEEDS_SERVER_EXTRA = frozenset(
+    {SERVER_COMMANDS, "tms.jobs", "tms.server", "tms.settings", SEES_ALL}
+)
 """The modules that are loaded only where the server's extra is installed."""
 
 MODULES = {source.module for source in sources(*PRODUCT)}
