@@ -106,8 +106,9 @@ def replay(
 
 
 def _name(folder: str, target: Mapping[str, str], selection: Selection, *, envelope: bool) -> str:
-    topic = {key.lower(): value for key, value in target.items()}.get("topic")
-    asked = [folder, topic, selection.topics, selection.start, selection.end, envelope]
+    given = {key.lower(): value for key, value in target.items()}
+    where = [given.get("namespace"), given.get("topic")]
+    asked = [folder, where, selection.topics, selection.start, selection.end, envelope]
     digest = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
     return f"replay-{digest[:_NAME_CHARS]}"
 
