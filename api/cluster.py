@@ -33,7 +33,7 @@ _EXAMPLE = {
         {"id": 7, "address": "http://b:11015", "version": "0.1.0", "since_ms": TIMESTAMP},
     ],
 }
-_LONE_EXAMPLE = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
+_LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
 _CONTENT = {
     "application/json": json_media(
         record(tuple(_STATE), _STATE), standby=_EXAMPLE, alone=_LONE_EXAMPLE

@@ -46,8 +46,9 @@ class World:
         self.writers: list[int] = []
         """The tokens that wrote, in order."""
 
-    async def server(self, **options: object) -> "Server":
-        server = Server(self, self.host.open_session(), await self.next_id(), **options)
+    async def server(self, of_store: str = "s") -> "Server":
+        session = self.host.open_session()
+        server = Server(self, session, await self.next_id(), of_store=of_store)
         self.servers.append(server)
         await server.member.open()
         return server
@@ -67,9 +68,7 @@ class World:
 class Server:
     """One member, whose services note that they are open."""
 
-    def __init__(
-        self, world: World, session: LocalSession, number: int, *, of_store: str = "s"
-    ) -> None:
+    def __init__(self, world: World, session: LocalSession, number: int, *, of_store: str) -> None:
         self.world = world
         self.session = session
         self.id = number

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from tms import __version__
 from tms.cli import (
     cleanup,
+    cluster,
     copy,
     debug,
     failure,
@@ -121,6 +122,7 @@ app.command(epilog=init.EXAMPLES)(init.init)
 app.command(epilog=prune.EXAMPLES)(prune.prune)
 app.command(epilog=copy.EXAMPLES)(copy.copy)
 app.command()(rollback.rollback)
+app.command()(cluster.cluster)
 
 
 @app.callback()

@@ -172,11 +172,12 @@ def connect(
 ) -> Client:
     """Return a client for the topics of `namespace`.
 
-    `url` is a server's, `http://HOST:PORT` or `https://…`; or `leveldb:DIR` or `memory:` for a
-    store in this process, which needs the package's `server` extra. For a server: `timeout_s` is
-    how many seconds an answer may take; `retry_for_s` for how many seconds a call that is safe to
-    repeat is repeated while the server is away or busy, 0 for never; `compress` sends and takes
-    bodies as gzip. No connection to a server is made yet.
+    `url` is a server's, `http://HOST:PORT` or `https://…`; or several servers' of a cluster,
+    `http://A:PORT,B:PORT`, of which the next is asked where one is not there; or `leveldb:DIR` or
+    `memory:` for a store in this process, which needs the package's `server` extra. For a server:
+    `timeout_s` is how many seconds an answer may take; `retry_for_s` for how many seconds a call
+    that is safe to repeat is repeated while the server is away or busy, 0 for never; `compress`
+    sends and takes bodies as gzip. No connection to a server is made yet.
 
     Raises `InvalidRequest` (invalid_namespace_name), `ValueError` for another kind of URL; for a
     store in this process `StoreError` where it cannot be opened, and `ModuleNotFoundError` where

@@ -7,8 +7,14 @@ status. Nothing is repeated here (`tms.client.retry`).
 """
 
 import gzip
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,6 +22,7 @@ import anyio.to_thread
 import httpx
 import msgspec
 
+from tms.client.addresses import Addresses, parse_addresses
 from tms.client.retry import RETRY_AFTER_S
 from tms.core.errors import (
     InternalError,
@@ -95,8 +102,23 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+Ask = Callable[[str], AbstractAsyncContextManager[httpx.Response]]
+"""Sends a request to a URL."""
+
+
+@asynccontextmanager
+async def _answer(ask: Ask, url: str, path: str) -> AsyncGenerator[httpx.Response, None]:
+    """Give a server's answer. Raises the error that it is, or that there was instead of it."""
+    async with AsyncExitStack() as answering:
+        with _typed_errors(url):
+            answer = await answering.enter_async_context(ask(f"{url}/{path}"))
+            if answer.status_code != httpx.codes.OK:
+                raise error_from(answer.status_code, answer.headers, await answer.aread())
+        yield answer
+
+
 class Http:
-    """The REST interface of the server at a URL.
+    """The REST interface of the server at a URL, or of those that it names.
 
     `timeout_s` is how long one answer, or the next part of it, may take; `compress` says whether
     bodies travel as gzip, both ways.
@@ -104,20 +126,15 @@ class Http:
 
     def __init__(self, url: str, *, timeout_s: float, compress: bool) -> None:
         """Make no connection yet. Raises `ValueError` where `url` is not a URL."""
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise ValueError(f"{url!r} is not a URL: {error}") from None
-        if not parsed.host:
-            raise ValueError(f"{url!r} names no host: write http://HOST:PORT")
-        self.url = url.rstrip("/")
+        addresses = parse_addresses(url)
+        self.url = ",".join(addresses)
+        self._addresses = Addresses(addresses)
         self._timeout_s = timeout_s
         self._compress = compress
         self._client = httpx.AsyncClient(
-            base_url=parsed,
             headers={"Accept-Encoding": "gzip" if compress else "identity"},
             # Certificates take 70 ms to load, which plain HTTP has no use for.
-            verify=parsed.scheme == "https",
+            verify=any(address.startswith("https:") for address in addresses),
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
         )
 
@@ -166,13 +183,36 @@ class Http:
             body = await anyio.to_thread.run_sync(gzip.compress, body)
             headers["Content-Encoding"] = "gzip"
         timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
-        with _typed_errors(self.url):
-            async with self._client.stream(
-                method, path, content=body, headers=headers, timeout=timeout
-            ) as answer:
-                if answer.status_code != httpx.codes.OK:
-                    raise error_from(answer.status_code, answer.headers, await answer.aread())
-                yield answer
+        ask = partial(self._client.stream, method, content=body, headers=headers, timeout=timeout)
+        async with AsyncExitStack() as answering:
+            url, answer = await self._first_answer(answering, ask, path)
+            try:
+                with _typed_errors(url):
+                    yield answer
+            except OutcomeUnknown as error:
+                self._addresses.failed(url, error)
+                raise
+
+    async def _first_answer(
+        self, answering: AsyncExitStack, ask: Ask, path: str
+    ) -> tuple[str, httpx.Response]:
+        """Return the answer of the first server that has one, and its URL.
+
+        Raises what the last one did that was asked; nobody is asked after one that may have done
+        something.
+        """
+        *others, last = self._addresses.in_order()
+        for url in others:
+            try:
+                return url, await answering.enter_async_context(_answer(ask, url, path))
+            except TmsError as error:
+                if not self._addresses.failed(url, error):
+                    raise
+        try:
+            return last, await answering.enter_async_context(_answer(ask, last, path))
+        except TmsError as error:
+            self._addresses.failed(last, error)
+            raise
 
     async def close(self) -> None:
         """Close the connections. Calls after that raise `RuntimeError`."""

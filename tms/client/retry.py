@@ -39,6 +39,7 @@ RETRY_AFTER_S = "retry_after_s"
 
 _REFUSED_BEFORE_DOING = frozenset(
     {
+        "no_leader",
         "publish_rate_exceeded",
         "queue_full",
         "server_unreachable",
