@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import cleanup, growth, memory, poll, publish, recovery, transactions, wrk
+from bench import cleanup, growth, hbase, memory, poll, publish, recovery, transactions, wrk
 from bench.rounds import FULL, QUICK
 from tms import __version__
 
@@ -22,7 +22,10 @@ _SUITES = {
     "cleanup": cleanup.run,
     "growth": growth.run,
     "memory": memory.run,
+    "hbase": hbase.run,
 }
+_UNASKED = ("hbase",)
+"""What runs only where it is asked for: it needs Java and Maven."""
 
 
 def _arguments() -> argparse.Namespace:
@@ -72,7 +75,7 @@ def main() -> int:
     print(f"{effort.rounds} rounds of {effort.seconds} s each, medians")
     run_name = f"bench{os.getpid()}"
     with tempfile.TemporaryDirectory(prefix="tms-bench-", dir=arguments.dir) as folder:
-        for name in arguments.suites or _SUITES:
+        for name in arguments.suites or [name for name in _SUITES if name not in _UNASKED]:
             (Path(folder) / name).mkdir()
             _SUITES[name](effort, Path(folder) / name, arguments.peer, f"{run_name}-{name}")
     return 0

@@ -13,14 +13,16 @@ from bench.topics import Topic, create
 _PAYLOAD_BYTES = 100
 
 
-class _Flushes:
+class Flushes:
     """How many messages the flushes of TMS had in the last run."""
 
     def __init__(self, url: str) -> None:
+        """Ask the server at `url`."""
         self._url = url
         self.messages_each = 1.0
 
     def watch(self, measure: Measure) -> wrk.Run:
+        """Run, and see how large the flushes were."""
         before = metrics_of(self._url)
         run = measure()
         after = metrics_of(self._url)
@@ -32,7 +34,8 @@ class _Flushes:
         return run
 
 
-def _load(topic: Topic, seconds: float, messages: int, connections: int) -> wrk.Run:
+def load(topic: Topic, seconds: float, messages: int, connections: int) -> wrk.Run:
+    """Publish to a topic, so many messages a request."""
     return wrk.run(
         "publish.lua",
         topic.whole_url,
@@ -63,7 +66,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:
                 if peer:
                     targets[contest.PEER] = create(peer, name)[0]
                 loads: dict[str, Measure] = {
-                    who: partial(_load, topic, effort.seconds, messages, connections)
+                    who: partial(load, topic, effort.seconds, messages, connections)
                     for who, topic in targets.items()
                 }
                 contest.measure(
@@ -80,7 +83,7 @@ def _beside_raw(
     loads: dict[str, Measure], server: Server, raw: RawStore, seconds: float
 ) -> dict[str, Measure]:
     """Return the loads with LevelDB's own, of batches as large as TMS's flushes just were."""
-    flushes = _Flushes(server.url)
+    flushes = Flushes(server.url)
     own = loads[contest.TMS]
     return {
         contest.TMS: lambda: flushes.watch(own),

@@ -95,7 +95,7 @@ class Worker:
         """What is not done yet."""
         return Region(self.region.table, self.position, self.region.stop)
 
-    def steps(self) -> Iterator[Step | Found]:
+    def steps(self) -> Generator[Step | Found, None, None]:
         """Do the region, giving each step when it is done. Raises the `Unavailable` errors.
 
         A topic whose rows are damaged is left alone, and logged.
