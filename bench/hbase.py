@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -36,6 +36,8 @@ from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import Topic, TopicId
 
+_SECONDS_MIN = 5.0
+"""Less, and 32 connections would not all be answered once."""
 _BYTES = 100
 _POLLED = 1_000
 _FILLED = 100_000
@@ -228,6 +230,7 @@ def _pruning(effort: Effort, servers: Servers) -> None:
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
     """Measure all of it; a peer is not asked."""
+    effort = replace(effort, seconds=max(effort.seconds, _SECONDS_MIN))
     servers = start(folder / "hbase")
     try:
         place = _place(servers, "bench")
