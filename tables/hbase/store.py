@@ -63,8 +63,10 @@ class HBaseStore:
         self._sender = Sender(gateway, self._names)
         self._settling = Settling()
         self._intents = Lock()
-        self._intent = intents.Intent(0, [])
-        """The latest, with the runs that it has announced as long as it is not marked as done."""
+        self._intent = 0
+        """The number of the latest."""
+        self._counts = False
+        """Whether the latest would be finished by who takes over."""
         self._is_server = False
         self._closed = False
 
@@ -91,7 +93,7 @@ class HBaseStore:
             runs = [*left.runs, intents.done(left.number)] if left.runs else []
             now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
             self._carry_out([*runs, _open_mark(json.dumps(now).encode())])
-            self._intent = intents.Intent(left.number, [])
+            self._intent = left.number
             self._is_server = True
 
     @contextmanager
@@ -196,7 +198,7 @@ class HBaseStore:
                 with self._intents:
                     self._carry_out_whole(batch.runs)
             else:
-                self._retire_intent(batch.runs)
+                self._retire_intent()
                 self._carry_out(batch.runs)
 
     def _carry_out(self, runs: Sequence[Run]) -> None:
@@ -213,13 +215,15 @@ class HBaseStore:
         raise StoreUnavailable(reason=str(failure)) from None
 
     def _carry_out_whole(self, runs: Sequence[Run]) -> None:
-        """Carry out runs behind their intent, which counts until it is retired."""
-        first = self._intent.number + 1
-        for number in range(first, first + intents.SLOTS - 1):
+        """Carry out runs behind their intent, which counts until the next one or `_retire_intent`.
+
+        Nobody writes anything meanwhile, so it may be finished at any time until then.
+        """
+        for number in range(self._intent + 1, self._intent + intents.SLOTS):
             announced = intents.intent(number, runs)
             if all(self._sender.doubts.left_s(run.table, run.rows) == 0 for run in announced):
                 break
-        self._intent = intents.Intent(number, runs)
+        self._intent, self._counts = number, True
         try:
             self._carry_out([*announced, *runs])
         except StoreUnavailable as error:
@@ -227,19 +231,14 @@ class HBaseStore:
                 self._carry_out([intents.done(number)])
             raise
 
-    def _retire_intent(self, runs: Sequence[Run]) -> None:
-        """Mark the latest intent as done before what it has put is put anew."""
-        if not self._intent.runs:
+    def _retire_intent(self) -> None:
+        """Mark the latest intent as done before anything else is written."""
+        if not self._counts:
             return
         with self._intents:
-            last = self._intent
-            if any(
-                old.table == new.table and not old.rows.keys().isdisjoint(new.rows.keys())
-                for old in last.runs
-                for new in runs
-            ):
-                self._carry_out([intents.done(last.number)])
-                self._intent = intents.Intent(last.number, [])
+            if self._counts:
+                self._carry_out([intents.done(self._intent)])
+                self._counts = False
 
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
@@ -251,15 +250,13 @@ class HBaseStore:
         row = self.row_of(table, key)
         with self._open(), self._writes.exclusive():
             self.check_writable()
-            new = Run(table, value is None, {row: value or b""})
+            self._retire_intent()
             if value is None or not expected:
                 if self._stored(table, row) != expected:
                     return False
                 if value is None:
-                    self._retire_intent([new])
-                    self._carry_out([new])
+                    self._carry_out([Run(table, is_delete=True, rows={row: b""})])
                     return True
-            self._retire_intent([new])
             swap = Swap(table, row, expected, value)
             try:
                 return self._sender.swap(swap)
