@@ -15,7 +15,8 @@ import httpx
 from starlette.types import Message
 
 from api.exchange import ClientGone, Exchange
-from tms.core.errors import NoLeader, OutcomeUnknown
+from api.request_body import check_announced
+from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 
 HEADER = b"tms-forwarded-by"
 CONNECTIONS_MAX = 1000
@@ -79,9 +80,14 @@ class Forwarder:
         await asyncio.gather(*self._closing)
 
     async def forward(self, exchange: Exchange) -> None:
-        """Have the leader answer. Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`."""
+        """Have the leader answer.
+
+        Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`, and of a body that the leader need not
+        see `TooLarge`, `InvalidRequest` (body_too_slow).
+        """
         if self._client is None or HEADER in exchange.headers:
             raise NoLeader
+        check_announced(exchange, exchange.context.limits.request_bytes_max)
         forwarded = _Forwarded(self._client, exchange, self._id)
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
@@ -140,9 +146,16 @@ class _Forwarded:
         )
 
     async def _body(self) -> AsyncIterator[bytes]:
+        """Give the client's body as it comes. Raises `InvalidRequest` where it is too slow."""
         exchange = self._exchange
+        body_s_max = exchange.context.limits.request_body_s_max
+        deadline_s = asyncio.get_running_loop().time() + body_s_max
         while exchange.body_unread:
-            message: Message = await exchange.receive()
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    message: Message = await exchange.receive()
+            except TimeoutError:
+                raise InvalidRequest("body_too_slow", request_body_s_max=body_s_max) from None
             if message["type"] != "http.request":
                 raise ClientGone
             exchange.body_unread = message.get("more_body", False)

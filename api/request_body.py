@@ -25,9 +25,7 @@ async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
     """
     request_bytes_max = exchange.context.limits.request_bytes_max
     bytes_max = request_bytes_max if bytes_max is None else min(bytes_max, request_bytes_max)
-    announced = int(exchange.headers.get(b"content-length", b"0"))
-    if announced > bytes_max:
-        raise TooLarge("request_too_large", request_bytes_max=bytes_max, content_length=announced)
+    check_announced(exchange, bytes_max)
     encoding = exchange.headers.get(b"content-encoding")
     gunzip = Gunzip(bytes_max) if encoding is not None and is_gzip(encoding) else None
     deadlines = exchange.context.body_deadlines
@@ -43,6 +41,13 @@ async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
         raise
     finally:
         deadlines.leave(task)
+
+
+def check_announced(exchange: Exchange, bytes_max: int) -> None:
+    """Raise `TooLarge` (request_too_large) where the body is announced as larger than it may be."""
+    announced = int(exchange.headers.get(b"content-length", b"0"))
+    if announced > bytes_max:
+        raise TooLarge("request_too_large", request_bytes_max=bytes_max, content_length=announced)
 
 
 async def _collect(
