@@ -64,11 +64,11 @@ def time_of(values: Mapping[str, str], name: str) -> int | None:
     return None if given is None else int(given)
 
 
-def whole_number_of(values: Mapping[str, str], name: str, default: int | None = None) -> int | None:
+def whole_number_of(values: Mapping[str, str], name: str) -> int | None:
     """Return the number of a parameter. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name)
     if given is None:
-        return default
+        return None
     if not _WHOLE_NUMBER.fullmatch(given):
         raise InvalidRequest("invalid_query", name=name, given=given[:80], expected="whole number")
     return int(given)

@@ -18,12 +18,14 @@ from api.range_schemas import (
 )
 from api.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.topics import NAMESPACE, TOPIC
+from tms.core.topic import check_namespace
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
 
 
 async def ranges(exchange: Exchange) -> None:
     """Answer with the ranges of topics."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    check_namespace(exchange.namespace)
     names, committed = decode_asked(body)
     topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
     found = await exchange.context.services.ranges.ranges(topic_ids, committed=committed)
@@ -33,10 +35,10 @@ async def ranges(exchange: Exchange) -> None:
 async def splits(exchange: Exchange) -> None:
     """Answer with the parts of a range."""
     values = values_of(exchange.scope["query_string"])
-    parts = whole_number_of(values, "parts", 1)
-    found = await exchange.context.services.ranges.splits(
-        exchange.topic_id, id_of(values, "start"), id_of(values, "end"), parts
-    )
+    start, end, parts = id_of(values, "start"), id_of(values, "end"), 1
+    if (asked := whole_number_of(values, "parts")) is not None:
+        parts = asked
+    found = await exchange.context.services.ranges.splits(exchange.topic_id, start, end, parts)
     await exchange.answer(OK, encode_splits(found), JSON_TYPE)
 
 

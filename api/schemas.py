@@ -181,7 +181,8 @@ TOPICS_CONTENT = {
     "application/json": json_media({"type": "array", "items": TEXT}, topics=["orders", "payments"])
 }
 _PAYLOAD_COLUMN = arrow_media(
-    "`payload`, binary or string, no nulls; others are not looked at. Its batches are not compressed."
+    "`payload`, binary or string, without nulls. Others are not looked at. Its batches are not "
+    "compressed."
 )
 PUBLISH_CONTENT = {
     "application/json": json_media(

@@ -76,6 +76,10 @@ class StoreMessageTable:
         with self._store.scan(MESSAGE, start, stop, limit=1) as rows:
             return next((key[-KEY_BYTES:] for key, _ in rows), None)
 
+    def size_bytes(self, topic_prefix: bytes, first_key: bytes, stop_key: bytes) -> int:
+        """Return about how many bytes the entries take from `first_key` to before `stop_key`."""
+        return self._store.size_bytes(MESSAGE, topic_prefix + first_key, topic_prefix + stop_key)
+
     def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
         """Return the greatest key in `generation` or any before it, None if none."""
         start = prefix(topic_id, FIRST_GENERATION)

@@ -52,6 +52,24 @@ class StorePayloadTable:
         with self._store.scan(PAYLOAD, start + first_key, stop, limit=limit + 1) as rows:
             return read_payloads(rows, message_key, limit=limit, bytes_max=bytes_max)
 
+    def size_bytes(
+        self, topic_prefix: bytes, write_pointer: int, first_key: bytes, stop_key: bytes
+    ) -> int:
+        """Return about how many bytes are stored from `first_key` to before `stop_key`."""
+        start = payload_prefix(topic_prefix, write_pointer)
+        return self._store.size_bytes(PAYLOAD, start + first_key, start + stop_key)
+
+    def first_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:
+        """Return the smallest key stored under `write_pointer`, None if none."""
+        start = payload_prefix(topic_prefix, write_pointer)
+        with self._store.scan(PAYLOAD, start, after_prefix(start), limit=1) as rows:
+            return next((key[-KEY_BYTES:] for key, _ in rows), None)
+
+    def is_empty(self, topic_prefix: bytes) -> bool:
+        """Whether nothing is stored for a topic's generation."""
+        with self._store.scan(PAYLOAD, topic_prefix, after_prefix(topic_prefix), limit=1) as rows:
+            return next(rows, None) is None
+
     def last_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:
         """Return the greatest key stored under `write_pointer`, None if none."""
         start = payload_prefix(topic_prefix, write_pointer)

@@ -38,6 +38,7 @@ BEYOND_SCHEMAS = (
     "invalid_namespace_settings",
     "invalid_owner",
     "invalid_query",
+    "invalid_range",
     "invalid_rollback_range",
     "invalid_transaction",
     "message_over_namespace_limit",

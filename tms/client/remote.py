@@ -115,6 +115,7 @@ class RemoteMessaging:
         transaction: Transaction | int | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: bytes | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages from `position` on as they arrive. Raises as `Messaging.poll`."""
         raw = encode_transaction(transaction) if isinstance(transaction, Transaction) else None
@@ -123,6 +124,8 @@ class RemoteMessaging:
             query["transaction_id"] = transaction
         if committed:
             query["isolation"] = "committed"
+        if end is not None:
+            query["end"] = end.hex()
         if wait_s:
             query["wait"] = f"{wait_s:.3f}"
 

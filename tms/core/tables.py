@@ -92,6 +92,13 @@ class MessageTable(Protocol):
         """Return the smallest key of a topic's generation from `from_key` on, None if none."""
         ...
 
+    def size_bytes(self, topic_prefix: bytes, first_key: bytes, stop_key: bytes) -> int:
+        """Return about how many bytes the entries take from `first_key` to before `stop_key`.
+
+        What was written of late may not count. 0 where the store does not tell.
+        """
+        ...
+
     def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
         """Return the greatest key of a topic in `generation` or any before it, None if none."""
         ...
@@ -147,6 +154,23 @@ class PayloadTable(Protocol):
         is one; none from `stop_key` on. The second value is the key to go on from, None where no
         more are left.
         """
+        ...
+
+    def size_bytes(
+        self, topic_prefix: bytes, write_pointer: int, first_key: bytes, stop_key: bytes
+    ) -> int:
+        """Return about how many bytes are stored from `first_key` to before `stop_key`.
+
+        As that of messages.
+        """
+        ...
+
+    def first_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:
+        """Return the smallest key stored under `write_pointer`, None if none."""
+        ...
+
+    def is_empty(self, topic_prefix: bytes) -> bool:
+        """Whether nothing is stored for a topic's generation."""
         ...
 
     def last_key(self, topic_prefix: bytes, write_pointer: int) -> bytes | None:

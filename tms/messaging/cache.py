@@ -43,6 +43,16 @@ class Slice(NamedTuple):
     """None where the topic ends."""
 
 
+class Piece(NamedTuple):
+    """A run of entries that begins at `key`, or the one reference there."""
+
+    key: bytes
+    size_bytes: int
+    """About; without what a reference stands for."""
+    write_pointer: int | None = None
+    """What the reference refers to; None where it is none."""
+
+
 class _Block:
     """A run of entries that grows at its end."""
 
@@ -240,6 +250,27 @@ class TopicCache:
     def retire(self) -> None:
         """Forget everything and be complete from nowhere on."""
         self.restart(LAST_ID)
+
+    def pieces(self) -> list[Piece]:
+        """Return what is here in pieces of up to a block, and each reference as one, in order."""
+        pieces: list[Piece] = []
+        for block, first_key in zip(self._blocks, self._first_keys, strict=True):
+            if not block.references:
+                pieces.append(Piece(first_key, block.size_bytes))
+                continue
+            entries = self._entries(block)
+            offsets, pointers = entries.offsets, entries.pointers
+            assert offsets is not None
+            assert pointers is not None
+            start = 0
+            for index in (*sorted(block.references), entries.count):
+                if start < index:
+                    size = offsets[index] - offsets[start]
+                    pieces.append(Piece(entries.key(start), size))
+                if index < entries.count:
+                    pieces.append(Piece(entries.key(index), 0, abs(pointers[index])))
+                start = index + 1
+        return pieces
 
     def slice(
         self, key: bytes, *, limit: int, bytes_max: int, stop_key: bytes | None = None

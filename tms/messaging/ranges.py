@@ -30,6 +30,7 @@ from tms.core.transactions import LocalTransactions
 from tms.messaging.earlier_entries import PAGES_AT_ONCE, EarlierEntries
 from tms.messaging.engine import Engine
 from tms.messaging.publications import Publications
+from tms.messaging.splits import PARTS_MAX, Splitting
 from tms.messaging.topic_state import TopicState, TopicStates
 
 TOPICS_MAX = 10_000
@@ -150,8 +151,19 @@ class RangeService:
         """Return at most `parts` ranges of about equal size that make up start <= id < end."""
         check_range(start, end)
         check_count("parts", parts)
-        await self._states.get(topic_id)
-        return [Split(start, end, 0)]
+        state = await self._states.get(topic_id)
+        if parts == 1 or start == end:
+            return [Split(start, end, 0)]
+        splitting = Splitting(self._tables, state.prefix, start, end, min(parts, PARTS_MAX))
+        cache = state.cache
+        pieces = await self._lanes.read(splitting.pieces, cache.floor, cache.pieces())
+        stored = self._states.stored
+        noted = {
+            pointer: stored.runs(state.prefix, pointer)
+            for piece in pieces or ()
+            if (pointer := piece.write_pointer) is not None
+        }
+        return await self._lanes.read(splitting.splits, pieces, noted)
 
     async def reach(
         self,
@@ -179,11 +191,11 @@ class RangeService:
             for block in page.blocks:
                 left = None if payload_bytes is None else payload_bytes - size
                 fitting = _fitting(block, left, at_least_one=count == 0)
-                count += fitting.count
+                count += fitting.messages
                 size += fitting.size
                 if fitting.last_id is not None:
                     position = id_after(fitting.last_id)
-                if fitting.count < block.count:
+                if fitting.messages < block.count:
                     return Reach(position, count, size)
             position = end if page.next_position is None else page.next_position
         return Reach(position, count, size)
@@ -192,7 +204,7 @@ class RangeService:
 class _Fitting(NamedTuple):
     """The first messages of a block, as many as fit."""
 
-    count: int
+    messages: int
     size: int
     last_id: bytes | None
 

@@ -23,6 +23,7 @@ from tms.core.topic import Topic, TopicId
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.lanes import Lanes
 from tms.messaging.sequence import KeySequence
+from tms.messaging.stored_sizes import StoredSizes
 
 _PAYLOAD_SEQUENCES_MAX = 50_000
 """Far more than can be queued, so that no sequence goes while its keys are being written."""
@@ -102,6 +103,7 @@ class TopicStates:
         self._payload_sequences: LRUCache[tuple[bytes, int], KeySequence] = LRUCache(
             _PAYLOAD_SEQUENCES_MAX
         )
+        self.stored = StoredSizes()
 
     def __len__(self) -> int:
         return len(self._states)

@@ -209,18 +209,22 @@ class Storing(_TopicWrite):
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._sequence = sequence
+        self._first_key = b""
 
     def add_to(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each payload."""
         self.state.check_current()
         self._writing.check(self._write_pointer)
         keys = self._sequence.take(len(self._payloads), now_ms)
+        self._first_key = keys[0]
         self._writing.tables.payloads.append(
             batch, self.state.prefix, self._write_pointer, keys, self._payloads
         )
 
     def apply(self) -> None:
         """Count; readers find payloads in the table alone."""
+        prefix, pointer = self.state.prefix, self._write_pointer
+        self._writing.states.stored.add(prefix, pointer, self._first_key, self.size_bytes)
         self._writing.metrics.stored_messages += len(self._payloads)
         self._writing.metrics.stored_bytes += self._payload_bytes
 

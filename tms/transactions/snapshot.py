@@ -194,7 +194,7 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     extension = columns.bytes(1)[0]
     if extension not in (_EXTENSION, _WITHOUT_ORIGINS):
         raise ValueError
-    no_origin = (NOTHING,) if extension == _WITHOUT_ORIGINS else ()
+    no_origin: tuple[int, ...] = (NOTHING,) if extension == _WITHOUT_ORIGINS else ()
     texts = columns.texts()
     open_rows = [(*row, *no_origin) for row in columns.rows(_OPEN_COLUMNS - len(no_origin))]
     _read_open(state, in_progress, open_rows, texts)

@@ -1,0 +1,241 @@
+"""Splits a range of a topic into parts of about equal size, without reading its messages.
+
+What is known of sizes, and how it is used:
+1. Of what is in the cache, each block's, and where references are.
+2. Of what is in the table alone, the store's estimates, between any two keys. Keys that quarter
+   the parts are found by bisection. Where there are payloads in the Payload table, and so little
+   besides that it is read at once, the references are looked for.
+3. Of what a reference stands for, the store's estimate, or what this process has stored itself,
+   whichever is more. A long one is split within.
+Where the store tells nothing (HBase), parts are of equal time.
+
+`Splitting` is used in two steps in the read lane, for it blocks; between them the event loop's
+thread adds what it knows of the pointers that were found. All else here is pure.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tms.core.entries import Entries
+from tms.core.message import KEY_BYTES, LAST_ID, NO_PAYLOAD_KEY, key_after
+from tms.core.ranges import Split
+from tms.core.tables import Tables
+from tms.messaging.cache import Piece
+from tms.messaging.stored_sizes import StoredRun
+
+PARTS_MAX = 1_000
+_PIECES_A_PART = 4
+_READ_BYTES_MAX = 8 * 1024 * 1024
+_READ_ROWS_MAX = 50_000
+_PAGE_ROWS = 10_000
+_LAST_KEY = LAST_ID[:KEY_BYTES]
+
+
+class _Placed(NamedTuple):
+    """So many bytes from a position on."""
+
+    position: bytes
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """A range of a topic that is to be split into at most `parts`."""
+
+    tables: Tables
+    prefix: bytes
+    start: bytes
+    end: bytes
+    parts: int
+
+    def pieces(self, floor: bytes, recent: Iterable[Piece]) -> list[Piece] | None:
+        """Return the range in pieces, None where the store tells no sizes. Blocks.
+
+        `recent` are those from the key `floor` on.
+        """
+        first_key = self.tables.messages.first_key(self.prefix, self.start[:KEY_BYTES])
+        stop_key = _after(self.end)
+        if first_key is None or first_key >= stop_key:
+            return []
+        older = self._older(first_key, min(stop_key, floor))
+        return None if older is None else [*older, *(p for p in recent if p.key < stop_key)]
+
+    def _older(self, first_key: bytes, stop_key: bytes) -> list[Piece] | None:
+        """Return the pieces that are in the table alone, None where the store tells no sizes."""
+        if first_key >= stop_key:
+            return []
+        messages = self.tables.messages
+
+        def size_to(key: bytes) -> int:
+            return messages.size_bytes(self.prefix, first_key, key)
+
+        total = size_to(stop_key)
+        if total <= _READ_BYTES_MAX and not self.tables.payloads.is_empty(self.prefix):
+            read = self._read(first_key, stop_key)
+            if read is not None:
+                return read
+        if total == 0:
+            return None
+        count = self.parts * _PIECES_A_PART
+        return list(_bisected(first_key, stop_key, size_to, total, count))
+
+    def _read(self, first_key: bytes, stop_key: bytes) -> list[Piece] | None:
+        """Return the entries in pieces, each reference as one; None where they are too many."""
+        pieces: list[Piece] = []
+        rows = size = 0
+        next_key: bytes | None = first_key
+        while next_key is not None:
+            if rows >= _READ_ROWS_MAX or size >= _READ_BYTES_MAX:
+                return None
+            entries, next_key = self.tables.messages.read(
+                self.prefix,
+                next_key,
+                limit=_PAGE_ROWS,
+                bytes_max=_READ_BYTES_MAX,
+                stop_key=stop_key,
+            )
+            rows += entries.count
+            size += len(entries.items)
+            pieces += _pieces_of(entries)
+        return pieces
+
+    def splits(
+        self, pieces: Sequence[Piece] | None, noted: Mapping[int, Sequence[StoredRun]]
+    ) -> list[Split]:
+        """Return the parts. Blocks. `noted` has what is known of the pieces' pointers in memory."""
+        if pieces is None:
+            return _grouped(self._by_time(), self.start, self.end, self.parts)
+        sized = [self._with_stored(piece, noted) for piece in pieces]
+        share = sum(piece.size_bytes for piece in sized) // self.parts
+        placed: list[_Placed] = []
+        for piece in sized:
+            pointer = piece.write_pointer
+            if pointer is None or piece.size_bytes <= share // 2:
+                placed.append(_Placed(piece.key + NO_PAYLOAD_KEY, piece.size_bytes))
+                continue
+            runs = self._runs(pointer, piece.size_bytes, noted.get(pointer, ()))
+            # The first stands for the reference itself, so that nothing is before it.
+            keys = [NO_PAYLOAD_KEY, *(run.first_key for run in runs[1:])]
+            sizes = [run.size_bytes for run in runs]
+            placed += [
+                _Placed(piece.key + key, size) for key, size in zip(keys, sizes, strict=True)
+            ]
+        within = list(_within(placed, self.start, self.end))
+        return _grouped(within, self.start, self.end, self.parts)
+
+    def _by_time(self) -> list[_Placed]:
+        first_key = self.tables.messages.first_key(self.prefix, self.start[:KEY_BYTES])
+        assert first_key is not None, "there are entries, but no sizes"
+        low, high = int.from_bytes(first_key), int.from_bytes(_after(self.end))
+        keys = sorted({low + (high - low) * number // self.parts for number in range(self.parts)})
+        placed = [_Placed(_key(key) + NO_PAYLOAD_KEY, 0) for key in keys]
+        return list(_within(placed, self.start, self.end))
+
+    def _with_stored(self, piece: Piece, noted: Mapping[int, Sequence[StoredRun]]) -> Piece:
+        """Return the piece with the size of what it refers to."""
+        pointer = piece.write_pointer
+        if pointer is None:
+            return piece
+        told = self.tables.payloads.size_bytes(self.prefix, pointer, NO_PAYLOAD_KEY, _LAST_KEY)
+        known = sum(run.size_bytes for run in noted.get(pointer, ()))
+        return piece._replace(size_bytes=max(told, known))
+
+    def _runs(
+        self, write_pointer: int, size: int, noted: Sequence[StoredRun]
+    ) -> Sequence[StoredRun]:
+        """Return what a reference stands for in runs by their keys in the Payload table."""
+        if size == sum(run.size_bytes for run in noted):
+            return noted
+        payloads, prefix = self.tables.payloads, self.prefix
+        first_key = payloads.first_key(prefix, write_pointer)
+        last_key = payloads.last_key(prefix, write_pointer)
+        if first_key is None or last_key is None:
+            return [StoredRun(NO_PAYLOAD_KEY, size)]
+
+        def size_to(key: bytes) -> int:
+            return payloads.size_bytes(prefix, write_pointer, first_key, key)
+
+        stop_key = key_after(last_key)
+        count = self.parts * _PIECES_A_PART
+        pieces = _bisected(first_key, stop_key, size_to, size_to(stop_key), count)
+        return [StoredRun(piece.key, piece.size_bytes) for piece in pieces]
+
+
+def _after(end: bytes) -> bytes:
+    key = end[:KEY_BYTES]
+    return key if end[KEY_BYTES:] == NO_PAYLOAD_KEY else key_after(key)
+
+
+def _pieces_of(entries: Entries) -> Iterator[Piece]:
+    start = 0
+    for index in (*sorted(entries.references), entries.count):
+        if start < index:
+            offsets = entries.offsets or (0, len(entries.items))
+            size = offsets[index if entries.offsets else 1] - offsets[start]
+            yield Piece(entries.key(start), size)
+        if index < entries.count:
+            assert entries.pointers is not None
+            yield Piece(entries.key(index), 0, abs(entries.pointers[index]))
+        start = index + 1
+
+
+def _bisected(
+    first_key: bytes, stop_key: bytes, size_to: Callable[[bytes], int], total: int, count: int
+) -> Iterator[Piece]:
+    """Give `count` pieces of about equal size between the keys, by a size that ascends."""
+    low, high = int.from_bytes(first_key), int.from_bytes(stop_key)
+    before, size_before = low, 0
+    for number in range(1, count + 1):
+        wanted = total * number // count
+        at = _first_at(wanted, before, high, size_to) if number < count else high
+        size = size_to(_key(at))
+        if at > before:
+            yield Piece(_key(before), size - size_before)
+            before, size_before = at, size
+
+
+def _first_at(wanted: int, low: int, high: int, size_to: Callable[[bytes], int]) -> int:
+    """Return the first key, as a number, up to which there are `wanted` bytes, or `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if size_to(_key(middle)) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _key(number: int) -> bytes:
+    return number.to_bytes(KEY_BYTES)
+
+
+def _within(placed: Sequence[_Placed], start: bytes, end: bytes) -> Iterator[_Placed]:
+    """Give what of it is in the range; what reaches into it from before counts from its start."""
+    for index, piece in enumerate(placed):
+        next_position = placed[index + 1].position if index + 1 < len(placed) else end
+        if next_position > start and piece.position < end:
+            yield _Placed(max(piece.position, start), piece.size_bytes)
+
+
+def _grouped(placed: Sequence[_Placed], start: bytes, end: bytes, parts: int) -> list[Split]:
+    """Return at most `parts` runs of the pieces, each as near to its share as they allow."""
+    total = sum(piece.size_bytes for piece in placed)
+    starts: list[bytes] = []
+    sizes: list[int] = []
+    before, number = 0, -1
+    for index, piece in enumerate(placed):
+        # By size; by number, where no size is known.
+        middle, whole = (before + piece.size_bytes // 2, total) if total else (index, len(placed))
+        share = min(parts - 1, middle * parts // whole)
+        if share > number:
+            number = share
+            starts.append(piece.position)
+            sizes.append(0)
+        sizes[-1] += piece.size_bytes
+        before += piece.size_bytes
+    bounds = [start, *starts[1:], end]
+    return [
+        Split(low, high, size)
+        for low, high, size in zip(bounds[:-1], bounds[1:], sizes or [0], strict=True)
+    ]

@@ -1,0 +1,44 @@
+"""How much was stored of late under which write pointers, request by request.
+
+A store does not tell the size of what it has in memory alone, which is where the payloads of the
+last moments are. Bounded: the pointers that were stored under first are forgotten first, and of one
+with very many requests only every second is kept.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cachetools import FIFOCache
+
+_POINTERS_MAX = 10_000
+_REQUESTS_MAX = 1_000
+"""Kept of one pointer."""
+
+
+class StoredRun(NamedTuple):
+    """What requests stored one after another."""
+
+    first_key: bytes
+    size_bytes: int
+
+
+class StoredSizes:
+    """The sizes known to this process, by topic prefix and write pointer."""
+
+    def __init__(self) -> None:
+        self._runs: FIFOCache[tuple[bytes, int], list[StoredRun]] = FIFOCache(_POINTERS_MAX)
+
+    def add(self, prefix: bytes, write_pointer: int, first_key: bytes, size_bytes: int) -> None:
+        """Note that a request stored so many bytes, from `first_key` on."""
+        runs = self._runs.setdefault((prefix, write_pointer), [])
+        runs.append(StoredRun(first_key, size_bytes))
+        if len(runs) > _REQUESTS_MAX:
+            runs[:] = [
+                StoredRun(run.first_key, sum(each.size_bytes for each in runs[at : at + 2]))
+                for at, run in enumerate(runs)
+                if at % 2 == 0
+            ]
+
+    def runs(self, prefix: bytes, write_pointer: int) -> Sequence[StoredRun]:
+        """Return what is known of a pointer, in the order of the keys."""
+        return tuple(self._runs.get((prefix, write_pointer), ()))
