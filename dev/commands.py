@@ -27,7 +27,7 @@ def main(name: str, start: Callable[[Path, argparse.Namespace], Servers], scheme
         print(f"{name} runs; its logs are in {servers.folder}/logs. Its URL for TMS:")
         print(f"  {scheme}://{servers.addresses}/tms")
         return
-    found = load(asked.folder)
+    found = load(asked.folder, Servers)
     if found is None:
         print(f"No servers were started in {asked.folder}.")
     else:

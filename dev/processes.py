@@ -13,12 +13,16 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 HOST = "127.0.0.1"
 STATE = "servers.json"
 STOP_S_MAX = 20
 _LOG_LINES = 15
 _LOOKS = 10
+
+
+Kind = TypeVar("Kind", bound="Servers")
 
 
 class CannotStart(Exception):
@@ -129,19 +133,21 @@ class Servers:
         Path(self.folder, STATE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
 
 
-def load(folder: Path) -> Servers | None:
+def load(folder: Path, kind: type[Kind]) -> Kind | None:
     """Return the servers of `folder`, None where none were started."""
     try:
-        return Servers(**json.loads((folder / STATE).read_text(encoding="utf-8")))
+        return kind(**json.loads((folder / STATE).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
 
 
 def check_none_run(folder: Path) -> None:
     """Raise `CannotStart` where servers of `folder` run."""
-    before = load(folder)
+    before = load(folder, Servers)
     if before is not None and before.running():
-        raise CannotStart(f"Servers run already in {folder}: {', '.join(before.running())}.")
+        raise CannotStart(
+            f"Servers run already in {folder} ({', '.join(before.running())}): stop them first."
+        )
 
 
 def free_ports(count: int) -> list[int]:

@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dev import commands
@@ -90,6 +91,19 @@ def is_healthy(servers: Servers, name: str) -> bool:
         return isinstance(error.reason, ssl.SSLError)
     except OSError:
         return False
+
+
+def leader(servers: Servers) -> str:
+    """Return the name of the member that leads, waiting for the election of one."""
+    deadline = time.monotonic() + START_S_MAX
+    while time.monotonic() < deadline:
+        for name in servers.running():
+            url = f"http://{HOST}:{servers.ports[name]}/metrics"
+            with suppress(OSError), urllib.request.urlopen(url, timeout=2) as got:
+                if b"\netcd_server_is_leader 1" in got.read():
+                    return name
+        time.sleep(0.1)
+    raise CannotStart(f"No member led within {START_S_MAX} s.")
 
 
 def _start(folder: Path, asked: argparse.Namespace) -> Servers:

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from dev import commands
 from dev.hbase.configuration import FAST_START, LOG4J
-from dev.hbase.servers import CannotStart as NoJars
-from dev.hbase.servers import class_path
+from dev.jars import class_path
 from dev.processes import HOST, CannotStart, Servers, check_none_run, free_ports
 
 START_S_MAX = 120
@@ -33,10 +32,7 @@ def start(folder: Path, *, members: int = 1, settings: Settings | None = None) -
     """
     folder = folder.resolve()
     check_none_run(folder)
-    try:
-        jars = class_path()
-    except NoJars as error:
-        raise CannotStart(str(error)) from None
+    jars = class_path()
     servers = _planned(folder, jars, members, settings or {})
     servers.start_all()
     try:

@@ -1,11 +1,14 @@
-"""Hosts whose sessions can be lost at will: in memory, and journalled."""
+"""Hosts whose sessions can be lost at will: in memory, and journalled; and real servers."""
 
 import pytest
 
 from tables.coordination_rows import CoordinationRows
 from tables.memory import MemoryStore
+from tests.metadata.servers import etcd, remote, sessions_at, zookeeper
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.journal import Journal
+
+__all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
 
 
 @pytest.fixture

@@ -1,15 +1,21 @@
 """Real servers for the tests of metadata: started when first asked for, stopped at the end."""
 
+import asyncio
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
+from aetcd import rpc
+from kazoo.client import KazooClient
 
 from dev.etcd import servers as etcd_servers
 from dev.processes import CannotStart, Servers
 from dev.zookeeper import servers as zookeeper_servers
+from tms.metadata.etcd.session import Etcd
 from tms.metadata.interface import MetadataStore
+from tms.metadata.remote import RemoteStore
 from tms.node import open_metadata
 
 Open = Callable[..., Awaitable[MetadataStore]]
@@ -56,6 +62,23 @@ async def sessions_at() -> AsyncIterator[Open]:
     yield open_at
     for store in opened:
         await store.close()
+
+
+async def expire(store: MetadataStore) -> None:
+    """Have the server end a session, as when it was silent for too long."""
+    assert isinstance(store, RemoteStore)
+    server: Any = store._server
+    if isinstance(server, Etcd):
+        revoked = rpc.LeaseRevokeRequest(ID=server._connection.lease)
+        await server._connection._leases.LeaseRevoke(revoked)
+        return
+    client = server._connection._client
+    host, port = client._connection._socket.getpeername()[:2]
+    # Whoever knows a session's number and secret can end it.
+    twin = KazooClient(hosts=f"{host}:{port}", client_id=client.client_id)
+    await asyncio.to_thread(twin.start)
+    await asyncio.to_thread(twin.stop)
+    await asyncio.to_thread(twin.close)
 
 
 def fresh_url(kind: str, servers: Servers) -> str:

@@ -193,6 +193,10 @@ class Connection:
         except (Broken, grpc.RpcError, TimeoutError) as error:
             self._drop()
             raise MetadataUnavailable(reason=said(error)) from None
+        except asyncio.CancelledError:
+            if _is_cancelled():
+                raise
+            raise MetadataUnavailable(reason=self._reason) from None
         if not lives:
             self._drop()
             raise MetadataUnavailable(reason="the session has ended")
@@ -208,8 +212,13 @@ class Connection:
         if self._kv is None:
             raise MetadataUnavailable(reason=self._reason)
         timeout_s = self._link.watch.timeout_ms / 1000
+        call = self._kv.Txn(request, timeout=timeout_s, metadata=self._token)
         try:
-            return await self._kv.Txn(request, timeout=timeout_s, metadata=self._token)
+            return await call
+        except asyncio.CancelledError:
+            if call.cancelled() and not _is_cancelled():
+                raise MetadataUnavailable(reason=self._reason) from None
+            raise
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
                 self._drop()  # the token is too old: the next connection gets another
@@ -253,6 +262,12 @@ def _channel(host: str, address: Address) -> Any:
     return grpc.aio.secure_channel(
         host, grpc.ssl_channel_credentials(ca, key, cert), options=_OPTIONS
     )
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants this task to end; gRPC tells a closed channel in the same way."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def said(error: BaseException) -> str:

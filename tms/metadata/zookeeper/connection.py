@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.serialization import Watch
@@ -140,6 +140,8 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_woken = False
+        self._is_up = False
+        self._unanswered: set[asyncio.Future[Any]] = set()
         self._client = _client(address)
         self._timeout_s = address.session_timeout_s
         handler = self._client._connection  # noqa: SLF001  kazoo offers no other way
@@ -149,7 +151,7 @@ class Connection:
 
         def on_state(state: str) -> None:
             session, _ = self._client.client_id or (0, b"")
-            self._post(listener.on_state, state, session)
+            self._post(self._hear, listener, state, session)
 
         self._client.add_listener(on_state)
 
@@ -174,8 +176,22 @@ class Connection:
     def send(self, request: Any) -> "asyncio.Future[Any]":
         """Send a request; return what will be its answer. Answers come in the order of requests."""
         future: asyncio.Future[Any] = self._loop.create_future()
+        if not self._is_up:
+            future.set_exception(ConnectionLoss())  # kazoo would keep it until there is one again
+            return future
+        self._unanswered.add(future)
+        future.add_done_callback(self._unanswered.discard)
         self._client._call(request, _Reply(self._post, future))  # noqa: SLF001  as above
         return future
+
+    def _hear(self, listener: Listener, state: str, session: int) -> None:
+        self._is_up = state == CONNECTED
+        listener.on_state(state, session)
+        if not self._is_up:
+            # kazoo does that too, but not with what was asked before its state was known here.
+            for future in list(self._unanswered):
+                if not future.done():
+                    future.set_exception(ConnectionLoss())
 
     async def answer(self, request: Any) -> Any:
         """Return the answer to a request.

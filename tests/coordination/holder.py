@@ -1,0 +1,66 @@
+"""A process that leads and writes under its token, for as long as it lives: URL NAME.
+
+It does not ask whether it still holds the lock: what it writes to is to refuse it. A line tells of
+each token it writes under, and of each refusal.
+"""
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+
+from tms.coordination import CoordinationService, ResourceLock
+from tms.core.errors import BadVersion, Unavailable
+from tms.metadata.cache import JsonCodec, MetadataCache
+from tms.node import open_metadata
+
+LOCK, GUARDED = "/lock", "/guarded"
+
+
+@dataclass
+class Guarded:
+    """What the lock guards: who wrote last, under which token, and who did before."""
+
+    token: int
+    writes: int
+    history: list[tuple[int, str]] = field(default_factory=list)
+
+
+class Stale(Exception):
+    """Raised for a token that is smaller than one before."""
+
+
+async def write(cache: MetadataCache[Guarded], lock: ResourceLock, name: str) -> None:
+    token = lock.token
+
+    def changed(old: Guarded | None) -> Guarded:
+        new = old or Guarded(0, 0)
+        if new.token > token:
+            raise Stale
+        if not new.history or new.history[-1] != (token, name):
+            new.history.append((token, name))
+        return Guarded(token, new.writes + 1, new.history)
+
+    await cache.read_modify_update_or_create(GUARDED, changed)
+
+
+async def main(url: str, name: str) -> None:
+    store = await open_metadata(url)
+    service = CoordinationService(store)
+    cache = MetadataCache(store, JsonCodec(Guarded))
+    while True:
+        lock = await service.become_leader(LOCK, name.encode())
+        print("leads", lock.token, flush=True)  # noqa: T201  for the test
+        while True:
+            try:
+                await write(cache, lock, name)
+            except Stale:
+                print("refused", flush=True)  # noqa: T201  as above
+                break
+            except (Unavailable, BadVersion):
+                await asyncio.sleep(0.01)
+        await asyncio.wait([lock.expired], timeout=10)
+        await lock.release()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
