@@ -26,7 +26,7 @@ from bench.table import Table, rate, share
 from bench.topics import create, fill, starts, write_starts
 from bench.wrk import Run
 from cleanup.hbase.opening import Pruning
-from dev.hbase.servers import Servers, start
+from dev.hbase.servers import HBaseServers, start
 from tables.hbase.opening import create_store, open_store
 from tables.keys import PLAIN_START, prefix
 from tables.metadata_table import StoreMetadataTable
@@ -55,7 +55,7 @@ _HEAD = ("on HBase", "TMS msg/s", "spread", "p50 ms", "p99 ms", "happybase", "TM
 class _Place:
     """A store in HBase, and how happybase reaches its tables."""
 
-    servers: Servers
+    servers: HBaseServers
     prefix: str
 
     @property
@@ -70,7 +70,7 @@ class _Place:
             yield connection.table(f"{self.prefix}_{MESSAGE}")
 
 
-def _place(servers: Servers, name: str) -> _Place:
+def _place(servers: HBaseServers, name: str) -> _Place:
     host, _, port = servers.admin.rpartition(":")
     place = _Place(servers, name)
     create_store(place.url, (host, int(port)))
@@ -211,7 +211,7 @@ def _raw_prune(place: _Place) -> int:
         return sum(pool.map(prune, *zip(*[(r.start, r.stop) for r in regions], strict=True)))
 
 
-def _pruning(effort: Effort, servers: Servers) -> None:
+def _pruning(effort: Effort, servers: HBaseServers) -> None:
     head = (f"{_WORKERS} workers, 8 regions", "rows", "TMS rows/s", "happybase", "TMS of it")
     table = Table("Pruning on HBase", head)
     for number in range(2):

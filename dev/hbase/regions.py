@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 from dev.hbase.configuration import JAVA_FLAGS
-from dev.hbase.servers import Servers, class_path
+from dev.jars import class_path
+from dev.processes import Servers
 
 _PROGRAM = Path(__file__).with_name("Regions.java")
 _S_MAX = 120

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dev.hbase.servers import Servers, start
+from dev.hbase.servers import HBaseServers, start
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
@@ -21,7 +21,7 @@ BUCKETS = 3
 
 
 @pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"HBase needs {', '.join(missing)}: apt-get install default-jdk-headless maven")
@@ -32,7 +32,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 
 @pytest.fixture(scope="session")
-def place(servers: Servers) -> Place:
+def place(servers: HBaseServers) -> Place:
     """A store with its tables created, for all tests."""
     place = Place("127.0.0.1", servers.gateway_port, f"t{uuid.uuid4().hex[:8]}", BUCKETS)
     create(place, gateway_to(place), ("127.0.0.1", servers.admin_port))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from cleanup.hbase.cleaner import RegionCleaner
-from dev.hbase.servers import Servers
+from dev.hbase.servers import HBaseServers
 from tables.hbase import creation
 from tables.hbase.layout import Place, Salt
 from tables.hbase.store import HBaseStore
@@ -58,7 +58,7 @@ EXAMPLES = int(os.environ.get("HBASE_EXAMPLES", "8"))
 
 
 @pytest.fixture(scope="module")
-def cut_place(servers: Servers) -> Place:
+def cut_place(servers: HBaseServers) -> Place:
     """A store whose topics are in several regions each."""
     place = Place("127.0.0.1", servers.gateway_port, f"c{uuid.uuid4().hex[:8]}", BUCKETS)
     admin = ("127.0.0.1", servers.admin_port)

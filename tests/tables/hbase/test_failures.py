@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from Hbase_thrift import Mutation
 
-from dev.hbase.servers import Servers
+from dev.hbase.servers import HBaseServers
 from tables.hbase.connections import Failed, Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
@@ -76,7 +76,9 @@ def losing(monkeypatch: pytest.MonkeyPatch, gateway: Gateway, hbase_store: HBase
     return Losing(monkeypatch, gateway)
 
 
-def test_a_gateway_that_was_restarted_is_connected_anew(servers: Servers, place: Place) -> None:
+def test_a_gateway_that_was_restarted_is_connected_anew(
+    servers: HBaseServers, place: Place
+) -> None:
     store = HBaseStore(place, gateway_to(place))
     rows = [(b"ns:long:%05d" % number, bytes(300)) for number in range(10_000)]
     put(store, MESSAGE, *rows)
@@ -96,7 +98,7 @@ def test_a_gateway_that_was_restarted_is_connected_anew(servers: Servers, place:
 
 
 def test_while_there_is_no_gateway_writes_are_refused_and_then_finished(
-    servers: Servers, hbase_store: HBaseStore
+    servers: HBaseServers, hbase_store: HBaseStore
 ) -> None:
     store = hbase_store
     earlier = store.batch()

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from dev.hbase.servers import Servers
+from dev.hbase.servers import HBaseServers
 from tables.hbase.layout import Place
 from tests.cli.conftest import run_command
 
 
 @pytest.mark.slow
-def test_init_creates_the_tables_once(servers: Servers, place: Place) -> None:
+def test_init_creates_the_tables_once(servers: HBaseServers, place: Place) -> None:
     url = f"hbase://{servers.gateway}/{place.prefix}init"
     code, out, err = run_command(
         *("init", "--store", f"{url}?buckets=2", "--admin", servers.admin, "--json")

@@ -13,7 +13,7 @@ from cleanup.hbase.lease import Lease
 from cleanup.hbase.plan import remaining
 from cleanup.hbase.services import TableServices
 from dev.hbase.regions import change
-from dev.hbase.servers import Servers
+from dev.hbase.servers import HBaseServers
 from tables.bound_table import Bound, StoreBoundTable, least
 from tables.hbase.layout import Place
 from tables.hbase.regions import END, FIRST, Region
@@ -126,7 +126,7 @@ def check_clean(store: HBaseStore) -> None:
 
 @pytest.mark.slow
 def test_regions_that_split_and_merge_meanwhile_are_all_cleaned_up(
-    servers: Servers, place: Place, filled: HBaseStore
+    servers: HBaseServers, place: Place, filled: HBaseStore
 ) -> None:
     assert filled.row_of(MESSAGE, prefix(TOPIC, 1))[0] == BUCKETS - 1
     middle = filled.row_of(
@@ -155,7 +155,7 @@ def test_regions_that_split_and_merge_meanwhile_are_all_cleaned_up(
 
 @pytest.mark.slow
 def test_a_gateway_that_is_restarted_in_the_middle_breaks_off_nothing(
-    servers: Servers, place: Place, filled: HBaseStore
+    servers: HBaseServers, place: Place, filled: HBaseStore
 ) -> None:
     patient = HBaseStore(place, gateway_to(place, retry_s=60.0))
     steps = cleaner_of(patient).steps()
@@ -171,7 +171,7 @@ def test_a_gateway_that_is_restarted_in_the_middle_breaks_off_nothing(
 
 @pytest.mark.slow
 def test_a_pass_that_fails_is_finished_by_the_next(
-    servers: Servers, place: Place, filled: HBaseStore
+    servers: HBaseServers, place: Place, filled: HBaseStore
 ) -> None:
     hasty = HBaseStore(place, gateway_to(place, retry_s=0.1))
     steps = cleaner_of(hasty).steps()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dev.hbase import servers
-from dev.hbase.servers import CannotStart, Servers, load, start
+from dev.hbase.servers import HBaseServers, start
+from dev.processes import CannotStart, load
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -26,12 +27,12 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
             start(tmp_path, port=port)
 
 
-def sleeper(folder: Path, name: str, seconds: int) -> Servers:
+def sleeper(folder: Path, name: str, seconds: int) -> HBaseServers:
     """A server that only sleeps, or fails at once."""
     (folder / "logs").mkdir()
     code = f"import sys, time; print('{name} says why'); sys.exit(3) if not {seconds} else None"
     command = [sys.executable, "-c", f"{code}; time.sleep({seconds})  # {folder}"]
-    return Servers(str(folder), 1, 1, {name: command})
+    return HBaseServers(str(folder), {"gateway": 1, "admin-gateway": 1}, {name: command})
 
 
 def test_servers_that_run_are_not_started_twice_and_are_stopped_by_their_id(
@@ -40,20 +41,20 @@ def test_servers_that_run_are_not_started_twice_and_are_stopped_by_their_id(
     running = sleeper(tmp_path, "hbase", 600)
     running.start("hbase")
     pid = running.pids["hbase"]
-    with pytest.raises(CannotStart, match=r"run already.*\(hbase\); stop them first"):
+    with pytest.raises(CannotStart, match=r"run already.*\(hbase\): stop them first"):
         start(tmp_path)
-    found = load(tmp_path)
+    found = load(tmp_path, HBaseServers)
     assert found == running
     found.stop()
 
     with pytest.raises(OSError, match="No such process"):
         os.kill(pid, 0)
-    assert load(tmp_path) is None
+    assert load(tmp_path, HBaseServers) is None
 
 
 def test_another_process_that_got_the_id_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        Servers(str(tmp_path), 1, 1, {}, {"hbase": other.pid}).stop()
+        HBaseServers(str(tmp_path), {}, {}, {"hbase": other.pid}).stop()
         assert other.poll() is None
         other.communicate(b"\n")
     assert other.returncode == 0
@@ -68,4 +69,4 @@ def test_one_that_ends_while_starting_shows_its_log_and_takes_the_others_with_it
     with pytest.raises(CannotStart, match=r"(?s)gateway says why.*gateway ended"):
         start(tmp_path)
 
-    assert load(tmp_path) is None
+    assert load(tmp_path, HBaseServers) is None
