@@ -95,8 +95,14 @@ class HBaseBatch:
     def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
         """Add a delete for each key."""
         salt_of = self._salts[table].of
-        run = self._run(table, is_delete=True)
-        run.rows.update([(salt_of(key) + key, b"") for key in keys])
+        topic, salt = None, b""
+        rows = self._run(table, is_delete=True).rows
+        for key in keys:
+            if topic is None or not key.startswith(topic):
+                salt = salt_of(key)
+                start = topic_start(key)
+                topic = start if start.endswith(b":") else None
+            rows[salt + key] = b""
 
     def _run(self, table: str, *, is_delete: bool) -> Run:
         """Return the last run if it is of that kind, else a new one."""
@@ -129,13 +135,12 @@ def _size_of(rows: Mapping[bytes, bytes]) -> int:
 
 def mutations_of(run: Run, part: dict[bytes, bytes]) -> list[Any]:
     """Return what the gateway is asked for a part of `run`."""
-    return [_mutation(row, None if run.is_delete else value) for row, value in part.items()]
-
-
-def _mutation(row: bytes, value: bytes | None) -> Any:
-    if value is None:
-        return BatchMutation(row, [Mutation(True, COLUMN, None, True)])
-    return BatchMutation(row, [Mutation(False, COLUMN, value, True)])
+    if run.is_delete:
+        delete = [Mutation(True, COLUMN, None, True)]
+        return [BatchMutation(row, delete) for row in part]
+    return [
+        BatchMutation(row, [Mutation(False, COLUMN, value, True)]) for row, value in part.items()
+    ]
 
 
 class Deleted:
