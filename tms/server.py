@@ -22,6 +22,7 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
+from tms.core.errors import StoreUnavailable
 from tms.node import _importing, open_metadata, open_services
 from tms.settings import Settings
 
@@ -44,8 +45,9 @@ _log = logging.getLogger(__name__)
 def serve(settings: Settings, on_started: OnStarted) -> None:
     """Serve REST as `settings` say until SIGTERM or SIGINT, then finish what was accepted.
 
-    Raises as `open_tables`, `OSError` where the address cannot be listened on, and in a cluster as
-    `open_metadata` and `Member.open`.
+    Raises as `open_tables`, and `OSError` where the address cannot be listened on; in a cluster as
+    `open_metadata` and `Member.open` too, and `StoreUnavailable` where the gateway keeps idle
+    connections.
     """
     _run(settings, (_serve_in_cluster if settings.advertise else _serve)(settings, on_started))
 
@@ -126,6 +128,8 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
             stop=stop,
             grace_s=settings.stop_grace_s,
         )
+        part.check()
+        member.check()
     _log.info("stopped; this server takes part in its cluster no more")
 
 
@@ -140,6 +144,7 @@ class _Part:
         self._forwarder = forwarder
         self._stop = stop
         self._stop_waiting: Callable[[], None] = _nothing
+        self._problem: str | None = None
 
     @asynccontextmanager
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
@@ -175,10 +180,14 @@ class _Part:
     async def check_gateway(self) -> None:
         """Stop the server where the gateway keeps idle connections for longer than was said."""
         host, port = self._settings.store_gateway
-        problem = await check_idle_close(host, port, self._settings.hbase_gateway_idle_s)
-        if problem is not None:
-            _log.error("%s", problem)
+        self._problem = await check_idle_close(host, port, self._settings.hbase_gateway_idle_s)
+        if self._problem is not None:
             self._stop.set()
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` where it was stopped for the gateway's sake."""
+        if self._problem is not None:
+            raise StoreUnavailable(reason=self._problem)
 
 
 def _nothing() -> None:

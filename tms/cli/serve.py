@@ -98,6 +98,9 @@ def _serve(*, config: Path | None, **flags: object) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(1) from None
+    except ValueError as error:
+        print(f"Cannot serve {settings.store}: {error}.", file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def _welcome(url: str, store: str) -> None:

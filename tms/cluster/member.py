@@ -117,6 +117,11 @@ class Member:
         _log.error("this server takes part in its cluster no more", exc_info=running.exception())
         self.on_failure()
 
+    def check(self) -> None:
+        """Raise what has ended this server's part, where it was not closed."""
+        if self._running is not None and self._running.done():
+            self._running.result()
+
     def _hear(self, _: Notification) -> None:
         self._news.set()
 
