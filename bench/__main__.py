@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import cleanup, growth, hbase, memory, poll, publish, recovery, transactions, wrk
+from bench import cleanup, growth, hbase, memory, poll, publish, recovery, spark, transactions, wrk
 from bench.rounds import FULL, QUICK
 from tms import __version__
 
@@ -23,9 +23,10 @@ _SUITES = {
     "growth": growth.run,
     "memory": memory.run,
     "hbase": hbase.run,
+    "spark": spark.run,
 }
-_UNASKED = ("hbase",)
-"""What runs only where it is asked for: it needs Java and Maven."""
+_UNASKED = ("hbase", "spark")
+"""What runs only where it is asked for: it needs Java, and Maven or PySpark."""
 
 
 def _arguments() -> argparse.Namespace:

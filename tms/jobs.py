@@ -3,6 +3,7 @@
 The server's packages are found once `tms.node` is imported, so it comes first.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,3 +51,49 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
     except BaseException:
         copying.close()
         raise
+
+
+def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:
+    """Return the regions of the tables of `store`, `hbase://…`: table, first row, row behind.
+
+    Raises as `open_tables`.
+    """
+    from tables.hbase.opening import open_store  # noqa: PLC0415  behind tms.node; an extra
+    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.node
+
+    opened = open_store(store, **hbase_options(settings))
+    try:
+        found = [*opened.regions(MESSAGE), *opened.regions(PAYLOAD)]
+    finally:
+        opened.close()
+    return [(region.table, region.start, region.stop) for region in found]
+
+
+def prune_region(
+    store: str, settings: Settings, region: tuple[str, bytes, bytes]
+) -> Counter[tuple[str, str]]:
+    """Delete from a region what has expired or is of deleted topics; return how much, by what.
+
+    Counts have the keys (reason, "rows") and (reason, "bytes"). Any number of processes may do so,
+    servers beside them; what one has done another finds done. Of invalid transactions nothing is
+    touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
+    """
+    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.node; an extra
+    from cleanup.hbase.worker import Memory, Work, Worker  # noqa: PLC0415
+    from cleanup.ranges import Step  # noqa: PLC0415
+    from tables.hbase.opening import open_store  # noqa: PLC0415
+    from tables.hbase.regions import Region  # noqa: PLC0415
+
+    limits, clock = settings.limits(), SystemClock()
+    opened = open_store(store, **hbase_options(settings))
+    counts: Counter[tuple[str, str]] = Counter()
+    try:
+        topics = CachedTopics(opened, clock)
+        work = Work(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
+        for step in Worker(work, Region(*region), ()).steps():
+            if isinstance(step, Step):
+                counts[step.reason, "rows"] += step.dropped
+                counts[step.reason, "bytes"] += step.dropped_bytes
+    finally:
+        opened.close()
+    return counts

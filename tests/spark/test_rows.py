@@ -29,14 +29,22 @@ def test_ids_are_written_in_hexadecimal(raw: list[bytes], skipped: int) -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(st.binary(max_size=50)), st.integers(1, 60), st.integers(1, 5))
+@given(
+    st.lists(st.text(max_size=20)),
+    st.sampled_from([pa.binary(), pa.string(), pa.large_binary(), pa.large_string()]),
+    st.integers(0, 3),
+    st.integers(1, 60),
+    st.integers(1, 5),
+)
 def test_requests_have_all_payloads_in_order_and_are_bounded(
-    payloads: list[bytes], bytes_max: int, rows_max: int
+    texts: list[str], kind: pa.DataType, skipped: int, bytes_max: int, rows_max: int
 ) -> None:
+    payloads = [text.encode() for text in texts]
+    rows_of_it = pa.array(["skipped"] * skipped + texts, kind).slice(skipped)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "STORE_BYTES_MAX", bytes_max)
         patch.setattr(rows, "STORE_ROWS_MAX", rows_max)
-        parts = [part.to_pylist() for part in requests_of(pa.array(payloads, pa.binary()))]
+        parts = [part.to_pylist() for part in requests_of(rows_of_it)]
 
     assert payloads == [payload for part in parts for payload in part]
     assert all(1 <= len(part) <= rows_max for part in parts)

@@ -44,7 +44,7 @@ ARROWS: dict[str, frozenset[str]] = {
 LAZY_ARROWS: dict[str, frozenset[str]] = {
     "api": frozenset({"tms.arrow"}),
     "tms.client": frozenset({"tms.arrow", "tms.node"}),
-    "tms.spark": frozenset({"tms.node"}),
+    "tms.spark": frozenset({"tms.jobs", "tms.settings"}),
     "tms.cli": frozenset({"tms.jobs", "tms.node", "tms.server", "tms.spark"}),
 }
 SEES_ALL = "tms.node"

@@ -17,7 +17,7 @@ from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
 
 app = typer.Typer(
-    help="Archive, replay, transform and count topics with Spark.", no_args_is_help=True
+    help="Archive, replay, transform, count and prune topics with Spark.", no_args_is_help=True
 )
 
 Master = Annotated[
@@ -225,6 +225,36 @@ def stats(
         for row in counted
     ]
     target.answer(aligned(heads, rows), facts)
+
+
+@app.command()
+@with_target
+def prune(
+    target: Target,
+    store: Annotated[
+        str, typer.Option(envvar="TMS_STORE", metavar="URL", help="hbase://HOST:PORT/PREFIX.")
+    ],
+    *,
+    master: Master = None,
+) -> None:
+    """Delete from a store on HBase what has expired and what is of deleted topics."""
+    spark = _session("prune", master)
+    from tms.spark.jobs.prune import prune  # noqa: PLC0415  needs Spark
+
+    try:
+        done = prune(spark, store, lambda count: print(f"{count} regions", file=sys.stderr))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--store") from None
+    by_reason = "".join(f", {rows} by {reason}" for reason, rows in done.by_reason.items())
+    target.answer(
+        f"Deleted {done.rows} rows{by_reason}, from {done.regions} regions.",
+        {
+            "regions": done.regions,
+            "rows": done.rows,
+            "row_bytes": done.row_bytes,
+            "by_reason": done.by_reason,
+        },
+    )
 
 
 def _session(name: str, master: str | None) -> Any:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES
@@ -107,15 +106,30 @@ def by_topic(
     topics = rows.column("topic")
     if topics.null_count:
         raise InvalidRequest("invalid_row", column="topic", rows_with_null=topics.null_count)
-    names = pc.unique(topics)
-    for name in names:
-        yield name.as_py(), payloads if len(names) == 1 else payloads.filter(pc.equal(topics, name))
+    names = topics.unique()
+    if len(names) == 1:
+        yield names[0].as_py(), payloads
+        return
+    numbers = topics.dictionary_encode()
+    for number, name in enumerate(numbers.dictionary.to_pylist()):
+        rows_of_it = np.flatnonzero(numbers.indices.to_numpy() == number)
+        yield name, payloads.take(pa.array(rows_of_it))
+
+
+def _ends(payloads: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return where each payload ends, in bytes, if they stand one behind the other."""
+    is_large = payloads.type in (pa.large_binary(), pa.large_string())
+    places = np.frombuffer(payloads.buffers()[1], np.int64 if is_large else np.int32)
+    own = places[payloads.offset : payloads.offset + len(payloads) + 1]
+    ends: np.ndarray[tuple[int], np.dtype[np.int64]] = own[1:].astype(np.int64) - int(own[0])
+    return ends
 
 
 def requests_of(payloads: pa.Array) -> Iterator[pa.Array]:
     """Give the payloads in runs that one request may have each; one alone may be larger."""
-    sizes = pc.binary_length(payloads).to_numpy(zero_copy_only=False).astype(np.int64)
-    ends = np.cumsum(sizes)
+    if not len(payloads):
+        return
+    ends = _ends(payloads)
     at = 0
     while at < len(payloads):
         before = int(ends[at - 1]) if at else 0

@@ -1,4 +1,4 @@
-"""Jobs on topics, as plain functions: `archive`, `replay`, `transform`, `stats`.
+"""Jobs on topics, as plain functions: `archive`, `replay`, `transform`, `stats`, `prune`.
 
 Each takes a Spark session and the options of `format("tms")` that say where the topics are, returns
 a summary, and may be stopped and begun again at any time. `tms spark …` runs them, under
@@ -6,8 +6,9 @@ a summary, and may be stopped and begun again at any time. `tms spark …` runs 
 """
 
 from tms.spark.jobs.archive import archive
+from tms.spark.jobs.prune import prune
 from tms.spark.jobs.replay import replay
 from tms.spark.jobs.stats import stats
 from tms.spark.jobs.transform import transform
 
-__all__ = ["archive", "replay", "stats", "transform"]
+__all__ = ["archive", "prune", "replay", "stats", "transform"]

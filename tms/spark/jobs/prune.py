@@ -1,0 +1,90 @@
+"""A store on HBase without what has expired and what is of deleted topics: a task a region.
+
+For stores of many regions, where `tms prune` in one process would take too long. It talks to HBase
+itself, not to a server, and needs the extra `hbase` on all workers; servers may go on. A task that
+is repeated finds done what it had done. Entries of invalid transactions are left to servers and to
+`tms prune`: who lists them must tell caches of them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+_REGION = "number int, region_table string, first binary, behind binary"
+_DONE = pa.schema([("region", pa.int32()), ("reason", pa.string()),
+                   ("rows", pa.int64()), ("row_bytes", pa.int64())])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """What a run has deleted."""
+
+    regions: int
+    rows: int
+    row_bytes: int
+    by_reason: dict[str, int]
+    """Rows by `ttl` and `generation`."""
+
+
+def prune(
+    spark: SparkSession, store: str, on_regions: Callable[[int], object] = lambda _: None
+) -> Pruned:
+    """Prune the store at `hbase://HOST:PORT/PREFIX`; return how much that was.
+
+    `on_regions` is told how many regions there are. Settings beside the store are those of the
+    workers' environment (`TMS_…`). Raises `ValueError` for another URL, and what Spark raises.
+    """
+    if not store.startswith("hbase:"):
+        raise ValueError(f"{store} is no store on HBase: hbase://HOST:PORT/PREFIX is expected")
+    from tms.jobs import regions  # noqa: PLC0415  the server's extra
+    from tms.settings import load  # noqa: PLC0415
+
+    found = regions(store, load({"store": store}, None).settings)
+    on_regions(len(found))
+    rows = [(number, *region) for number, region in enumerate(found)]
+    # A partition for each region, as good as that is: by its number, not by a hash.
+    parted = spark.createDataFrame(rows, _REGION).repartitionByRange(len(rows), "number")
+    done = parted.mapInArrow(
+        _Pruning(store), "region int, reason string, rows bigint, row_bytes bigint"
+    )
+    totals = done.groupBy("reason").agg(
+        f.sum("rows").alias("rows"), f.sum("row_bytes").alias("row_bytes")
+    )
+    by_reason = {row.reason: (row.rows, row.row_bytes) for row in totals.collect()}
+    return Pruned(
+        len(found),
+        sum(count for count, _ in by_reason.values()),
+        sum(size for _, size in by_reason.values()),
+        {reason: count for reason, (count, _) in by_reason.items()},
+    )
+
+
+class _Pruning:
+    """What a task does with its regions; Spark's workers have copies of it."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from tms.jobs import prune_region  # noqa: PLC0415  the server's extra
+        from tms.settings import load  # noqa: PLC0415
+
+        settings = load({"store": self._store}, None).settings
+        for batch in batches:
+            for row in batch.to_pylist():
+                region = (row["region_table"], row["first"], row["behind"])
+                counts = prune_region(self._store, settings, region)
+                made = [
+                    {
+                        "region": row["number"],
+                        "reason": str(reason),
+                        "rows": counts[reason, "rows"],
+                        "row_bytes": counts[reason, "bytes"],
+                    }
+                    for reason, kind in counts
+                    if kind == "rows"
+                ]
+                yield pa.RecordBatch.from_pylist(made, schema=_DONE)
