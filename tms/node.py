@@ -148,13 +148,19 @@ def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None)
 
 
 def hbase_options(settings: Settings, guard: Guard | None = None) -> dict[str, Any]:
-    """Return the options of `tables.hbase.opening.open_store`."""
+    """Return the options of `tables.hbase.opening.open_store`. Raises `OSError` for TLS's files."""
+    tls = None
+    if settings.hbase_tls:
+        from tables.hbase.tls import context  # noqa: PLC0415  an extra
+
+        tls = context(settings.hbase_tls_ca or None, settings.hbase_tls_certificate or None)
     return {
         "size": settings.hbase_connections,
         "timeout_s": settings.hbase_timeout_s,
         "retry_s": settings.hbase_retry_s,
         "transport": settings.hbase_transport,
         "protocol": settings.hbase_protocol,
+        "tls": tls,
         "idle_s_max": settings.hbase_gateway_idle_s / 2,
         **({} if guard is None else {"guard": guard}),
     }

@@ -10,6 +10,7 @@ them all. Calls with the same effect when made twice are repeated until `retry_s
 """
 
 import math
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ from Hbase_thrift import IllegalArgument
 from Hbase_thrift import IOError as HBaseError
 from thriftpy2.thrift import TException
 
+from tables.hbase.tls import TlsConnection
 from tms.core.errors import StoreUnavailable, Unavailable
 
 T = TypeVar("T")
@@ -59,6 +61,7 @@ class Gateway:
         retry_s: float = 15.0,
         transport: Literal["buffered", "framed"] = "buffered",
         protocol: Literal["binary", "compact"] = "binary",
+        tls: ssl.SSLContext | None = None,
         guard: Callable[[], None] = lambda: None,
         idle_s_max: float = math.inf,
     ) -> None:
@@ -68,6 +71,8 @@ class Gateway:
         `Unavailable`, nothing is sent. A connection that was idle for `idle_s_max` is not used.
         """
         self.address = f"{host}:{port}"
+        self.tls = tls
+        """None where calls are not encrypted."""
         self.timeout_s = timeout_s
         """By when the gateway has given up whatever call was sent before."""
         self._retry_s = retry_s
@@ -134,7 +139,7 @@ class Gateway:
             is_sent = False
             try:
                 if connection is None:
-                    connection = happybase.Connection(**self._options)
+                    connection = self._connect()
                 connection.open()
                 self._check()
                 is_sent = True
@@ -171,6 +176,11 @@ class Gateway:
         _close(connection)
         self.close_idle()  # the others have been idle for longer
         return None
+
+    def _connect(self) -> Any:
+        if self.tls is None:
+            return happybase.Connection(**self._options)
+        return TlsConnection(self.tls, **self._options)
 
     def _keep(self, connection: Any) -> None:
         with self._lock:

@@ -9,6 +9,7 @@ What was created is recorded last: a creation that did not finish is no store, a
 being asked for again.
 """
 
+import ssl
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -69,7 +70,7 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
                 continue
             keys = Salt(table, buckets).split_keys()
             if admin is not None:
-                _create_split(admin, name, keys)
+                _create_split(admin, gateway.tls, name, keys)
             else:
                 gateway.once(partial(_create_whole, name))
                 if keys:
@@ -97,7 +98,9 @@ def _create_whole(name: bytes, client: Any) -> None:
         return
 
 
-def _create_split(admin: tuple[str, int], name: bytes, keys: list[bytes]) -> None:
+def _create_split(
+    admin: tuple[str, int], tls: ssl.SSLContext | None, name: bytes, keys: list[bytes]
+) -> None:
     namespace, _, qualifier = name.rpartition(b":")
     attributes = {b"VERSIONS": b"1", b"BLOOMFILTER": b"ROW", b"BLOCKCACHE": b"true"}
     table = _ADMIN.TTableDescriptor(
@@ -106,7 +109,9 @@ def _create_split(admin: tuple[str, int], name: bytes, keys: list[bytes]) -> Non
     )
     host, port = admin
     try:
-        client = make_client(_ADMIN.THBaseService, host, port, timeout=_ADMIN_TIMEOUT_MS)
+        client = make_client(
+            _ADMIN.THBaseService, host, port, timeout=_ADMIN_TIMEOUT_MS, ssl_context=tls
+        )
         try:
             client.createTable(table, keys or None)
         finally:

@@ -137,6 +137,18 @@ class Settings(BaseSettings):
     hbase_protocol: Literal["binary", "compact"] = Field(
         default="binary", description="The gateway's Thrift protocol."
     )
+    hbase_tls: bool = Field(
+        default=False,
+        description="Talk TLS to the gateway, whose certificate must be its host's.",
+    )
+    hbase_tls_ca: str = Field(
+        default="",
+        description="A file of the certificates to trust the gateway by; else the machine's own.",
+    )
+    hbase_tls_certificate: str = Field(
+        default="",
+        description="A file with this server's certificate and key, for a gateway that asks.",
+    )
 
     ttl_s_default: int = _limit(
         "ttl_s_default", "How long messages live in a topic created without a ttl."

@@ -72,7 +72,7 @@ def cut_place(servers: HBaseServers) -> Place:
     for table, keys in ((MESSAGE, messages), (PAYLOAD, payloads)):
         salt = Salt(table, BUCKETS)
         cuts = {*salt.split_keys(), *(salt.of(key) + key for key in keys)}
-        creation._create_split(admin, place.name_of(table), sorted(cuts))
+        creation._create_split(admin, None, place.name_of(table), sorted(cuts))
     creation.create(place, gateway_to(place), admin)
     return place
 

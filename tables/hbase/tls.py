@@ -1,0 +1,38 @@
+"""TLS to a Thrift gateway: happybase's connection on a socket of thriftpy2 that encrypts."""
+
+import ssl
+from typing import Any
+
+import happybase
+from happybase import Hbase
+from thriftpy2.thrift import TClient
+from thriftpy2.transport import TSSLSocket
+
+
+def context(ca: str | None, certificate: str | None) -> ssl.SSLContext:
+    """Return what connections are made with: who is trusted, and who we say that we are.
+
+    `ca` is a file of certificates, by default the machine's; `certificate` one with ours and its
+    key. Raises `OSError` where a file cannot be read or is none of these (`ssl.SSLError`).
+    """
+    found = ssl.create_default_context(cafile=ca)
+    if certificate is not None:
+        found.load_cert_chain(certificate)
+    return found
+
+
+class TlsConnection(happybase.Connection):  # type: ignore[misc]
+    """A connection that is encrypted, to a gateway whose certificate is that of its host."""
+
+    def __init__(self, tls: ssl.SSLContext, **options: Any) -> None:
+        """Take the options of `happybase.Connection`; connect when asked."""
+        self._tls = tls
+        super().__init__(**options)
+
+    def _refresh_thrift_client(self) -> None:
+        socket = TSSLSocket(
+            self.host, self.port, socket_timeout=self.timeout, ssl_context=self._tls
+        )
+        self.transport = self._transport_class(socket)
+        protocol = self._protocol_class(self.transport, decode_response=False)
+        self.client = TClient(Hbase, protocol)
