@@ -71,22 +71,27 @@ class TmsDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001
         """Return the writer of a batch. Raises `InvalidRequest`."""
+        from tms.spark.option_values import refuse  # noqa: PLC0415
         from tms.spark.options import batch_write  # noqa: PLC0415
         from tms.spark.writer import BatchWriter  # noqa: PLC0415
 
-        _refuse_overwrite(overwrite=overwrite)
+        if overwrite:
+            refuse("mode", "messages are appended, never overwritten", "overwrite")
         return BatchWriter(batch_write(self.options), schema.fieldNames())
 
     def streamWriter(  # noqa: N802  Spark's name
         self,
         schema: StructType,
-        overwrite: bool,  # noqa: FBT001
+        overwrite: bool,  # noqa: ARG002, FBT001
     ) -> "StreamWriter":
-        """Return the writer of a stream. Raises `InvalidRequest`."""
+        """Return the writer of a stream. Raises `InvalidRequest`.
+
+        `overwrite` is the output mode `complete`: the whole result is published again, as messages
+        behind those of the batch before.
+        """
         from tms.spark.options import stream_write  # noqa: PLC0415
         from tms.spark.writer import StreamWriter  # noqa: PLC0415
 
-        _refuse_overwrite(overwrite=overwrite)
         return StreamWriter(stream_write(self.options), schema.fieldNames())
 
 
@@ -100,10 +105,3 @@ def _arrow(schema: StructType) -> "pa.Schema":
     from tms.spark.columns import arrow_schema  # noqa: PLC0415
 
     return arrow_schema(schema)
-
-
-def _refuse_overwrite(*, overwrite: bool) -> None:
-    if overwrite:
-        from tms.spark.option_values import refuse  # noqa: PLC0415
-
-        refuse("mode", "messages are appended, never overwritten", "overwrite")

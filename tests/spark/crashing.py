@@ -1,0 +1,88 @@
+"""`format("tms")` that dies where it is told to: `format("tms_crashing")`.
+
+The file that `TMS_CRASH` names says where, as `WHERE PID`; it is removed first, so that it happens
+once. PID is what is killed: a driver's JVM, or 0 for the very process.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from tms.spark.options import stream_write
+from tms.spark.source import TmsDataSource
+from tms.spark.writer import Stored, StreamWriter
+
+VARIABLE = "TMS_CRASH"
+IN_TASK = "in-task"
+BEFORE_COMMIT = "before-commit"
+AFTER_COMMIT = "after-commit"
+WHILE_STORING = "while-storing"
+GO_ON_S_MAX = 120
+
+
+def crash(where: str) -> None:
+    """Kill what is to be killed here, if anything is."""
+    order = Path(os.environ[VARIABLE])
+    try:
+        wanted, pid = order.read_text().split()
+    except FileNotFoundError:
+        return
+    if wanted == where:
+        order.unlink()
+        os.kill(int(pid) or os.getpid(), signal.SIGKILL)
+        time.sleep(GO_ON_S_MAX)  # until it has taken this process with it
+
+
+def wait_for_the_test() -> None:
+    """Tell the test that a task is half done, and wait until it has done what it wanted."""
+    order = Path(os.environ[VARIABLE])
+    if not order.exists() or not order.read_text().startswith(WHILE_STORING):
+        return
+    reached = order.with_suffix(".reached")
+    reached.touch()
+    deadline = time.monotonic() + GO_ON_S_MAX
+    while order.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+class CrashingWriter(StreamWriter):
+    """Dies in a task that has stored all its rows, or around the commit."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+        """Store the rows, wait for the test, and die if that is where."""
+
+        def watched() -> Iterator[pa.RecordBatch]:
+            for batch in iterator:
+                half = batch.num_rows // 2
+                yield batch.slice(0, half)
+                wait_for_the_test()
+                yield batch.slice(half)
+
+        stored = super().write(watched())
+        if stored.publications:
+            crash(IN_TASK)
+        return stored
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Commit, and die before or after if that is where."""
+        crash(BEFORE_COMMIT)
+        super().commit(messages, batchId)
+        crash(AFTER_COMMIT)
+
+
+class CrashingDataSource(TmsDataSource):
+    """The source whose sink dies."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tms_crashing"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: FBT001, N802
+        return CrashingWriter(stream_write(self.options), schema.fieldNames())

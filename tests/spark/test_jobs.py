@@ -1,0 +1,193 @@
+"""Archive, replay, transform and statistics: each once, however often it is run."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tms
+from tms.core.errors import InvalidRequest
+from tms.spark.jobs import archive, replay, stats, transform
+from tms.spark.jobs.replay import Selection
+from tms.spark.jobs.transform import Destinations
+
+Options = dict[str, str]
+
+
+def publish(client: tms.Client, name: str, *payloads: bytes) -> None:
+    if name not in client.topics():
+        client.topic(name).create()
+    client.topic(name).publish(payloads)
+
+
+def published(client: tms.Client, name: str) -> list[bytes]:
+    return [message.payload for message in client.topic(name).poll(committed=True)]
+
+
+def test_an_archive_has_each_message_once_by_topic_and_date(
+    spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "archive")
+    source = {**options, "subscribePattern": "a|b"}
+    publish(client, "a", b"1", b"2")
+    publish(client, "b", b"3")
+    batches: list[int] = []
+    first = archive(spark, source, folder, on_batch=lambda number, _: batches.append(number))
+    publish(client, "a", b"4")
+    second = archive(spark, source, folder)
+    again = archive(spark, source, folder)
+    today = datetime.now(UTC).date().isoformat()
+    files = sorted(
+        path.relative_to(folder).parent for path in Path(folder).glob("topic*/**/*.parquet")
+    )
+    rows = spark.read.parquet(folder).orderBy("message_id").collect()
+
+    assert [(bytes(row.payload), row.topic) for row in rows] == [
+        (b"1", "a"), (b"2", "a"), (b"3", "b"), (b"4", "a"),
+    ]  # fmt: skip
+    assert [row.message_id for row in rows if row.topic == "a"] == [
+        message.id.hex() for message in client.topic("a").poll()
+    ]
+    assert (first.messages, first.payload_bytes, first.batches) == (3, 3, 1)
+    assert (second.messages, again.messages) == (1, 0)
+    assert batches == [0]
+    assert [str(file) for file in files] == [
+        f"topic={name}/date={today}/batch={batch}" for name, batch in (("a", 0), ("a", 1), ("b", 0))
+    ] or today != datetime.now(UTC).date().isoformat(), "it became midnight"
+
+
+def test_a_batch_of_an_archive_that_is_repeated_takes_the_place_of_its_first_attempt(
+    spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
+) -> None:
+    """As after a crash that left files of a batch behind, and no note that it was done."""
+    folder = tmp_path / "archive"
+    source = {**options, "subscribe": "a"}
+    publish(client, "a", *(b"%d" % n for n in range(10)))
+    archive(spark, source, str(folder), rows_per_batch=4)
+    for path in (folder / "_checkpoint/commits").glob("*2*"):
+        path.unlink()
+    archive(spark, source, str(folder), rows_per_batch=4)
+    found = [int(row.payload) for row in spark.read.parquet(str(folder)).collect()]
+
+    assert sorted(found) == [*range(10)]
+
+
+def test_a_replay_keeps_the_order_and_is_done_once(
+    spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "archive")
+    publish(client, "a", *(b"%d" % n for n in range(3000)))
+    publish(client, "b", b"of b")
+    archive(spark, {**options, "subscribe": "a,b"}, folder, rows_per_batch=1000)
+    client.topic("again").create()
+    target = {**options, "topic": "again"}
+    first = replay(spark, folder, target, Selection(("a",)), name=client.namespace)
+    second = replay(spark, folder, target, Selection(("a",)), name=client.namespace)
+
+    assert published(client, "again") == [b"%d" % n for n in range(3000)]
+    assert (first.messages, first.is_duplicate) == (3000, False)
+    assert (second.messages, second.is_duplicate) == (0, True)
+
+
+def test_a_replay_can_keep_the_old_ids_and_go_to_the_topics_it_came_from(
+    spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
+) -> None:
+    folder = str(tmp_path / "archive")
+    publish(client, "a", b"one")
+    publish(client, "b", b"two")
+    archive(spark, {**options, "subscribe": "a,b"}, folder)
+    [old] = client.topic("a").poll()
+    replay(spark, folder, options, envelope=True, name=client.namespace)
+    [_, envelope] = published(client, "a")
+
+    assert json.loads(envelope) == {
+        "topic": "a",
+        "message_id": old.id.hex(),
+        "timestamp": old.publish_timestamp,
+        "payload": "b25l",
+    }
+    assert len(published(client, "b")) == 2
+
+
+def test_a_row_without_payload_goes_to_a_named_place_or_stops_the_replay(
+    spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
+) -> None:
+    folder, bad = str(tmp_path / "archive"), str(tmp_path / "bad")
+    rows = [("a", "0" * 40, bytearray(b"x")), ("a", "1" * 40, None)]
+    frame = spark.createDataFrame(rows, "topic string, message_id string, payload binary")
+    frame.write.parquet(folder)
+    client.topic("a").create()
+    with pytest.raises(InvalidRequest, match="rows=1"):
+        replay(spark, folder, options, name=client.namespace)
+    done = replay(spark, folder, options, name=client.namespace, bad=bad)
+
+    assert (done.messages, done.bad) == (1, 1)
+    assert published(client, "a") == [b"x"]
+    assert [row.message_id for row in spark.read.parquet(bad).collect()] == ["1" * 40]
+
+
+def shout(payload: bytes) -> bytes | None:
+    """Raises `UnicodeDecodeError` for what is no text; drops what is empty."""
+    return payload.decode().upper().encode() if payload else None
+
+
+def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
+    spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
+) -> None:
+    publish(client, "a", b"one", b"\xff", b"", b"two")
+    for name in ("b", "errors"):
+        client.topic(name).create()
+    source, to = {**options, "subscribe": "a"}, Destinations("b", "errors")
+    first = transform(spark, source, options, shout, to, checkpoint=checkpoint)
+    publish(client, "a", b"three")
+    second = transform(spark, source, options, shout, to, checkpoint=checkpoint)
+    [error] = (json.loads(payload) for payload in published(client, "errors"))
+
+    assert published(client, "b") == [b"ONE", b"TWO", b"THREE"]
+    assert (first.messages, first.errors, second.messages) == (2, 1, 1)
+    assert (error["topic"], error["payload"]) == ("a", "/w==")
+    assert error["error"].startswith("UnicodeDecodeError")
+
+
+def test_a_query_transforms_and_its_empty_rows_are_errors(
+    spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
+) -> None:
+    publish(client, "a", b'{"n": 1}', b"no json", b'{"n": 3}')
+    for name in ("b", "errors"):
+        client.topic(name).create()
+    query = "SELECT message_id, get_json_object(text, '$.n') * 2 || '' AS payload FROM messages"
+    done = transform(
+        spark,
+        {**options, "subscribe": "a"},
+        options,
+        query,
+        Destinations("b", "errors"),
+        checkpoint=checkpoint,
+    )
+    ids = [message.id.hex() for message in client.topic("a").poll()]
+
+    assert published(client, "b") == [b"2", b"6"]
+    assert (done.messages, done.errors) == (2, 1)
+    assert [json.loads(error)["message_id"] for error in published(client, "errors")] == [ids[1]]
+
+
+def test_statistics_tell_what_was_rolled_back(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    publish(client, "a", b"12345", b"123")
+    undone = client.transactions.start(tms.StartRequest())
+    range_ = client.topic("a").publish([b"x", b"y"], undone)
+    assert range_ is not None
+    client.topic("a").rollback(range_)
+    client.transactions.abort(undone.transaction_id)
+    publish(client, "b", b"1")
+    rows = stats(spark, {**options, "subscribePattern": ".*"}).collect()
+    now = datetime.now(UTC).replace(tzinfo=None)
+
+    assert [
+        (row.topic, row.messages, row.payload_bytes, row.rolled_back, row.rolled_back_share)
+        for row in rows
+    ] == [("a", 2, 8, 2, 0.5), ("b", 1, 1, 0, 0.0)]
+    assert all(abs((row.hour - now).total_seconds()) < 7200 for row in rows)
