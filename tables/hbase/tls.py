@@ -4,7 +4,7 @@ import ssl
 from typing import Any
 
 import happybase
-from happybase import Hbase
+from Hbase_thrift import Hbase
 from thriftpy2.thrift import TClient
 from thriftpy2.transport import TSSLSocket
 
