@@ -96,6 +96,8 @@ def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> N
         ("store", "postgres://x", "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX is wanted"),
         ("store", "memory:x", "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX is wanted"),
         ("metadata", "nowhere", "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd:"),
+        ("advertise", "host:11015", "http://HOST:PORT is wanted"),
+        ("lease_s", "0", "greater than or equal to 0.5"),
         ("topic_info", "other", "'seed' or 'flat'"),
         ("sync", "perhaps", "valid boolean"),
         ("poll_messages_max", "many", "valid integer"),
@@ -114,6 +116,25 @@ def test_a_wrong_value_is_refused_with_its_source(
     monkeypatch.setenv(variable_of(setting), value)
     (by_variable,) = problems({})
     assert by_variable.startswith(f"{setting} is {value!r} by {variable_of(setting)}: ")
+
+
+SHARED = {"store": "hbase://gw:9090/tms?buckets=4", "metadata": "zk://zoo:2181/tms"}
+
+
+def test_servers_that_share_a_store_know_what_of_it_is_the_same() -> None:
+    settings = load({**SHARED, "advertise": "http://a:11015"}).settings
+
+    assert settings.store_shared == "tms"
+    assert settings.store_gateway == ("gw", 9090)
+
+
+@pytest.mark.parametrize("missing", ["store", "metadata"])
+def test_a_cluster_needs_what_its_servers_share(missing: str) -> None:
+    flags = {name: value for name, value in SHARED.items() if name != missing}
+
+    (problem,) = problems({**flags, "advertise": "http://a:11015"})
+
+    assert "advertise is for servers that share a store" in problem
 
 
 def test_limits_that_contradict_each_other_are_named_with_their_sources() -> None:

@@ -178,9 +178,9 @@ async def test_a_long_answer_is_streamed(second: Second, leader: Live) -> None:
     await leader.create()
     for _ in range(4):
         await leader.publish(*[bytes(100_000)] * 20)
-    asked = {"content": avro_poll(limit=1000), "headers": {"content-type": AVRO_TYPE}}
+    body, headers = avro_poll(limit=1000), {"content-type": AVRO_TYPE}
     parts = 0
-    async with second.http.stream("POST", f"{TOPIC}/poll", **asked) as answer:
+    async with second.http.stream("POST", f"{TOPIC}/poll", content=body, headers=headers) as answer:
         async for _ in answer.aiter_raw():
             parts += 1
 
@@ -222,8 +222,10 @@ async def test_when_another_leads_who_waits_is_told_that_he_does_not_know(
     second: Second, leader: Live
 ) -> None:
     await leader.create()
-    asked = {"content": avro_poll(), "headers": {"content-type": AVRO_TYPE}}
-    waiting = asyncio.create_task(second.http.post(f"{TOPIC}/poll?wait=60", **asked))
+    headers = {"content-type": AVRO_TYPE}
+    waiting = asyncio.create_task(
+        second.http.post(f"{TOPIC}/poll?wait=60", content=avro_poll(), headers=headers)
+    )
     await leader.until(lambda: leader.waiters() == 1)
 
     second.forwarder.lead_to("http://127.0.0.1:1")
