@@ -52,7 +52,8 @@ class Settings(BaseSettings):
     metadata: str = Field(
         default="",
         description="Where namespaces, and what servers of a cluster know of each other, are kept: "
-        "a metadata store's URL, as for `tms metadata`. By default in the data folder, in memory with memory:, and nowhere with hbase:.",
+        "a metadata store's URL, as for `tms metadata`. By default in the data folder, in memory "
+        "with memory:, and nowhere with hbase:.",
     )
     advertise: str = Field(
         default="",
