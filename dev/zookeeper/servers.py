@@ -14,13 +14,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dev import commands
-from dev.hbase.configuration import FAST_START, LOG4J
+from dev.hbase.configuration import FAST_START
 from dev.jars import class_path
 from dev.processes import HOST, CannotStart, Servers, check_none_run, free_ports
 
 START_S_MAX = 120
 _ONE = "org.apache.zookeeper.server.ZooKeeperServerMain"
 _MEMBER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+_NO_NATIVE = "-Dio.netty.transport.noNative=true"
+"""The jars have native parts of another version of Netty, which TLS goes through."""
+_LOG4J = """\
+log4j.rootLogger=WARN, console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %-5p [%t] %c{2}: %m%n
+"""
 
 Settings = Mapping[str, str]
 
@@ -56,7 +65,7 @@ def _planned(folder: Path, jars: str, members: int, settings: Settings) -> Serve
     }
     conf = folder / "conf"
     conf.mkdir(parents=True, exist_ok=True)
-    (conf / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
+    (conf / "log4j.properties").write_text(_LOG4J, encoding="utf-8")
     for number, name in enumerate(names, 1):
         data = folder / name
         data.mkdir(exist_ok=True)
@@ -78,8 +87,14 @@ def _planned(folder: Path, jars: str, members: int, settings: Settings) -> Serve
         }
         cfg = conf / f"{name}.cfg"
         cfg.write_text("".join(f"{k}={v}\n" for k, v in options.items()), encoding="utf-8")
-        java = ("java", "-Xmx256m", FAST_START, "-XX:+UseSerialGC", "-cp", f"{conf}:{jars}")
-        servers.commands[name] = [*java, _MEMBER if members > 1 else _ONE, str(cfg)]
+        java = ("java", "-Xmx256m", FAST_START, "-XX:+UseSerialGC", _NO_NATIVE)
+        servers.commands[name] = [
+            *java,
+            "-cp",
+            f"{conf}:{jars}",
+            _MEMBER if members > 1 else _ONE,
+            str(cfg),
+        ]
     return servers
 
 

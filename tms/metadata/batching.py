@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from tms.core.errors import MetadataUnavailable
+
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 
 QUEUED_MAX = 100_000
-"""Requests that wait; more is the caller's fault and waits outside."""
+"""Requests that wait; more are refused."""
 
 
 class Batcher(Generic[Request, Answer]):
@@ -35,9 +37,14 @@ class Batcher(Generic[Request, Answer]):
         self._refusal: Exception | None = None
 
     async def ask(self, request: Request) -> Answer:
-        """Return the outcome of a request, or raise it. It is sent even if the caller is gone."""
+        """Return the outcome of a request, or raise it. It is sent even if the caller is gone.
+
+        Raises `MetadataUnavailable` too where `QUEUED_MAX` wait.
+        """
         if self._refusal is not None:
             raise self._refusal
+        if len(self._queue) >= QUEUED_MAX:
+            raise MetadataUnavailable(reason="too many calls wait")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._queue.append((request, future))
         if self._sending is None:

@@ -3,7 +3,8 @@
 1. A value has a version: 0 when created, one more with each put. `expected_version` is compared and
    the value written in one step; -1 expects that there is no value.
 2. Parents need not be created: a path with others below it is listed among its parent's children,
-   but has no value, and does not exist, until it is put itself. It goes with its last descendant.
+   but has no value, and does not exist, until it is put itself. It goes with its last descendant,
+   in ZooKeeper up to a minute later where that went with a session.
 3. Each change of the store has a revision, and revisions grow for as long as the store lives. So a
    value that was deleted and created anew is told from the first by `created_revision`.
 4. Ephemeral values end with the session that created them. They have no children.
@@ -35,7 +36,7 @@ class Stat:
     path: str
     version: int
     created_ms: int
-    """By the clock of the store, milliseconds since the epoch."""
+    """By the clock of the store, milliseconds since the epoch; 0 where it keeps no times (etcd)."""
     modified_ms: int
     created_revision: int
     """Grows with each value created in the store, so it is a fencing token of what it creates."""
@@ -59,7 +60,11 @@ class Change(Enum):
     MODIFIED = "modified"
     DELETED = "deleted"
     CHILDREN_CHANGED = "children changed"
-    """The names below it are others; told after what happened to the child itself."""
+    """The names below it are others; told after what happened to the child itself.
+
+    A store that is a server tells all ancestors of what was created or deleted, also those whose
+    names stay the same.
+    """
 
 
 class Notification(NamedTuple):

@@ -56,6 +56,7 @@ class Connection:
         self._link = link
         self._keys = keys
         self._hosts = itertools.cycle(address.hosts)
+        self._credentials: Any = None
         self._channel: Any = None
         self._token: tuple[tuple[str, str], ...] = ()
         self._kv: Any = None
@@ -76,6 +77,10 @@ class Connection:
 
     async def open(self) -> None:
         """Return when there is a connection. Raises `MetadataUnavailable`."""
+        try:
+            self._credentials = _credentials(self._address)
+        except OSError as error:
+            raise MetadataUnavailable(reason=f"TLS cannot be set up: {error}") from None
         self._running = asyncio.ensure_future(self._run())
         timeout_s = self._address.session_timeout_s
         try:
@@ -104,7 +109,10 @@ class Connection:
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
     async def _connect(self, host: str) -> None:
-        self._channel = _channel(host, self._address)
+        if self._credentials is None:
+            self._channel = grpc.aio.insecure_channel(host, options=_OPTIONS)
+        else:
+            self._channel = grpc.aio.secure_channel(host, self._credentials, options=_OPTIONS)
         self._token = ()
         self._is_dropped = False
         if self._address.user is not None:
@@ -254,14 +262,12 @@ class Connection:
             await asyncio.wait([task])
 
 
-def _channel(host: str, address: Address) -> Any:
+def _credentials(address: Address) -> Any:
     if address.ca is None:
-        return grpc.aio.insecure_channel(host, options=_OPTIONS)
+        return None
     files = (address.ca, address.key, address.cert)
     ca, key, cert = (None if name is None else Path(name).read_bytes() for name in files)
-    return grpc.aio.secure_channel(
-        host, grpc.ssl_channel_credentials(ca, key, cert), options=_OPTIONS
-    )
+    return grpc.ssl_channel_credentials(ca, key, cert)
 
 
 def _is_cancelled() -> bool:

@@ -8,6 +8,8 @@ watch here is one of all that is below a node, so its events are taken before ka
 
 import asyncio
 import logging
+import socket
+import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -63,11 +65,21 @@ class _BufferedSocket:
 
 
 class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """kazoo's threads, with such sockets."""
+    """kazoo's threads, with such sockets. kazoo's own TLS would trust the system's authorities."""
 
-    def create_connection(self, *arguments: Any, **options: Any) -> Any:
-        """Return a connected socket."""
-        return _BufferedSocket(super().create_connection(*arguments, **options))
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        super().__init__()
+        self._context = context
+
+    def create_connection(
+        self, address: tuple[str, int], hostname: str, timeout: float, **_: Any
+    ) -> Any:
+        """Return a connected socket. Raises `OSError`."""
+        connected = socket.create_connection(address, timeout)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._context is not None:
+            connected = self._context.wrap_socket(connected, server_hostname=hostname)
+        return _BufferedSocket(connected)
 
 
 class _Handler(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
@@ -221,17 +233,24 @@ def _client(address: Address) -> KazooClient:
     return KazooClient(
         hosts=",".join(address.hosts),
         timeout=address.session_timeout_s,
-        handler=_Threads(),
+        handler=_Threads(_tls(address)),
         connection_retry=KazooRetry(
             max_tries=_FOREVER, delay=_RETRY_S, backoff=2, max_delay=_RETRY_S_MAX
         ),
         auth_data=None if user is None else [("digest", f"{user}:{address.password}")],
-        use_ssl=address.ca is not None,
-        ca=address.ca,
-        certfile=address.cert,
-        keyfile=address.key,
-        verify_certs=True,
     )
+
+
+def _tls(address: Address) -> ssl.SSLContext | None:
+    if address.ca is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=address.ca)
+        if address.cert is not None:
+            context.load_cert_chain(address.cert, address.key)
+    except OSError as error:
+        raise MetadataUnavailable(reason=f"TLS cannot be set up: {error}") from None
+    return context
 
 
 LOST = KazooState.LOST

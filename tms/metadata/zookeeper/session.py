@@ -13,6 +13,7 @@ from typing import Any
 from kazoo.exceptions import (
     BadVersionError,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -123,11 +124,8 @@ class ZooKeeper:
             await self._answer(AddWatch(self._layout.base))
         except MetadataUnavailable as error:
             _log.info("the connection to ZooKeeper is not ready: %s", error)
-            return  # it is broken again, or will be refused again to the next who asks
-        except KazooException as error:
-            _log.warning("ZooKeeper does not let us use %s: %r", self._layout.base, error)
-            if not self._ready.done():
-                self._ready.set_exception(MetadataUnavailable(reason=repr(error)))
+            if isinstance(error.__cause__, NoAuthError) and not self._ready.done():
+                self._ready.set_exception(error)  # trying again would not help
             return
         self._link.linked(sent_ms)
         if not self._ready.done():
