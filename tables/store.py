@@ -14,7 +14,8 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
 6. A batch that was made before a write failed is refused after that was settled. So where a batch
    is written, nothing that a failed write did has come to light since it was made.
 7. A batch is carried out in its order: at any moment, and after any crash, a row of it is there
-   only with those that were added before it, to another table or to the same topic. So where a
+   only with those that were added before it to the same table and topic; one of the Metadata,
+   Transaction or Bound table, and a deletion, only with all that were added before. So where a
    batch is not atomic, what is there of it is a beginning: add last what vouches for the rest.
 8. A batch that was told to be kept whole (`Batch.keep_whole`) is, after a crash, there whole or not
    at all once a server has opened the store again.

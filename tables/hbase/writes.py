@@ -1,10 +1,12 @@
 """Batches as HBase is given them: runs of puts or of deletes of one table, one after the other.
 
 A batch is not atomic. Its runs are carried out in the order in which they were added, each in calls
-of bounded size. Rows of one call that are in one region become visible together; those of one topic
-are, because a topic's newest rows are behind wherever its region was ever split. So what is there
-of a batch, at any moment and after any crash, is for each topic a first part of its rows in each
-run, and nothing of a run before all of the runs before it.
+of bounded size; puts of messages, payloads and positions, which vouch for nothing else, join an
+earlier run of their table, so that many requests make few calls. Rows of one call that are in one
+region become visible together; those of one topic are, because a topic's newest rows are behind
+wherever its region was ever split. So what is there of a batch, at any moment and after any crash,
+is for each topic a first part of its rows in each run, and nothing of a run before all of the runs
+before it.
 
 The gateway carries out the deletes of one call behind its puts, and knows milliseconds only: a put
 in the millisecond of a delete of the same row is not seen. Hence the runs, and `Deleted`.
@@ -20,11 +22,12 @@ from typing import Any
 from Hbase_thrift import BatchMutation, Mutation
 
 from tables.hbase.layout import COLUMN, Salt, topic_start
-from tables.store import Row
+from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Row
 
 _CALL_ROWS = 5000
 _CALL_BYTES = 8 * 1024 * 1024
 _SAME_TIME_S = 0.003
+_JOINED = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION})
 
 
 @dataclass(slots=True)
@@ -105,10 +108,12 @@ class HBaseBatch:
             rows[salt + key] = b""
 
     def _run(self, table: str, *, is_delete: bool) -> Run:
-        """Return the last run if it is of that kind, else a new one."""
-        last = self.runs[-1] if self.runs else None
-        if last is not None and last.table == table and last.is_delete == is_delete:
-            return last
+        """Return a run of that kind that is the last, or that more can join; else a new one."""
+        for run in reversed(self.runs):
+            if run.table == table and run.is_delete == is_delete:
+                return run
+            if run.is_delete or is_delete or not {run.table, table} <= _JOINED:
+                break
         return self._begin(table, is_delete=is_delete)
 
     def _begin(self, table: str, *, is_delete: bool) -> Run:

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.hbase.layout import Place, Salt, format_row, parse, recorded_buckets, topic_start
-from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix
 from tables.store import MESSAGE, METADATA, TABLES, TRANSACTION
 from tms.core.errors import StoreFormatUnknown
@@ -94,30 +93,3 @@ def test_buckets_are_those_recorded() -> None:
 def test_what_is_recorded_otherwise_is_refused(row: bytes | None, said: str) -> None:
     with pytest.raises(StoreFormatUnknown, match=said):
         recorded_buckets(Place("h", 1, "p", 4), row)
-
-
-@given(
-    writes=st.lists(
-        st.tuples(st.sampled_from(TABLES), KEYS, st.none() | st.binary(max_size=2)), max_size=20
-    )
-)
-def test_the_runs_of_a_batch_are_its_writes_in_order(
-    writes: list[tuple[str, bytes, bytes | None]],
-) -> None:
-    salts = {table: Salt(table, 3) for table in TABLES}
-    batch = HBaseBatch(salts, 0)
-    for table, key, value in writes:
-        if value is None:
-            batch.delete(table, key)
-        else:
-            batch.put(table, key, value)
-    carried_out = [
-        (run.table, row[1:], None if run.is_delete else value)
-        for run in batch.runs
-        for row, value in run.rows.items()
-    ]
-
-    # A row deleted twice in one run is deleted once.
-    deduplicated = list(dict.fromkeys(carried_out))
-    assert list(dict.fromkeys(writes)) == deduplicated
-    assert all(row[:1] == salts[run.table].of(row[1:]) for run in batch.runs for row in run.rows)
