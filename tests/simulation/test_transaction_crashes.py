@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tms.core.clock import ManualClock
@@ -90,7 +91,7 @@ class Ledger:
     moves_sent: int = 0
 
 
-async def opened(store: MoodyStore, clock: ManualClock) -> OpenServices:
+async def opened(store: Store, clock: ManualClock) -> OpenServices:
     return await services_on(StoreTables(store), LIMITS, clock, CollectorRegistry())
 
 
@@ -206,7 +207,7 @@ async def run_clients(services: OpenServices, ledger: Ledger, seed: int) -> None
             group.create_task(run(client))
 
 
-async def prepared(store: MoodyStore, clock: ManualClock) -> OpenServices:
+async def prepared(store: Store, clock: ManualClock) -> OpenServices:
     services = await opened(store, clock)
     for topic_id in TOPICS:
         await services.messaging.create_topic(topic_id)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tables.memory import MemoryStore
+from tables.store import Store
 from tables.transaction_table import StoreTransactionTable
 from tests.transactions.living import NOW_MS, Living
 from tms.core.errors import (
@@ -57,13 +58,16 @@ class Isolation(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = MemoryStore()
+        self.store = self.open_store()
         self.table = StoreTransactionTable(self.store)
         self.living = Living(state=recover(self.table, LIMITS, NOW_MS).state)
         self.known: list[Known] = []
         self.step = self.row = 0
         self.latest_ms = NOW_MS
         self.last_sequences: dict[str, int] = {}
+
+    def open_store(self) -> Store:
+        return MemoryStore()
 
     def having(self, *statuses: str) -> list[Known]:
         return [known for known in self.known if known.status in statuses]
