@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tms.cluster.instances import next_instance_id
-from tms.cluster.lease import Lease
+from tms.cluster.lease import Lease, LeaseRecord
 from tms.cluster.member import LEASE, Member
 from tms.core.cluster import Instance, Role
 from tms.core.errors import NoLeader, StoreUnavailable
+from tms.metadata.cache import JsonCodec
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 
@@ -46,9 +47,9 @@ class World:
         self.writers: list[int] = []
         """The tokens that wrote, in order."""
 
-    async def server(self, of_store: str = "s") -> "Server":
+    async def server(self, of_store: str = "s", fence_s: float = FENCE_S) -> "Server":
         session = self.host.open_session()
-        server = Server(self, session, await self.next_id(), of_store=of_store)
+        server = Server(self, session, await self.next_id(), of_store, fence_s)
         self.servers.append(server)
         await server.member.open()
         return server
@@ -68,7 +69,9 @@ class World:
 class Server:
     """One member, whose services note that they are open."""
 
-    def __init__(self, world: World, session: LocalSession, number: int, *, of_store: str) -> None:
+    def __init__(
+        self, world: World, session: LocalSession, number: int, of_store: str, fence_s: float
+    ) -> None:
         self.world = world
         self.session = session
         self.id = number
@@ -84,7 +87,7 @@ class Server:
             self.lead,
             of_store=of_store,
             lease_s=LEASE_S,
-            fence_s=FENCE_S,
+            fence_s=fence_s,
         )
         self.member.on_leader = self.hear
 
@@ -204,6 +207,25 @@ async def test_nobody_else_begins_before_the_fence_is_over(world: World) -> None
     await until(lambda: second.is_open)
 
     assert loop.time() - ended >= FENCE_S - 0.05
+    world.host.reconnect(first.session)
+
+
+async def test_one_that_stops_before_the_fence_is_over_gives_nothing_back(world: World) -> None:
+    first = await world.server(fence_s=60.0)
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+    world.host.disconnect(first.session)
+    async with asyncio.timeout(S_MAX):
+        while (await second.member.state()).role is not Role.TAKING_OVER:
+            await asyncio.sleep(0.01)
+
+    await second.stop()
+
+    found = await world.host.open_session().get(LEASE)
+    assert found is not None
+    record = JsonCodec(LeaseRecord).decode(found.value)
+    assert (record.holder, record.is_released, record.fence_s) == (second.id, False, 60.0)
     world.host.reconnect(first.session)
 
 

@@ -169,7 +169,9 @@ class Member:
         self, old: LeaseRecord | None, version: int
     ) -> tuple[LeaseRecord, int, Lease, float] | None:
         token = 1 if old is None else old.token + 1
-        record = replace(self._own, token=token)
+        wait_s = self._sighting.claim_wait_s(old)
+        # Until this one serves, whoever follows it has to wait for the leader before it too.
+        record = replace(self._own, token=token, fence_s=max(self._own.fence_s, wait_s))
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), version)
@@ -177,7 +179,7 @@ class Member:
             return None  # somebody else was quicker, or the leader is back
         lease = Lease(token, record.lease_s, self._clock, sent_s)
         _log.info("this server is to lead, under token %d", token)
-        return record, stat.version, lease, self._sighting.claim_wait_s(old)
+        return record, stat.version, lease, wait_s
 
     async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
         """Lead until the lease is lost, the services fail to open, or this server stops."""
@@ -199,22 +201,26 @@ class Member:
             holding.may_end.set()
             self._role = Role.STANDBY
         # Renewed until here: the services are closed. Where they failed, something of them may be
-        # under way yet; then the lease runs out, and the next one waits.
+        # under way yet, and where they were never open, something of the leader before; then the
+        # lease runs out, and the next one waits.
         lease.end()
-        await holding.end(renewing, releases=leading.exception() is None)
+        has_led = leading.exception() is None and leading.result()
+        await holding.end(renewing, releases=has_led)
         leading.result()
 
-    async def _lead(self, holding: "_Holding", wait_s: float) -> None:
+    async def _lead(self, holding: "_Holding", wait_s: float) -> bool:
+        """Lead until that may end; return whether it had come to that before."""
         if wait_s:
             _log.warning("waiting %.1f s, by when nothing of the last leader can arrive", wait_s)
             await _unless(holding.may_end, asyncio.sleep(wait_s))
         if holding.may_end.is_set():
-            return
+            return False
         async with self._open_services(holding.lease):
             self._role = Role.LEADER
-            holding.serve()
+            holding.serve(self._own.fence_s)
             _log.info("this server leads, under token %d", holding.lease.token)
             await holding.may_end.wait()
+        return True
 
     def _tell(self, record: LeaseRecord | None) -> None:
         self.on_leader(record.address if record is not None and record.is_serving else None)
@@ -246,9 +252,9 @@ class _Holding:
         self._is_lost = False
         self._is_over = False
 
-    def serve(self) -> None:
-        """Let the others know that the services are open."""
-        self._record = replace(self._record, is_serving=True)
+    def serve(self, fence_s: float) -> None:
+        """Let the others know that the services are open, and what is to be waited for now."""
+        self._record = replace(self._record, is_serving=True, fence_s=fence_s)
         self._is_due.set()
 
     async def renew_until_lost(self) -> None:
@@ -273,7 +279,9 @@ class _Holding:
         except BadVersion:
             await self._look()
             return
-        self._record, self._version = record, stat.version
+        # Only these: what the services are may have changed meanwhile.
+        self._record = replace(self._record, renewals=record.renewals)
+        self._version = stat.version
         self.lease.renewed(sent_s)
 
     async def _look(self) -> None:
