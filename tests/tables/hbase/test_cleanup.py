@@ -34,8 +34,13 @@ from tests.cleanup.test_expiry import (
 )
 from tests.cleanup.test_invalid import (  # noqa: F401  run here on these twins
     OTHER,
+    STAY_MS,
     TOPIC,
     _timeouts_by_hand,
+    committed,
+    invalid,
+    listed,
+    publish,
     test_a_dead_message_is_never_seen_by_whom_cleanup_knows_it,
     test_a_pass_with_nothing_new_writes_nothing,
     test_an_older_reader_holds_the_inversion,
@@ -151,6 +156,18 @@ def twin(cut_place: Place, request: pytest.FixtureRequest) -> Iterator[Twin]:
     yield twin
     twin.close()
     loop.close()
+
+
+@pytest.mark.usefixtures("_timeouts_by_hand")
+def test_the_cache_knows_what_was_inverted_before_the_list_forgets_it(twin: Twin) -> None:
+    publish(twin, b"1")
+    invalid(twin, b"dead", b"dead")
+    twin.clean()
+    twin.clock.advance(STAY_MS + 1)
+    twin.clean()
+
+    assert listed(twin) == []
+    assert committed(twin) == [b"1"]
 
 
 @pytest.mark.parametrize("is_apart", [False, True])
