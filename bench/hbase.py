@@ -116,7 +116,7 @@ def _publishing(table: Table, effort: Effort, folder: Path, place: _Place) -> No
         flushes = Flushes(server.url)
         own = partial(load, topic, effort.seconds, 100, 32)
         value = bytes(_BYTES + 1)
-        written = 0
+        written, rows = 0, 1
 
         def put(_: int) -> None:
             nonlocal written
@@ -130,7 +130,6 @@ def _publishing(table: Table, effort: Effort, folder: Path, place: _Place) -> No
             rows = max(1, round(flushes.messages_each))
             return _timed(put, rows, effort.seconds)
 
-        rows = 1
         contenders = {
             _TMS: lambda: _messages(lambda: flushes.watch(own), 100),
             _RAW: put_as_much,
