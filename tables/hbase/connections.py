@@ -210,7 +210,12 @@ def _is_missing(said: str) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """Return the first line of an error; HBase gives Java's whole trace, as bytes."""
+    """Return the first line of an error; HBase gives Java's whole trace, as bytes.
+
+    With its cause where thriftpy2 keeps that to itself: why there is no connection.
+    """
     said = getattr(error, "message", None) or str(error) or type(error).__name__
     text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    if isinstance(error.__context__, OSError):
+        text = f"{text.strip()}: {error.__context__}"
     return text.partition("\n")[0][:_REASON_CHARACTERS]
