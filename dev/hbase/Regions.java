@@ -6,6 +6,7 @@
 //
 // ROW is in hexadecimal digits.
 
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HexFormat;
 import org.apache.hadoop.hbase.HBaseConfiguration;
@@ -36,7 +37,7 @@ public final class Regions {
                     admin.mergeRegionsAsync(new byte[][] {name, next}, true).get();
                 }
                 case "move" -> {
-                    Collection<ServerName> servers = admin.getRegionServers();
+                    Collection<ServerName> servers = new ArrayList<>(admin.getRegionServers());
                     servers.remove(found.getServerName());
                     admin.move(name, servers.iterator().next());
                 }

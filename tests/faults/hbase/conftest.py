@@ -1,0 +1,133 @@
+"""A real HBase of five processes, and what a server on it has to be told for faults to pass soon.
+
+TMS_HBASE_ROUNDS is how often each fault is tried: once unless it is set.
+"""
+
+import asyncio
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+import tms.aio
+from dev.hbase.servers import HBaseServers, start
+from dev.processes import CannotStart
+from tables.hbase.connections import Gateway
+from tables.hbase.creation import create
+from tables.hbase.layout import Place
+from tests.faults.ledger import Ledger, Request
+from tests.faults.load import check_log
+from tests.faults.server_process import ServerProcess
+from tms.core.errors import OutcomeUnknown, Unavailable
+
+ROUNDS = int(os.environ.get("TMS_HBASE_ROUNDS", "1"))
+GIVE_UP_S = 5
+TIMEOUT_S = 6
+RETRY_S = 3
+BUCKETS = 2
+STARTS_MAX = 4
+SETTLED_S_MAX = 120
+
+Serve = Callable[..., ServerProcess]
+
+
+class TimedLedger(Ledger):
+    """A ledger that knows the longest time for which nobody was acknowledged anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stall_s = 0.0
+        self._last = 0.0
+
+    def watch(self) -> None:
+        """Begin to measure."""
+        self.stall_s, self._last = 0.0, time.monotonic()
+
+    def acknowledge(self, request: Request) -> None:
+        super().acknowledge(request)
+        now = time.monotonic()
+        self.stall_s = max(self.stall_s, now - self._last)
+        self._last = now
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
+    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"HBase needs {', '.join(missing)}: apt-get install default-jdk-headless maven")
+    folder: Path = tmp_path_factory.mktemp("hbase-cluster")
+    servers = start(folder, cluster=True, give_up_s=GIVE_UP_S)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def place(cluster: HBaseServers) -> Place:
+    """A store of this test's own."""
+    place = Place("127.0.0.1", cluster.gateway_port, f"t{uuid.uuid4().hex[:8]}", BUCKETS)
+    gateway = Gateway(place.host, place.port, retry_s=60.0)
+    create(place, gateway, ("127.0.0.1", cluster.admin_port))
+    gateway.close_idle()
+    return place
+
+
+@pytest.fixture
+def serve(place: Place, tmp_path: Path) -> Serve:
+    """Start a server on the store, through its gateway or what stands before that."""
+
+    def served(
+        transactions: str = "foreign", *, port: int | None = None, flags: Sequence[str] = ()
+    ) -> ServerProcess:
+        return ServerProcess(
+            tmp_path / "unused",
+            *("--store", f"hbase://{place.host}:{port or place.port}/{place.prefix}"),
+            *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", str(RETRY_S)),
+            *flags,
+            transactions=transactions,
+        )
+
+    return served
+
+
+def running(cluster: HBaseServers) -> None:
+    """Start what does not run, and wait until puts are taken.
+
+    Again where others end of themselves: HBase's do when ZooKeeper was away for too long.
+    """
+    for attempt in range(STARTS_MAX):
+        for name in cluster.commands:
+            if name not in cluster.running():
+                cluster.start(name)
+        try:
+            cluster.wait_until_ready()
+        except CannotStart:
+            if attempt == STARTS_MAX - 1:
+                raise
+        else:
+            return
+
+
+async def check_settled(server: ServerProcess, topic: str, ledger: Ledger) -> None:
+    """Check a topic once HBase answers and has taken what had failed; nobody may be at work."""
+    attempts = count()
+    async with (
+        asyncio.timeout(SETTLED_S_MAX),
+        await tms.aio.connect(server.url, retry_for_s=0) as client,
+    ):
+        while True:
+            # What is acknowledged comes after all that failed before it.
+            name = f"marker {len(ledger.requests)} {next(attempts)}"
+            request = ledger.begin(name, [name.encode()])
+            try:
+                await client.topic(topic).publish(request.payloads)
+                ledger.acknowledge(request)
+                await check_log(server.url, topic, ledger, settled=True)
+            except (Unavailable, OutcomeUnknown):
+                await asyncio.sleep(0.2)
+            else:
+                return

@@ -1,0 +1,129 @@
+"""A gateway that is slow, silent, or cut off: latency, then 503, never a wrong answer.
+
+The server recovers by itself, and holds no more memory meanwhile than its limits say.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import tms.aio
+from tables.hbase.layout import Place
+from tests.faults.hbase.conftest import RETRY_S, TIMEOUT_S, Serve, TimedLedger, check_settled
+from tests.faults.hbase.slow_gateway import SlowGateway
+from tests.faults.load import Load
+from tests.faults.server_process import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+TOPIC = "log"
+MEBIBYTE = 1024 * 1024
+QUEUE_MIB, REQUESTS = 16, 60
+ROOM_MIB = 200
+"""What a server that is busy may take more than one that was just started, besides its queue."""
+
+
+@pytest.fixture
+def gateway(place: Place) -> Iterator[SlowGateway]:
+    with SlowGateway(place.port) as gateway:
+        yield gateway
+
+
+def memory_mib(server: ServerProcess) -> int:
+    status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
+    [line] = [line for line in status.splitlines() if line.startswith("VmRSS")]
+    return int(line.split()[1]) // 1024
+
+
+async def create(server: ServerProcess) -> None:
+    async with await tms.aio.connect(server.url) as client:
+        await client.topic(TOPIC).create()
+        await client.topic("other").create()
+
+
+async def checked(server: ServerProcess, ledger: TimedLedger) -> None:
+    await check_settled(server, TOPIC, ledger)
+    assert ledger.acknowledged
+
+
+async def publish_much(server: ServerProcess) -> list[httpx.Response]:
+    """Publish a mebibyte in each of many requests at once."""
+    url = f"{server.url}/v1/namespaces/default/topics/other/publish"
+    body = {"messages": ["x" * MEBIBYTE]}
+    limits = httpx.Limits(max_connections=REQUESTS)
+    async with httpx.AsyncClient(timeout=60, limits=limits) as client:
+        return await asyncio.gather(*(client.post(url, json=body) for _ in range(REQUESTS)))
+
+
+def test_what_is_delayed_is_answered_late(
+    serve: Serve, gateway: SlowGateway, chance: random.Random
+) -> None:
+    async def scenario(server: ServerProcess) -> None:
+        await create(server)
+        ledger = TimedLedger()
+        gateway.delay_s = 0.1
+        async with Load(server.url, TOPIC, ledger, chance, publishers=4) as load:
+            await load.until_acknowledged(30)
+        assert not load.failures
+        gateway.delay_s = 0.0
+        await checked(server, ledger)
+
+    with serve(port=gateway.port) as server:
+        asyncio.run(scenario(server))
+        assert server.stop() == 0
+
+
+def test_a_silent_gateway_is_503_until_it_answers_again(
+    serve: Serve, gateway: SlowGateway, chance: random.Random
+) -> None:
+    ledger = TimedLedger()
+
+    async def scenario(server: ServerProcess) -> None:
+        await create(server)
+        async with Load(server.url, TOPIC, ledger, chance, publishers=4) as load:
+            await load.until_acknowledged(30)
+            before = memory_mib(server)
+            gateway.hold()
+            answers = await publish_much(server)
+            assert {answer.status_code for answer in answers} == {503}
+            assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers)
+            codes = {answer.json()["error"]["code"] for answer in answers}
+            assert codes <= {"store_unavailable", "queue_full"}
+            assert memory_mib(server) < before + QUEUE_MIB + ROOM_MIB
+            assert load.failures
+            gateway.let_go()
+            await load.until_acknowledged(30)
+        await checked(server, ledger)
+
+    flags = ("--queue-bytes-max", str(QUEUE_MIB * MEBIBYTE))
+    with serve(port=gateway.port, flags=flags) as server:
+        asyncio.run(scenario(server))
+        assert server.stop() == 0
+
+
+def test_connections_that_break_again_and_again_lose_nothing(
+    serve: Serve, gateway: SlowGateway, chance: random.Random
+) -> None:
+    ledger = TimedLedger()
+
+    async def scenario(server: ServerProcess) -> None:
+        await create(server)
+        async with Load(server.url, TOPIC, ledger, chance, publishers=4) as load:
+            for _ in range(10):
+                await load.until_acknowledged(5)
+                gateway.cut()
+        await checked(server, ledger)
+
+    with serve(port=gateway.port) as server:
+        asyncio.run(scenario(server))
+        # Its last calls were lost, but for what may come late it would not be closed for good.
+        assert server.stop() == 0
+
+
+def test_the_times_leave_room_for_an_answer() -> None:
+    """Else clients would give up before they are told to come again."""
+    assert TIMEOUT_S + RETRY_S < 20
