@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from kazoo.client import KazooClient
 from dev.etcd import servers as etcd_servers
 from dev.processes import CannotStart, Servers
 from dev.zookeeper import servers as zookeeper_servers
+from tms.core.errors import MetadataUnavailable
 from tms.metadata.etcd.session import Etcd
 from tms.metadata.interface import MetadataStore
 from tms.metadata.remote import RemoteStore
@@ -71,6 +73,8 @@ async def expire(store: MetadataStore) -> None:
     if isinstance(server, Etcd):
         revoked = rpc.LeaseRevokeRequest(ID=server._connection.lease)
         await server._connection._leases.LeaseRevoke(revoked)
+        with suppress(MetadataUnavailable):
+            await server.touch()  # it would find out at the next look
         return
     client = server._connection._client
     host, port = client._connection._socket.getpeername()[:2]

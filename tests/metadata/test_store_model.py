@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.metadata.rows import FailingRows
 from tms.core.errors import TmsError
 from tms.metadata.host import MetadataHost, open_host
-from tms.metadata.interface import Notification
+from tms.metadata.interface import MetadataStore, Notification
 from tms.metadata.journal import Journal
 from tms.metadata.local import LocalSession
 from tms.metadata.paths import parent_of
@@ -38,16 +38,23 @@ class StoreMachine(RuleBasedStateMachine):
         self.told: list[Notification] = []
         self.children: dict[str, list[str]] = {}
         self.revision = 0
-        self.host = self.runner.run(self.make_host())
+        self.runner.run(self.begin())
         self.sessions = [self.open() for _ in range(3)]
-        self.watcher = self.host.open_session()
+        self.owners = [0, 1, 2]
+        self.watcher = self.open()
         self.watcher.observe(self.told.append)
 
-    async def make_host(self) -> MetadataHost:
-        return MetadataHost()
+    async def begin(self) -> None:
+        self.host = MetadataHost()
 
-    def open(self) -> LocalSession:
+    def open(self) -> MetadataStore:
         return self.host.open_session()
+
+    def expire(self, number: int) -> None:
+        session = self.sessions[number]
+        assert isinstance(session, LocalSession)
+        self.runner.run(self.host.expire(session))
+        self.host.reconnect(session)
 
     def teardown(self) -> None:
         self.runner.close()
@@ -91,12 +98,15 @@ class StoreMachine(RuleBasedStateMachine):
             return
         assert refusal is None
         old = self.model.get(path)
-        owner = session.number if ephemeral else None
+        owner = self.owners[number] if ephemeral else None
         new = Model(value, 0, owner) if old is None else Model(value, old.version + 1, old.owner)
         self.model[path] = new
         assert stat.modified_revision > self.revision
         self.revision = stat.modified_revision
-        assert (stat.version, stat.created_by_self) == (new.version, new.owner == session.number)
+        assert (stat.version, stat.created_by_self) == (
+            new.version,
+            new.owner == self.owners[number],
+        )
 
     @rule(number=SESSIONS, path=PATHS, expected=VERSIONS)
     def delete(self, number: int, path: str, expected: int | None) -> None:
@@ -124,19 +134,18 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(number=SESSIONS, how=st.sampled_from(["close", "expire"]))
     def end(self, number: int, how: str) -> None:
-        session = self.sessions[number]
-        ended = session.number
+        ended = self.owners[number]
+        self.owners[number] = max(self.owners) + 1
         if how == "close":
-            self.runner.run(session.close())
+            self.runner.run(self.sessions[number].close())
             self.sessions[number] = self.open()
         else:
-            self.runner.run(self.host.expire(session))
-            self.host.reconnect(session)
+            self.expire(number)
         self.model = {path: m for path, m in self.model.items() if m.owner != ended}
 
     @invariant()
     def every_session_sees_the_model(self) -> None:
-        for session in self.sessions:
+        for owner, session in zip(self.owners, self.sessions, strict=True):
             for path in ("/a", "/a/b", "/a/b/c", "/a-", "/d/e", "/d/f", "/d"):
                 found = self.runner.run(session.get(path))
                 wanted = self.model.get(path)
@@ -144,7 +153,7 @@ class StoreMachine(RuleBasedStateMachine):
                 if found is not None and wanted is not None:
                     assert (found.value, found.stat.version) == (wanted.value, wanted.version)
                     assert found.stat.is_ephemeral == (wanted.owner is not None)
-                    assert found.stat.created_by_self == (wanted.owner == session.number)
+                    assert found.stat.created_by_self == (wanted.owner == owner)
 
     @invariant()
     def a_listing_changes_only_where_it_was_told(self) -> None:
@@ -160,9 +169,9 @@ class StoreMachine(RuleBasedStateMachine):
 class JournalledMachine(StoreMachine):
     """The same on rows, which are read anew now and then."""
 
-    async def make_host(self) -> MetadataHost:
+    async def begin(self) -> None:
         self.rows = FailingRows()
-        return await open_host(Journal(self.rows))
+        self.host = await open_host(Journal(self.rows))
 
     @rule(path=PATHS, how=st.sampled_from(["before", "after"]))
     def fail(self, path: str, how: str) -> None:

@@ -73,6 +73,8 @@ class ZooKeeper:
         self._reads: Batcher[Any, Any] = Batcher(self._send_reads, _count_of_reads)
         self._writes: Batcher[Any, Any] = Batcher(self._send_writes, _count_of_writes)
         self._making: dict[str, asyncio.Task[None]] = {}
+        self._untidy: set[str] = set()
+        self._tidying: asyncio.Task[None] | None = None
         self._preparing: set[asyncio.Task[None]] = set()
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -112,8 +114,22 @@ class ZooKeeper:
         path, is_folder = found
         if is_folder:
             self._link.children_changed([parent_of(path)])
-        else:
-            self._link.changed(_CHANGES[kind], path)
+            return
+        self._link.changed(_CHANGES[kind], path)
+        if _CHANGES[kind] is Change.DELETED and not self._is_closing:
+            # It may have gone with its session, and then nobody else tidies up for a minute.
+            self._untidy.add(parent_of(path))
+            if self._tidying is None:
+                self._tidying = asyncio.ensure_future(self._tidy_all())
+
+    async def _tidy_all(self) -> None:
+        try:
+            while self._untidy:
+                await self._tidy(self._untidy.pop())
+        except (MetadataUnavailable, MetadataClosed):
+            self._untidy.clear()  # ZooKeeper does it later
+        finally:
+            self._tidying = None
 
     async def _prepare(self) -> None:
         """Have what every store has, and be told of changes on this connection."""
@@ -273,15 +289,13 @@ class ZooKeeper:
         return True
 
     async def _tidy(self, path: str) -> None:
-        """Delete the folders above `path` that have become empty. ZooKeeper would, but later."""
+        """Delete the empty folders of `path` and above. ZooKeeper would, but later."""
         for above in (path, *ancestors(path)):
             if above == ROOT:
                 return
             folder = self._layout.folder_node(above)
             found = await self._read(folder)
-            if found is None and above == path:
-                continue
-            if found is None or found[1].numChildren or not await self._delete_node(folder):
+            if found is not None and (found[1].numChildren or not await self._delete_node(folder)):
                 return
 
     def _stat(self, path: str, stat: Any) -> Stat:
