@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import tms
 from tests.client.server_process import ROOT, ServerProcess
+from tests.spark.crashing import VARIABLE, CrashingDataSource
 
 _numbers = itertools.count()
 
@@ -41,6 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ |= {
+        VARIABLE: str(tmp_path_factory.mktemp("crash") / "order"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{JAVA}" pyspark-shell',
         "PYSPARK_PYTHON": sys.executable,
@@ -54,8 +56,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # Spark's own, of what it was made with
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    session.dataSource.register(CrashingDataSource)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def crash_order(spark: SparkSession) -> Iterator[Path]:
+    """The file that tells `format("tms_crashing")` where to die."""
+    order = Path(os.environ[VARIABLE])
+    yield order
+    order.unlink(missing_ok=True)
 
 
 @pytest.fixture

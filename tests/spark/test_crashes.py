@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import tms
 from tests.client.server_process import ROOT, ServerProcess, environment
@@ -27,12 +28,14 @@ pytestmark = pytest.mark.slow
 
 ROWS = 250
 DRIVER_S_MAX = 400
+END_S_MAX = 300
 
 
 class Drivers:
     """Runs drivers one after another on the same checkpoint."""
 
     def __init__(self, url: str, namespace: str, folder: Path) -> None:
+        self.url = url
         self._arguments = (url, namespace, str(folder / "checkpoint"))
         self.order = folder / "crash"
 
@@ -57,57 +60,74 @@ class Drivers:
 @pytest.fixture
 def drivers(server: ServerProcess, client: tms.Client, namespace: str, tmp_path: Path) -> Drivers:
     """There are messages in `a`, to be copied to `b`."""
+    fill(client)
+    return Drivers(server.url, namespace, tmp_path)
+
+
+def fill(client: tms.Client) -> None:
     for name in ("a", "b"):
         client.topic(name).create()
     client.topic("a").publish([b"%d" % n for n in range(ROWS)])
-    return Drivers(server.url, namespace, tmp_path)
 
 
 def copied(client: tms.Client) -> list[int]:
     return [int(message.payload) for message in client.topic("b").poll(committed=True)]
 
 
-@pytest.mark.parametrize("where", [BEFORE_COMMIT, AFTER_COMMIT])
-def test_a_driver_that_is_killed_around_the_commit(
-    drivers: Drivers, client: tms.Client, where: str
+def test_a_driver_that_is_killed_before_a_commit_and_one_after(
+    drivers: Drivers, client: tms.Client
 ) -> None:
-    killed = drivers.run(where)
-    between = copied(client)
-    second = drivers.run()
+    first = drivers.run(BEFORE_COMMIT)
+    after_first, has_died = copied(client), not drivers.order.exists()
+    second = drivers.run(AFTER_COMMIT)
+    after_second = copied(client)
+    third = drivers.run()
 
-    assert "done" not in killed.stdout
-    assert not drivers.order.exists(), killed.stderr[-3000:]
-    assert between == ([] if where == BEFORE_COMMIT else [*range(100)])
-    assert second.stdout.strip() == "done", second.stderr[-3000:]
+    assert "done" not in first.stdout + second.stdout
+    assert has_died, first.stderr[-3000:]
+    assert not drivers.order.exists(), second.stderr[-3000:]
+    assert after_first == []
+    assert after_second == [*range(100)], "a batch has a hundred"
+    assert third.stdout.strip() == "done", third.stderr[-3000:]
     assert copied(client) == [*range(ROWS)]
 
 
-def test_a_worker_that_is_killed_with_its_rows_stored(drivers: Drivers, client: tms.Client) -> None:
-    done = drivers.run(IN_TASK)
+def start_copying(spark: SparkSession, url: str, namespace: str, folder: Path) -> StreamingQuery:
+    """Start what `driver.py` does, in the session of these tests."""
+    options = {"url": url, "namespace": namespace}
+    source = {"subscribe": "a", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "100"}
+    rows = spark.readStream.format("tms").options(**options, **source).load()
+    writer = rows.select("payload").writeStream.format("tms_crashing").options(**options)
+    writer = writer.options(topic="b", checkpointLocation=str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start()
 
-    assert done.stdout.strip() == "done", done.stderr[-3000:]
-    assert not drivers.order.exists()
+
+def test_a_worker_that_is_killed_with_its_rows_stored(
+    spark: SparkSession, crash_order: Path, drivers: Drivers, client: tms.Client, tmp_path: Path
+) -> None:
+    crash_order.write_text(f"{IN_TASK} 0")
+    query = start_copying(spark, drivers.url, client.namespace, tmp_path)
+
+    assert query.awaitTermination(END_S_MAX)
+    assert not crash_order.exists()
     assert copied(client) == [*range(ROWS)]
 
 
-def test_a_server_that_is_killed_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_in_the_middle_of_a_batch(
+    spark: SparkSession, crash_order: Path, tmp_path: Path
+) -> None:
     store = f"leveldb:{tmp_path / 'data'}"
     with ServerProcess(store) as first, tms.connect(first.url, "n") as client:
         port = first.port
-        for name in ("a", "b"):
-            client.topic(name).create()
-        client.topic("a").publish([b"%d" % n for n in range(ROWS)])
-        drivers = Drivers(first.url, "n", tmp_path)
-        ended: list[subprocess.CompletedProcess[str]] = []
-        driver = threading.Thread(target=lambda: ended.append(drivers.run(WHILE_STORING)))
-        driver.start()
-        wait_for(drivers.order.with_suffix(".reached"))
+        fill(client)
+        crash_order.write_text(f"{WHILE_STORING} 0")
+        query = start_copying(spark, first.url, "n", tmp_path)
+        wait_for(crash_order.with_suffix(".reached"))
         first.kill()
     with ServerProcess(store, port) as second, tms.connect(second.url, "n") as client:
-        drivers.order.unlink()
-        driver.join(DRIVER_S_MAX)
+        crash_order.unlink()
 
-        assert ended[0].stdout.strip() == "done", ended[0].stderr[-3000:]
+        assert query.awaitTermination(END_S_MAX)
         assert copied(client) == [*range(ROWS)]
 
 
