@@ -78,14 +78,11 @@ class HBaseBatch:
 
     def put_rows(self, table: str, rows: Iterable[Row]) -> None:
         """Add a put for each key and value."""
-        salt_of = self._salts[table].of
         topic, salt = None, b""
         run = self._run(table, is_delete=False)
         for key, value in rows:
             if topic is None or not key.startswith(topic):
-                salt = salt_of(key)
-                start = topic_start(key)
-                topic = start if start.endswith(b":") else None
+                topic, salt = self._bucket(table, key)
             row = salt + key
             if row in run.rows:
                 run = self._begin(table, is_delete=False)
@@ -97,15 +94,18 @@ class HBaseBatch:
 
     def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
         """Add a delete for each key."""
-        salt_of = self._salts[table].of
         topic, salt = None, b""
         rows = self._run(table, is_delete=True).rows
         for key in keys:
             if topic is None or not key.startswith(topic):
-                salt = salt_of(key)
-                start = topic_start(key)
-                topic = start if start.endswith(b":") else None
+                topic, salt = self._bucket(table, key)
             rows[salt + key] = b""
+
+    def _bucket(self, table: str, key: bytes) -> tuple[bytes | None, bytes]:
+        """Return the byte of a key's bucket, and the start of all keys that share it, if known."""
+        start = topic_start(key)
+        is_topic = start.count(b":") > 1
+        return start if is_topic else None, self._salts[table].of(key)
 
     def _run(self, table: str, *, is_delete: bool) -> Run:
         """Return a run of that kind that is the last, or that more can join; else a new one."""
