@@ -11,6 +11,7 @@ its rows, and a range is one region.
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from tables.keys import after_prefix
 from tables.store import BOUND, Store
@@ -60,16 +61,18 @@ def least(bounds: Iterable[Bound], start: bytes, stop: bytes) -> int:
 
     A bound once recorded stays true, so where several are of a place, the greatest holds there.
     """
-    known = list(bounds)
-    cuts = {start, *(each.start for each in known), *(each.stop for each in known)}
-    places = [place for place in cuts if start <= place < stop]
-    return min(
-        (
-            max((b.write_pointer for b in known if b.start <= place < b.stop), default=0)
-            for place in places
-        ),
-        default=0,
-    )
+    here = sorted((b for b in bounds if b.start < stop and start < b.stop), key=lambda b: b.start)
+    cuts = {start, *(b.start for b in here), *(b.stop for b in here)}
+    covering: list[tuple[int, bytes]] = []
+    found, at = [], 0
+    for place in sorted(cut for cut in cuts if start <= cut < stop):
+        while at < len(here) and here[at].start <= place:
+            heappush(covering, (-here[at].write_pointer, here[at].stop))
+            at += 1
+        while covering and covering[0][1] <= place:
+            heappop(covering)
+        found.append(-covering[0][0] if covering else 0)
+    return min(found, default=0)
 
 
 def _start(table: str) -> bytes:

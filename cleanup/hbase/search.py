@@ -28,6 +28,7 @@ _SPAN_MS_MAX = 24 * 3_600_000
 _FAST_S = 1.0
 _SLOW_S = 5.0
 _ROWS_AT_ONCE = 2_000
+_BYTES_AT_ONCE = 4 * 1024 * 1024
 _MS_PER_S = 1_000
 
 
@@ -82,17 +83,18 @@ class Search:
     def _found(self, topic: Topic, start: bytes, stop: bytes) -> Iterator[Found | Step]:
         """Give what is between two keys."""
         found: dict[int, list[Row]] = {}
-        scanned = 0
+        scanned = count = size = 0
         with self._store.filtered(MESSAGE, start, stop, self._filter) as rows:
             for row in rows:
                 scanned += 1
                 pointer = write_pointer_of(row[1])
                 if pointer not in self._pointers:
                     continue
-                own = found.setdefault(pointer, [])
-                own.append(row)
-                if len(own) == _ROWS_AT_ONCE:
-                    yield Found(topic, pointer, found.pop(pointer))
+                found.setdefault(pointer, []).append(row)
+                count += 1
+                size += len(row[1])
+                if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                    yield from (Found(topic, each, own) for each, own in found.items())
+                    found, count, size = {}, 0, 0
         yield Step(MESSAGE, Reason.INVALID, scanned=max(1, scanned))
-        for pointer, own in found.items():
-            yield Found(topic, pointer, own)
+        yield from (Found(topic, each, own) for each, own in found.items())

@@ -36,6 +36,12 @@ TTL_S = 3_600
 DEAD = (NOW_MS - 1_000) * 1_000_000
 ROWS = 20_000
 
+POINTERS = [
+    int.from_bytes(b"\x18" + byte * 4 + b"\x00'\\")
+    for byte in (b"'", b":", b"\\", b"\n", b"\x00", b"\xff")
+]
+"""Some of the bytes mean something in HBase's language of filters."""
+
 CUTS = st.lists(st.integers(0, 254).map(lambda n: bytes((n,))), max_size=6)
 
 
@@ -122,6 +128,29 @@ def check_clean(store: HBaseStore) -> None:
     current = [(region.start, region.stop) for region in store.regions(MESSAGE)]
     assert [(bound.start, bound.stop) for bound in found] == current
     assert all(bound.write_pointer >= DEAD for bound in found)
+
+
+@pytest.mark.slow
+def test_what_is_invalid_is_found_whatever_bytes_its_pointer_has(hbase_store: HBaseStore) -> None:
+    start = prefix(TOPIC, 1)
+    low = min(POINTERS) // 1_000_000
+    batch = hbase_store.batch()
+    for number, pointer in enumerate(POINTERS):
+        value = transactional_start(pointer) + b"x" * 10
+        batch.put(MESSAGE, start + KEY.pack(pointer // 1_000_000, number), value)
+        batch.put(MESSAGE, start + KEY.pack(pointer // 1_000_000, 100 + number), b"\x00x")
+    hbase_store.write(batch)
+    StoreMetadataTable(hbase_store).replace(None, Topic(TOPIC, 1, 2**31 - 1, {}))
+    for pointer in POINTERS:
+        listed = InvalidList({pointer: pointer}, 2**63 - 1, 2**62, 2**63 - 1)
+        services = TableServices(hbase_store, lambda listed=listed: listed)
+        clock = ManualClock(low)
+        steps = RegionCleaner(hbase_store, services, LIMITS, clock, workers=2).steps()
+        assert sum(step.inverted for step in steps) == 1
+        batch = hbase_store.batch()
+        bounds = StoreBoundTable(hbase_store)
+        bounds.delete(batch, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
+        hbase_store.write(batch)
 
 
 @pytest.mark.slow
