@@ -89,12 +89,22 @@ class HBaseStore:
                 wait(left_s)
             left = intents.latest(self._stored)
             if left.runs:
-                _log.warning("an earlier server left a write half-done, which is finished now")
-            runs = [*left.runs, intents.done(left.number)] if left.runs else []
+                self._finish(left)
             now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
-            self._carry_out([*runs, _open_mark(json.dumps(now).encode())])
+            self._carry_out([_open_mark(json.dumps(now).encode())])
             self._intent = left.number
             self._is_server = True
+
+    def _finish(self, left: intents.Intent) -> None:
+        _log.warning("an earlier server left a write half-done, which is finished now")
+        for run in left.runs:
+            try:
+                self._carry_out([run])
+            except StoreUnavailable as error:
+                if "refused" not in error.detail:
+                    raise
+                _log.exception("HBase refuses a part of it for good, as it did then")
+        self._carry_out([intents.done(left.number)])
 
     @contextmanager
     def _open(self) -> Iterator[None]:

@@ -28,7 +28,7 @@ TOPIC = "log"
 _log = logging.getLogger(__name__)
 
 PUBLISHERS = 4
-BEFORE, AFTER = 60, 150
+BEFORE, AFTER = 40, 60
 """Requests acknowledged before a fault, and once it has passed."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tables.hbase.connections import Failed, Gateway
+from tables.hbase.connections import Failed, Gateway, Refused
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
@@ -146,6 +146,37 @@ def test_a_request_of_many_rows_is_there_whole_or_not_at_all(
     store = successor(place)
 
     assert rows_of(store, MESSAGE) == rows
+    store.close()
+
+
+def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
+    place: Place, hbase_store: HBaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies just before it would have told that there is nothing to finish."""
+    assert hbase_store
+    mortal = Mortal(place)
+    batch = mortal.store.batch()
+    batch.keep_whole()
+    batch.put_rows(MESSAGE, [(b"ns:a:1", bytes(17 * 1024 * 1024))])
+    batch.put_rows(TRANSACTION, ROW[TRANSACTION])
+    refused = mortal.gateway.once
+
+    def once(call: Callable[[Any], Any]) -> Any:
+        try:
+            return refused(call)
+        except Refused:
+            mortal.die_after(0, monkeypatch)
+            raise
+
+    monkeypatch.setattr(mortal.gateway, "once", once)
+    with pytest.raises(StoreUnavailable):
+        mortal.store.write(batch)
+    mortal.store.close()
+    successor(place).close()
+    store = HBaseStore(place, gateway_to(place))
+    store.take_over(lambda _: None)
+
+    assert rows_of(store, MESSAGE) == []
     store.close()
 
 
