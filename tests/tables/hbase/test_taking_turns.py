@@ -1,0 +1,371 @@
+"""Two servers on one HBase: the one that leads is paused or stopped, and the other goes on.
+
+The gateway here is one of its own, which closes idle connections soon; metadata is in the ZooKeeper
+that HBase has. `HBASE_TURNS=20` in the environment has the leader paused that many times.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from Hbase_thrift import Mutation
+
+import tms
+from dev.hbase.servers import HBaseServers
+from dev.processes import HOST, free_ports
+from tables.hbase.connections import Failed, Gateway
+from tables.hbase.creation import create
+from tables.hbase.layout import COLUMN, Place
+from tables.store import MESSAGE
+from tests.client.server_process import ServerProcess
+from tms.cluster.lease import BootClock, Lease
+from tms.core.message import position_of
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.node import OpenServices, open_services
+from tms.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+LEASE_S = 2.0
+IDLE_S = 2.0
+TIMEOUT_S = 5.0
+S_MAX = 240.0
+QUICK = "quick-gateway"
+SITE = {
+    "hbase.thrift.server.socket.read.timeout": "1500",
+    "hbase.client.operation.timeout": "4000",
+    "hbase.rpc.timeout": "4000",
+}
+FLAGS = (
+    *("--lease-s", str(LEASE_S), "--hbase-gateway-idle-s", str(IDLE_S)),
+    *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", "1"),
+)
+TOPIC = TopicId("default", "t")
+PATH = "/v1/namespaces/default/topics/t"
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + S_MAX
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="module")
+def port(servers: HBaseServers) -> Iterator[int]:
+    """The port of a gateway that closes idle connections soon."""
+    conf = Path(servers.folder, "conf", QUICK)
+    shutil.copytree(Path(servers.folder, "conf", "gateway"), conf)
+    site = conf / "hbase-site.xml"
+    more = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in SITE.items()
+    )
+    text = site.read_text(encoding="utf-8")
+    site.write_text(text.replace("</configuration>", f"{more}</configuration>"), encoding="utf-8")
+    [own] = free_ports(1)
+    servers.commands[QUICK] = [
+        f"{own}"
+        if part == f"{servers.gateway_port}"
+        else part.replace("/conf/gateway:", f"/conf/{QUICK}:")
+        for part in servers.commands["gateway"]
+    ]
+    servers.start(QUICK)
+
+    def listens() -> bool:
+        servers.check_running()
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, own)) == 0
+
+    until(listens)
+    yield own
+    servers.kill(QUICK, signal.SIGTERM)
+
+
+@pytest.fixture
+def own_place(servers: HBaseServers, port: int) -> Place:
+    """A store of the test's own."""
+    place = Place(HOST, port, f"t{uuid.uuid4().hex[:8]}", 1)
+    create(place, Gateway(HOST, port), (HOST, servers.admin_port))
+    return place
+
+
+@pytest.fixture
+def url(own_place: Place) -> str:
+    return f"hbase://{HOST}:{own_place.port}/{own_place.prefix}?buckets=1"
+
+
+def test_a_request_that_is_sent_late_finds_its_connection_closed(own_place: Place) -> None:
+    """As of a process that is paused between looking at its lease and sending."""
+    pause_s = 0.0
+    gateway = Gateway(HOST, own_place.port, size=1, retry_s=0.0, guard=lambda: time.sleep(pause_s))
+    name = own_place.name_of(MESSAGE)
+
+    def put(row: bytes) -> None:
+        mutation = Mutation(False, COLUMN, b"v", True)
+        gateway.once(lambda client: client.mutateRow(name, row, [mutation], {}))
+
+    def has(row: bytes) -> bool:
+        return bool(gateway.once(lambda client: client.get(name, row, COLUMN, {})))
+
+    put(b"in time")
+    for row in (b"late on a connection that was used", b"late on a new connection"):
+        pause_s = IDLE_S
+        with pytest.raises(Failed):
+            put(row)
+        pause_s = 0.0
+        time.sleep(TIMEOUT_S)
+        assert not has(row)
+        gateway.close_idle()
+    assert has(b"in time")
+
+
+class Woken:
+    """The services of a leader whose lease is over, as it finds them when it wakes up."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.settings = Settings.model_construct(hbase_timeout_s=TIMEOUT_S, hbase_retry_s=0.2)
+        self.lease = Lease(1, 1e6, BootClock(), BootClock().now_s())
+
+    async def open(self, *, is_guarded: bool) -> OpenServices:
+        guard = self.lease.check if is_guarded else None
+        return await open_services(self.url, settings=self.settings, guard=guard)
+
+
+async def payloads(services: OpenServices, *, committed: bool) -> list[bytes]:
+    polled = services.messaging.poll(TOPIC, position_of(None), committed=committed)
+    return [message.payload async for block in polled for message in block]
+
+
+def test_a_leader_whose_lease_is_over_can_not_commit_prune_or_write(url: str) -> None:
+    async def run() -> None:
+        woken = Woken(url)
+        old = await woken.open(is_guarded=True)
+        await old.messaging.create_topic(TOPIC, {"ttl": 600})
+        await old.messaging.publish(TOPIC, [b"before"])
+        short = TopicId("default", "short")
+        await old.messaging.create_topic(short, {"ttl": 1})
+        await old.messaging.publish(short, [b"expires"] * 10)
+        tx = await old.transactions.start(StartRequest())
+        await old.messaging.publish(TOPIC, [b"in a transaction"], tx.write_pointer)
+        await asyncio.sleep(1.5)
+        cleanup = old.cleanup
+        assert cleanup is not None
+
+        woken.lease.end()
+
+        for attempt in (
+            old.transactions.commit(tx.transaction_id),
+            old.messaging.publish(TOPIC, [b"late"]),
+            old.messaging.create_topic(TopicId("default", "late")),
+            old.messaging.update_topic(TOPIC, {"ttl": 1}),
+            old.transactions.start(StartRequest()),
+        ):
+            with pytest.raises(tms.Unavailable):
+                await attempt
+        await cleanup.run_pass(10.0)
+        await old.close()
+        assert cleanup._runner.counts.dropped == {}
+
+        new = await woken.open(is_guarded=False)
+        assert await payloads(new, committed=False) == [b"before", b"in a transaction"]
+        assert await payloads(new, committed=True) == [b"before"]
+        assert await new.messaging.topics("default") == ["short", "t"]
+        assert new.cleanup is not None
+        await new.cleanup.run_pass(30.0)
+        assert sum(new.cleanup._runner.counts.dropped.values()) == 9
+        await new.transactions.commit(tx.transaction_id)
+        assert await payloads(new, committed=True) == [b"before", b"in a transaction"]
+        await new.close()
+
+    asyncio.run(run())
+
+
+class Pair:
+    """Two servers on one store."""
+
+    def __init__(self, url: str, metadata: str) -> None:
+        self.servers = [self._server(url, metadata, port) for port in free_ports(2)]
+        self.http = httpx.Client(timeout=S_MAX, trust_env=False)
+
+    @staticmethod
+    def _server(url: str, metadata: str, port: int) -> ServerProcess:
+        advertise = ("--advertise", f"http://{HOST}:{port}", "--metadata", metadata)
+        return ServerProcess(url, port, *advertise, *FLAGS)
+
+    @property
+    def urls(self) -> str:
+        return ",".join(server.url for server in self.servers)
+
+    def role(self, server: ServerProcess) -> str:
+        """Return what a server is; nothing while it does not reach the metadata store."""
+        return str(self.http.get(f"{server.url}/v1/cluster").json().get("role", ""))
+
+    def leader(self) -> ServerProcess:
+        """Return the one that leads, once one does."""
+        found: ServerProcess = until(
+            lambda: next((s for s in self.servers if self.role(s) == "leader"), None)
+        )
+        return found
+
+    def other(self, server: ServerProcess) -> ServerProcess:
+        [other] = [each for each in self.servers if each is not server]
+        return other
+
+    def ready(self) -> None:
+        """Return when both can be asked for everything."""
+        for server in self.servers:
+            until(partial(self._is_ready, server))
+
+    def _is_ready(self, server: ServerProcess) -> bool:
+        return self.http.get(f"{server.url}/ready").status_code == 200
+
+    def poll(self, server: ServerProcess) -> list[dict[str, str]]:
+        answer = self.http.post(f"{server.url}{PATH}/poll", json={"limit": 1_000_000})
+        assert answer.status_code == 200, answer.text
+        told: list[dict[str, str]] = answer.json()
+        return told
+
+    def close(self) -> None:
+        self.http.close()
+        for server in self.servers:
+            if server._process.poll() is None:
+                server._process.send_signal(signal.SIGCONT)
+                server.kill()
+
+
+@pytest.fixture
+def pair(url: str, own_place: Place, servers: HBaseServers) -> Iterator[Pair]:
+    site = Path(servers.folder, "conf", "gateway", "hbase-site.xml").read_text(encoding="utf-8")
+    found = re.search(r"clientPort</name><value>(\d+)", site)
+    assert found is not None
+    pair = Pair(url, f"zk://{HOST}:{found[1]}/{own_place.prefix}?session_timeout_s=4")
+    yield pair
+    pair.close()
+
+
+class Load:
+    """Publishers that note what was acknowledged to them."""
+
+    def __init__(self, urls: list[str]) -> None:
+        self.acknowledged: set[str] = set()
+        self.sent: set[str] = set()
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._publish, args=(url, f"{number}"), daemon=True)
+            for number, url in enumerate(urls * 3)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _publish(self, url: str, name: str) -> None:
+        number = 0
+        with httpx.Client(timeout=S_MAX, trust_env=False) as http:
+            while not self._stop.is_set():
+                message = f"{name}-{number}"
+                number += 1
+                self.sent.add(message)
+                answer = http.post(f"{url}{PATH}/publish", json={"messages": [message]})
+                if answer.status_code == 200:
+                    self.acknowledged.add(message)
+                else:
+                    assert answer.status_code in (503, 504), answer.text
+                    time.sleep(0.1)
+
+    def until_more(self) -> None:
+        """Return when a hundred more were acknowledged."""
+        enough = len(self.acknowledged) + 100
+        until(lambda: len(self.acknowledged) >= enough)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(S_MAX)
+
+
+def test_a_paused_leader_that_wakes_up_changes_nothing(pair: Pair) -> None:
+    pair.leader()
+    pair.ready()
+    pair.http.put(f"{pair.servers[0].url}{PATH}")
+    load = Load([server.url for server in pair.servers])
+    try:
+        for _ in range(int(os.environ.get("HBASE_TURNS", "1"))):
+            _pause_the_leader(pair, load)
+    finally:
+        load.stop()
+    pair.ready()
+
+    all_seen = pair.poll(pair.servers[0])
+    ids, found = [each["id"] for each in all_seen], [each["payload"] for each in all_seen]
+    assert ids == sorted(set(ids))
+    assert len(found) == len(set(found))
+    assert load.acknowledged <= set(found) <= load.sent
+    assert pair.poll(pair.servers[1]) == all_seen
+
+
+def _pause_the_leader(pair: Pair, load: Load) -> None:
+    leader = pair.leader()
+    successor = pair.other(leader)
+    load.until_more()
+    started = pair.http.post(f"{leader.url}/v1/transactions?codec=false", json={"timeout_s": 3600})
+    transaction = f"/v1/transactions/{started.json()['transaction_id']}"
+    answers: list[int] = []
+
+    def commit() -> None:
+        answers.append(pair.http.post(f"{leader.url}{transaction}/commit").status_code)
+
+    leader._process.send_signal(signal.SIGSTOP)
+    late = threading.Thread(target=commit, daemon=True)
+    late.start()
+    until(lambda: pair.role(successor) == "leader")
+    assert pair.http.post(f"{successor.url}{transaction}/invalidate").status_code == 200
+    load.until_more()
+    seen = pair.poll(successor)
+    leader._process.send_signal(signal.SIGCONT)
+    until(lambda: pair.role(leader) == "standby")
+    late.join(S_MAX)
+    load.until_more()
+
+    [status] = answers
+    assert status in (409, 503, 504)
+    info = pair.http.get(f"{successor.url}{transaction}").json()
+    assert info["status"] == "invalid"
+    assert pair.poll(successor)[: len(seen)] == seen
+
+
+def test_a_leader_that_is_stopped_hands_over_and_clients_go_on(pair: Pair) -> None:
+    leader = pair.leader()
+    pair.ready()
+    known: list[bytes] = []
+    with tms.connect(pair.urls, retry_for_s=S_MAX) as client:
+        topic = client.topic("t")
+        topic.create()
+        topic.publish(b"first")
+        assert leader.stop() == 0
+        for number in range(50):
+            try:
+                topic.publish(b"%d" % number)
+            except tms.OutcomeUnknown:
+                continue  # its connection was closed by the server that stopped
+            known.append(b"%d" % number)
+
+        found = [message.payload for message in topic.poll(limit=100)]
+    assert pair.role(pair.other(leader)) == "leader"
+    assert found[0] == b"first"
+    assert [payload for payload in found if payload in known] == known
+    assert len(known) > 45
