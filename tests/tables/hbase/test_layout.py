@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.hbase.layout import Place, Salt, format_row, parse, recorded_buckets, topic_start
+from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix
-from tables.store import MESSAGE, METADATA, TABLES, TRANSACTION
+from tables.store import BOUND, MESSAGE, METADATA, TABLES, TRANSACTION
 from tms.core.errors import StoreFormatUnknown
 from tms.core.topic import TopicId
 
@@ -73,6 +74,20 @@ def test_tables_without_salt_have_one_bucket_and_no_splits() -> None:
     for table in (METADATA, TRANSACTION):
         assert Salt(table, 8).split_keys() == []
     assert Salt(MESSAGE, 4).split_keys() == [b"\x01", b"\x02", b"\x03"]
+
+
+@pytest.mark.parametrize("table", [MESSAGE, BOUND])
+def test_a_batch_has_each_row_in_the_bucket_of_its_key(table: str) -> None:
+    salt = Salt(table, 8)
+    keys = [b"message:" + start for start in (b"", b"\x01", b"\x02a:b:\x00", b"\x02a:b:\x01")]
+    keys += [b"a:b:\x00", b"a:b:\x01", b"a:c:", b"copy:a:b:", b"lease"]
+    rows = [salt.of(key) + key for key in keys]
+    puts, deletes = HBaseBatch({table: salt}), HBaseBatch({table: salt})
+    puts.put_rows(table, [(key, b"") for key in keys])
+    deletes.delete_rows(table, keys)
+
+    assert [list(run.rows) for run in puts.runs] == [rows]
+    assert [list(run.rows) for run in deletes.runs] == [rows]
 
 
 def test_buckets_are_those_recorded() -> None:
