@@ -1,0 +1,113 @@
+"""Taking turns, and namespaces that several servers follow, on ZooKeeper and etcd."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.metadata.servers import Open, expire
+from tms.cluster.instances import next_instance_id
+from tms.cluster.lease import Lease
+from tms.cluster.member import Member
+from tms.configuration.namespaces import NamespaceStore
+from tms.core.cluster import Instance
+from tms.core.errors import Unavailable
+from tms.core.limits import Limits
+from tms.core.namespaces import NamespaceSettings
+from tms.metadata.interface import MetadataStore
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+LEASE_S = 1.0
+S_MAX = 90.0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(S_MAX):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+class Server:
+    """One member; `open` has those whose services are open."""
+
+    def __init__(self, store: MetadataStore, number: int, opened: list["Server"]) -> None:
+        self.store = store
+        self.id = number
+        self.opened = opened
+        self.lease: Lease | None = None
+        self.most_at_once = 0
+        address = f"http://{number}"
+        self.member = Member(
+            store,
+            Instance(id=number, address=address, version="1", since_ms=1),
+            self.lead,
+            of_store="s",
+            lease_s=LEASE_S,
+            fence_s=0.5,
+        )
+
+    @asynccontextmanager
+    async def lead(self, lease: Lease) -> AsyncIterator[None]:
+        self.lease = lease
+        self.opened.append(self)
+        holders = [each for each in self.opened if each.lease and each.lease.left_s > 0]
+        self.most_at_once = max(self.most_at_once, len(holders))
+        try:
+            yield
+        finally:
+            self.opened.remove(self)
+
+
+async def test_servers_take_turns_and_come_back_after_their_session_was_lost(
+    remote: str, sessions_at: Open
+) -> None:
+    opened: list[Server] = []
+    servers = []
+    for _ in range(3):
+        store = await sessions_at(remote, session_timeout_s=5)
+        servers.append(Server(store, await next_instance_id(store), opened))
+        await servers[-1].member.open()
+    assert len({server.id for server in servers}) == 3
+    await until(lambda: len(opened) == 1)
+
+    await expire(opened[0].store)
+    async with asyncio.timeout(S_MAX):
+        while await registered(servers[0]) < 3:
+            await asyncio.sleep(0.05)
+    await until(lambda: len(opened) == 1)
+    leader = opened[0]
+    await leader.member.close()
+    await until(lambda: len(opened) == 1)
+    assert opened[0] is not leader
+
+    for server in servers:
+        await server.member.close()
+    assert max(server.most_at_once for server in servers) == 1
+
+
+async def registered(server: Server) -> int:
+    """Return how many are registered; none while that server's session is lost."""
+    try:
+        return len((await server.member.state()).instances)
+    except Unavailable:
+        return 0
+
+
+async def test_a_change_of_a_namespace_is_heard_by_another_server(
+    remote: str, sessions_at: Open
+) -> None:
+    here, there = [NamespaceStore(await sessions_at(remote), Limits()) for _ in range(2)]
+    await here.open()
+    await there.open()
+    for number in range(1, 21):
+        await here.declare("shop", NamespaceSettings(message_bytes_max=number))
+        await until(
+            lambda n=number: "shop" in there.rules and there.rules["shop"].message_bytes_max == n
+        )
+
+    await here.delete("shop")
+    await until(lambda: there.rules == {})
+    await here.close()
+    await there.close()
