@@ -141,9 +141,9 @@ def wait_for(file: Path) -> None:
 class _Driver:
     """One of two drivers that take themselves for the only one: Spark's calls, without Spark."""
 
-    def __init__(self, options: dict[str, str]) -> None:
+    def __init__(self, options: dict[str, str], *, batch: int = 0, query: str = "query") -> None:
         self.writer = StreamWriter(stream_write({**options, "topic": "b"}), ["payload"])
-        work = Work(options["namespace"], 0, "query")
+        work = Work(options["namespace"], batch, query)
         vars(self.writer)["_work"] = lambda: work
 
     def write(self, *payloads: bytes) -> None:
@@ -188,3 +188,32 @@ def test_what_is_stored_after_the_batch_was_given_up_is_refused(
         driver.writer.write(slow())
 
     assert list(client.topic("b").poll()) == []
+
+
+def test_another_query_under_the_same_name_is_an_error_while_a_batch_is_open(
+    options: dict[str, str], client: tms.Client
+) -> None:
+    client.topic("b").create()
+    first = _Driver(options)
+    first.write(b"1")
+    with pytest.raises(tms.OwnerBusy):
+        _Driver(options, query="another").write(b"2")
+    first.commit()
+    with pytest.raises(tms.OwnerElsewhere):
+        _Driver(options, query="another").write(b"3")
+
+    assert [message.payload for message in client.topic("b").poll()] == [b"1"]
+
+
+def test_a_batch_that_was_left_open_is_given_up_for_the_next(
+    options: dict[str, str], client: tms.Client
+) -> None:
+    client.topic("b").create()
+    left, following = _Driver(options), _Driver(options, batch=1)
+    left.write(b"never seen")
+    following.write(b"seen")
+    following.commit()
+
+    assert [message.payload for message in client.topic("b").poll()] == [b"seen"]
+    with pytest.raises(tms.TransactionNotInProgress):
+        left.commit()

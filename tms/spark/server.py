@@ -202,7 +202,8 @@ class Server:
         """Return the id of a transaction: a new one, or the one that the same work has open.
 
         An earlier work of the owner's that is still open is given up: it has been overtaken. Raises
-        `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`.
+        `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere` where that
+        was from another origin, and `OwnerBusy` where another origin has the same work open.
         """
         asked: dict[str, Any] = {"timeout_s": timeout_s, "client": "spark"}
         if owner is not None:
@@ -212,8 +213,10 @@ class Server:
         try:
             answer = self._safely("POST", path, msgspec.json.encode(asked))
         except OwnerBusy as error:
-            overtaken = int(error.detail["transaction_id"])
-            self._end(overtaken, "invalidate")
+            busy = error.detail.get("sequence")
+            if busy is None or sequence is None or busy >= sequence:
+                raise
+            self._end(int(error.detail["transaction_id"]), "invalidate")
             answer = self._safely("POST", path, msgspec.json.encode(asked))
         return decode_json(answer, _StartedBody).transaction_id
 
