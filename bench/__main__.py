@@ -10,7 +10,19 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import cleanup, growth, hbase, memory, poll, publish, recovery, spark, transactions, wrk
+from bench import (
+    cleanup,
+    growth,
+    hbase,
+    memory,
+    metadata,
+    poll,
+    publish,
+    recovery,
+    spark,
+    transactions,
+    wrk,
+)
 from bench.rounds import FULL, QUICK
 from tms import __version__
 
@@ -23,9 +35,10 @@ _SUITES = {
     "growth": growth.run,
     "memory": memory.run,
     "hbase": hbase.run,
+    "metadata": metadata.run,
     "spark": spark.run,
 }
-_UNASKED = ("hbase", "spark")
+_UNASKED = ("hbase", "metadata", "spark")
 """What runs only where it is asked for: it needs Java, and Maven or PySpark."""
 
 

@@ -138,8 +138,10 @@ async def play_with_caches(url: str, steps: list[tuple[int, str, str]]) -> None:
         elif what == "expire":
             await expired(store)
         await until_caches_agree(stores[0], caches)
-    for each in (*caches, *stores):
-        await each.close()
+    for cache in caches:
+        await cache.close()
+    for store in stores:
+        await store.close()
 
 
 async def until_caches_agree(store: MetadataStore, caches: list[MetadataCache[int]]) -> None:
@@ -198,8 +200,10 @@ async def play_with_locks(url: str, steps: list[tuple[int, str]]) -> None:
     by_token: dict[int, int] = {}
     for token, number in written:
         assert by_token.setdefault(token, number) == number, "two wrote under one token"
-    for each in (*services, *stores):
-        await each.close()
+    for service in services:
+        await service.close()
+    for store in stores:
+        await store.close()
 
 
 async def happen(what: str, store: MetadataStore) -> None:

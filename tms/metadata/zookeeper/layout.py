@@ -10,11 +10,13 @@ Characters other than ASCII, and `%`, are percent-encoded, because ZooKeeper tak
 DO NOT CHANGE: stored.
 """
 
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from tms.metadata.paths import ROOT
 
 _MARK = "%"
+_REMEMBERED = 10_000
 _PLAIN = " !\"#$&'()*+,-.:;<=>?@[\\]^_`{|}~"
 
 
@@ -48,5 +50,6 @@ def names_of(nodes: list[str]) -> list[str]:
     return sorted({unquote(node.removesuffix(_MARK)) for node in nodes if node != _MARK})
 
 
-def _encoded(path: str) -> list[str]:
-    return [] if path == ROOT else [quote(name, safe=_PLAIN) for name in path[1:].split("/")]
+@lru_cache(_REMEMBERED)
+def _encoded(path: str) -> tuple[str, ...]:
+    return () if path == ROOT else tuple(quote(n, safe=_PLAIN) for n in path[1:].split("/"))
