@@ -76,8 +76,9 @@ if TYPE_CHECKING:
         ValueUnreadable,
     )
     from tms.core.message import Message, MessageId
-    from tms.core.messaging import AllPublished, RollbackRange
+    from tms.core.messaging import AllPublished, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+    from tms.core.ranges import Reach, Split, TopicRange
     from tms.core.transaction import Transaction
     from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
 
@@ -115,11 +116,13 @@ __all__ = [
     "PublicationRefused",
     "QueueFull",
     "RateExceeded",
+    "Reach",
     "Recovered",
     "RequestError",
     "RollbackRange",
     "RollbackRefused",
     "ServerUnreachable",
+    "Split",
     "StartRequest",
     "Stopping",
     "StoreCorrupt",
@@ -127,6 +130,7 @@ __all__ = [
     "StoreFormatUnknown",
     "StoreLocked",
     "StoreUnavailable",
+    "Stored",
     "Subscription",
     "SubscriptionExists",
     "SubscriptionMoved",
@@ -137,6 +141,7 @@ __all__ = [
     "Topic",
     "TopicExists",
     "TopicNotFound",
+    "TopicRange",
     "Transaction",
     "TransactionAware",
     "TransactionConflict",
@@ -171,6 +176,10 @@ _HOMES = {
     "MessageId": "tms.core.message",
     "AllPublished": "tms.core.messaging",
     "RollbackRange": "tms.core.messaging",
+    "Stored": "tms.core.messaging",
+    "Reach": "tms.core.ranges",
+    "Split": "tms.core.ranges",
+    "TopicRange": "tms.core.ranges",
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",

@@ -15,6 +15,7 @@ from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
 from tms.core.messaging import AllPublished
 from tms.core.namespaces import Namespaces
+from tms.core.ranges import TopicRange
 from tms.core.services import Services
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transaction import TransactionType
@@ -77,6 +78,14 @@ class AsyncClient:
         """Return the names of the namespace's topics, as `tms.Client.topics`."""
         return await self._services.messaging.topics(self._namespace)
 
+    async def ranges(
+        self, topics: Iterable[str], *, committed: bool = True
+    ) -> dict[str, TopicRange | None]:
+        """Return where topics begin and stably end, as `tms.Client.ranges`."""
+        topic_ids = [TopicId(self._namespace, name) for name in topics]
+        found = (await self._services.ranges.ranges(topic_ids, committed=committed)).topics
+        return {topic_id.name: one for topic_id, one in found.items()}
+
     async def publish_all(
         self,
         publications: Mapping[str, bytes | Iterable[bytes]],
@@ -98,6 +107,7 @@ class AsyncClient:
         long: bool = False,
         owner: str | None = None,
         sequence: int | None = None,
+        origin: str | None = None,
         if_open: IfOpenName = IfOpen.REFUSE,
         participants: Iterable[TransactionAware] = (),
     ) -> AsyncTransactionContext:
@@ -108,6 +118,7 @@ class AsyncClient:
             long=long,
             owner=owner,
             sequence=sequence,
+            origin=origin,
             if_open=if_open,
             participants=participants,
         )
@@ -120,6 +131,7 @@ class AsyncClient:
         long: bool,
         owner: str | None,
         sequence: int | None,
+        origin: str | None,
         if_open: IfOpenName,
         participants: Iterable[TransactionAware],
     ) -> AsyncTransactionContext:
@@ -130,6 +142,7 @@ class AsyncClient:
             client=_CLIENT,
             owner=owner,
             sequence=sequence,
+            origin=origin,
             if_open=IfOpen(if_open),
         )
         return AsyncTransactionContext(

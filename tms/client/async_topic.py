@@ -5,17 +5,21 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from typing import Any
 
 import anyio
 
 from tms.client.async_subscription import AsyncSubscription
+from tms.client.columns import Batches, batches_of
 from tms.client.polling import Blocks, Reading, Tx, blocks_of, singly
 from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import Start, position
+from tms.core.errors import TopicNotFound
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, id_after
 from tms.core.messaging import RollbackRange
+from tms.core.ranges import Reach, Split, TopicRange
 from tms.core.services import Services
 from tms.core.subscriptions import Subscription as Position
 from tms.core.topic import TTL, TopicId
@@ -115,12 +119,65 @@ class AsyncTopic:
         tx: Tx | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: Start | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Give the messages there are, as `tms.Topic.poll`."""
         blocks = self.poll_blocks(
-            after=after, start=start, limit=limit, tx=tx, committed=committed, wait_s=wait_s
+            after=after,
+            start=start,
+            limit=limit,
+            tx=tx,
+            committed=committed,
+            wait_s=wait_s,
+            end=end,
         )
         return singly(blocks)
+
+    def poll_arrow(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        end: Start | None = None,
+        limit: int | None = None,
+        committed: bool = False,
+    ) -> AsyncGenerator[Any, None]:
+        """Give the messages there are as record batches, as `tms.Topic.poll_arrow`."""
+        batches = self.poll_batches(
+            after=after, start=start, end=end, limit=limit, committed=committed
+        )
+        return singly(batches)
+
+    async def range(self, *, committed: bool = True) -> TopicRange:
+        """Return where the topic begins and stably ends, as `tms.Topic.range`."""
+        ranges = await self._services.ranges.ranges((self._id,), committed=committed)
+        found = ranges.topics[self._id]
+        if found is None:
+            raise TopicNotFound(topic=str(self._id))
+        return found
+
+    async def splits(self, start: bytes, end: bytes, parts: int) -> list[Split]:
+        """Return parts of about equal size that make up a range, as `tms.Topic.splits`."""
+        return list(await self._services.ranges.splits(self._id, start, end, parts))
+
+    async def reach(
+        self,
+        start: bytes,
+        end: bytes,
+        *,
+        messages: int | None = None,
+        payload_bytes: int | None = None,
+        committed: bool = True,
+    ) -> Reach:
+        """Return how far so many messages reach, as `tms.Topic.reach`."""
+        return await self._services.ranges.reach(
+            self._id,
+            start,
+            end,
+            messages=messages,
+            payload_bytes=payload_bytes,
+            committed=committed,
+        )
 
     def follow(
         self, *, after: Start | None = None, start: Start | None = None, committed: bool = False
@@ -145,10 +202,26 @@ class AsyncTopic:
         tx: Tx | None,
         committed: bool,
         wait_s: float,
+        end: Start | None,
     ) -> Blocks:
         """Give what `poll` gives, in runs as they arrive."""
-        read = Reading(limit, tx, committed=committed, wait_s=wait_s)
+        until = None if end is None else position(after=None, start=end)
+        read = Reading(limit, tx, committed=committed, wait_s=wait_s, end=until)
         return blocks_of(self._messaging, self._id, position(after=after, start=start), read)
+
+    def poll_batches(
+        self,
+        *,
+        after: Start | None,
+        start: Start | None,
+        end: Start | None,
+        limit: int | None,
+        committed: bool,
+    ) -> Batches:
+        """Give what `poll_arrow` gives, one in a list."""
+        until = None if end is None else position(after=None, start=end)
+        read = Reading(limit, committed=committed, end=until)
+        return batches_of(self._messaging, self._id, position(after=after, start=start), read)
 
     def follow_blocks(self, *, after: Start | None, start: Start | None, committed: bool) -> Blocks:
         """Give what `follow` gives, in runs as they arrive."""

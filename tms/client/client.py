@@ -17,6 +17,7 @@ from tms.client.topic import Topic
 from tms.client.transaction import TransactionContext
 from tms.client.transactions import Transactions
 from tms.core.messaging import AllPublished
+from tms.core.ranges import TopicRange
 from tms.core.transactions import IfOpen
 
 Result = TypeVar("Result")
@@ -62,6 +63,15 @@ class Client:
         """All namespaces of the server or store, for those who look after it."""
         return Namespaces(self._client.namespaces, self._bridge)
 
+    def ranges(
+        self, topics: Iterable[str], *, committed: bool = True
+    ) -> dict[str, TopicRange | None]:
+        """Return where each topic begins and stably ends, as `Topic.range`; None for no topic.
+
+        In one request. Raises `TooLarge` (too_many_topics), `InvalidRequest` (invalid_topic_name).
+        """
+        return self._bridge.call(lambda: self._client.ranges(topics, committed=committed))
+
     def publish_all(
         self,
         publications: Mapping[str, bytes | Iterable[bytes]],
@@ -88,6 +98,7 @@ class Client:
         long: bool = False,
         owner: str | None = None,
         sequence: int | None = None,
+        origin: str | None = None,
         if_open: IfOpenName = IfOpen.REFUSE,
         participants: Iterable[TransactionAware] = (),
     ) -> TransactionContext:
@@ -100,7 +111,9 @@ class Client:
         after a day. `participants` are committed and rolled back with it.
 
         `owner` names the producer or job, `sequence` numbers its work, ascending: a sequence is
-        committed once, so that work may be repeated when in doubt. `if_open` says what becomes of
+        committed once, so that work may be repeated when in doubt. Where runs of the owner number
+        their work from the start, name each by an `origin`: the old sequence of another run is then
+        an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open` says what becomes of
         an older transaction of the owner that is still open: "refuse" leaves it, "fence" makes it
         invalid, as a restarted producer wants, and "join" goes on with it, what was published in it
         included, where it has the same sequence.
@@ -112,6 +125,7 @@ class Client:
             long=long,
             owner=owner,
             sequence=sequence,
+            origin=origin,
             if_open=if_open,
             participants=participants,
         )

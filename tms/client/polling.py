@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypeVar
 
 from tms.client.gathered import OpenTransaction
 from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
-from tms.core.message import Message
+from tms.core.message import Message, MessageBlock
 from tms.core.messaging import Messaging
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
@@ -15,6 +16,8 @@ from tms.core.transaction import Transaction
 Tx = Transaction | int | OpenTransaction
 """A transaction: one of `transaction()`, a `Transaction` that comes from elsewhere, or a number, to
 publish the write pointer, to poll the id of one in progress."""
+
+Item = TypeVar("Item")
 
 Blocks = AsyncGenerator[list[Message], None]
 """Runs of messages, none of them empty."""
@@ -31,6 +34,8 @@ class Reading:
     committed: bool = False
     """Only what is committed."""
     wait_s: float = 0.0
+    end: bytes | None = None
+    """Nothing from this id on."""
 
     def __post_init__(self) -> None:
         """Raise `InvalidRequest` (invalid_limit), `ValueError`."""
@@ -38,9 +43,24 @@ class Reading:
             raise InvalidRequest("invalid_limit", limit=self.limit)
         if self.committed and self.tx is not None:
             raise ValueError("give either tx or committed: a transaction sees what it sees")
+        if self.end is not None and self.wait_s:
+            raise ValueError("give either end or wait_s: a range is there, or it is not")
 
 
 def blocks_of(messaging: Messaging, topic_id: TopicId, position: bytes, read: Reading) -> Blocks:
+    """Give the messages from `position` on, decoded. Raises as `message_blocks`."""
+    return _decoded(message_blocks(messaging, topic_id, position, read))
+
+
+async def _decoded(blocks: AsyncGenerator[MessageBlock, None]) -> Blocks:
+    async with aclosing(blocks):
+        async for block in blocks:
+            yield list(block)
+
+
+def message_blocks(
+    messaging: Messaging, topic_id: TopicId, position: bytes, read: Reading
+) -> AsyncGenerator[MessageBlock, None]:
     """Give the messages from `position` on. Raises `RuntimeError` where the transaction ended."""
     tx = read.tx
     if not (tx is None or isinstance(tx, int | Transaction)):
@@ -54,7 +74,7 @@ async def _blocks(
     position: bytes,
     read: Reading,
     transaction: Transaction | int | None,
-) -> Blocks:
+) -> AsyncGenerator[MessageBlock, None]:
     blocks = messaging.poll(
         topic_id,
         position,
@@ -62,18 +82,19 @@ async def _blocks(
         transaction=transaction,
         committed=read.committed,
         wait_s=read.wait_s,
+        end=read.end,
     )
     try:
         async for block in blocks:
-            yield list(block)
+            yield block
     finally:
         if isinstance(blocks, AsyncGenerator):
             await blocks.aclose()
 
 
-async def singly(blocks: Blocks) -> AsyncGenerator[Message, None]:
-    """Give the messages of the runs."""
-    async with aclosing(blocks):
-        async for block in blocks:
-            for message in block:
-                yield message
+async def singly(runs: AsyncGenerator[list[Item], None]) -> AsyncGenerator[Item, None]:
+    """Give what is in the runs, one by one."""
+    async with aclosing(runs):
+        async for run in runs:
+            for item in run:
+                yield item

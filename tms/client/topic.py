@@ -1,6 +1,7 @@
 """A topic as threads use it. The logic is `tms.client.async_topic`'s; here is what it means."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
@@ -9,6 +10,7 @@ from tms.client.start import Start
 from tms.client.subscription import Subscription
 from tms.core.message import Message
 from tms.core.messaging import RollbackRange
+from tms.core.ranges import Reach, Split, TopicRange
 from tms.core.subscriptions import Subscription as Position
 
 
@@ -119,14 +121,15 @@ class Topic:
         tx: Tx | None = None,
         committed: bool = False,
         wait_s: float = 0.0,
+        end: Start | None = None,
     ) -> Iterator[Message]:
         """Give the messages there are, oldest first, then end.
 
         They begin behind `after` or at `start`, each a message id (20 bytes, 40 hexadecimal digits
         or a `MessageId`) or a publish time (milliseconds since 1970 or a datetime with a time
         zone); with neither, at the oldest. `limit` is how many at most; None is all, as far as one
-        poll of the server goes (its `poll_messages_max`, a million by default). Where there are
-        none, wait up to `wait_s` seconds for some.
+        poll of the server goes (its `poll_messages_max`, a million by default). Nothing is given
+        from `end` on. Where there are none, wait up to `wait_s` seconds for some.
 
         Without a transaction all messages are given, those in progress and rolled back included.
         With `tx` only what that transaction can see, its own included, and with `committed` what is
@@ -137,12 +140,74 @@ class Topic:
         connection is taken up again after the last message given. Raises `TopicNotFound`,
         `InvalidRequest` (invalid_message_id, invalid_start_time, invalid_limit, invalid_wait), with
         `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError` for both `after` and
-        `start`, both `tx` and `committed`, or a datetime without a time zone.
+        `start`, both `tx` and `committed`, both `end` and `wait_s`, or a datetime without a time
+        zone.
         """
         blocks = self._topic.poll_blocks(
-            after=after, start=start, limit=limit, tx=tx, committed=committed, wait_s=wait_s
+            after=after,
+            start=start,
+            limit=limit,
+            tx=tx,
+            committed=committed,
+            wait_s=wait_s,
+            end=end,
         )
         return self._bridge.iterate(blocks)
+
+    def poll_arrow(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        end: Start | None = None,
+        limit: int | None = None,
+        committed: bool = False,
+    ) -> Iterator[Any]:
+        """Give what `poll` gives as record batches of pyarrow's, of about 10,000 messages.
+
+        Their columns are `message_id`, `timestamp`, `seq`, `payload`, `payload_timestamp`,
+        `payload_seq` (`tms.arrow.SCHEMA`). Needs the extra `arrow`: without it,
+        `ModuleNotFoundError` is raised.
+        """
+        batches = self._topic.poll_batches(
+            after=after, start=start, end=end, limit=limit, committed=committed
+        )
+        return self._bridge.iterate(batches)
+
+    def range(self, *, committed: bool = True) -> TopicRange:
+        """Return where the topic begins now, and an end below which nothing is ever added.
+
+        With `committed`, the end is before the first message of a transaction in progress; without,
+        it is for readers of all messages. Raises `TopicNotFound`.
+        """
+        return self._bridge.call(lambda: self._topic.range(committed=committed))
+
+    def splits(self, start: bytes, end: bytes, parts: int) -> list[Split]:
+        """Return at most `parts` ranges of about equal size that make up start <= id < end.
+
+        Nothing is read for it. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        """
+        return self._bridge.call(lambda: self._topic.splits(start, end, parts))
+
+    def reach(
+        self,
+        start: bytes,
+        end: bytes,
+        *,
+        messages: int | None = None,
+        payload_bytes: int | None = None,
+        committed: bool = True,
+    ) -> Reach:
+        """Return the furthest end, at most `end`, that so many messages and bytes reach.
+
+        At least one message, where there is one; None is no bound. Raises `TopicNotFound`,
+        `InvalidRequest` (invalid_range).
+        """
+        return self._bridge.call(
+            lambda: self._topic.reach(
+                start, end, messages=messages, payload_bytes=payload_bytes, committed=committed
+            )
+        )
 
     def follow(
         self, *, after: Start | None = None, start: Start | None = None, committed: bool = False

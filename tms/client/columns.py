@@ -1,0 +1,40 @@
+"""A poll's messages as Arrow's columns, for asyncio. Needs the extra `arrow`."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from tms.client.polling import Reading, message_blocks
+from tms.core.message import MessageBlock
+from tms.core.messaging import Messaging
+from tms.core.topic import TopicId
+
+Batches = AsyncGenerator[list[Any], None]
+"""Record batches of pyarrow's, in lists of one."""
+
+_BATCH_BYTES_MAX = 4 * 1024 * 1024
+"""A batch takes in no more once it has so many bytes."""
+
+
+async def batches_of(
+    messaging: Messaging, topic_id: TopicId, position: bytes, read: Reading
+) -> Batches:
+    """Give the messages from `position` on, in batches bounded in messages and bytes."""
+    from tms.arrow import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
+
+    parts: list[MessageBlock] = []
+    async with aclosing(message_blocks(messaging, topic_id, position, read)) as blocks:
+        async for block in blocks:
+            parts.append(block)
+            count = sum(part.count for part in parts)
+            size = sum(len(part.items) for part in parts)
+            if count >= BATCH_MESSAGES_MAX or size >= _BATCH_BYTES_MAX:
+                yield [record_batch(_joined(parts))]
+                parts = []
+    if parts:
+        yield [record_batch(_joined(parts))]
+
+
+def _joined(parts: list[MessageBlock]) -> MessageBlock:
+    items = b"".join([part.items for part in parts])
+    return MessageBlock(sum(part.count for part in parts), items)
