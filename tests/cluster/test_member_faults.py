@@ -1,0 +1,80 @@
+"""Servers whose connections are cut, sessions end, and that stop and start, at random.
+
+At every moment one at most holds the lease with its services open, and tokens only grow; when all
+is well again, one leads. A failure names the seed.
+"""
+
+import asyncio
+import random
+
+import pytest
+
+from tests.cluster.test_member import LEASE_S, Server, World
+from tms.core.errors import NoLeader
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+SERVERS = 3
+STEPS = 25
+S_MAX = 90.0
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def could_write(world: World) -> list[Server]:
+    return [server for server in world.open if server.lease is not None and server.lease.left_s > 0]
+
+
+async def watch(world: World) -> None:
+    """Write with every server that can, all the time."""
+    while True:
+        assert len(could_write(world)) <= 1
+        for server in list(world.open):
+            try:
+                server.write()
+            except NoLeader:
+                continue
+        await asyncio.sleep(0.002)
+
+
+async def do_something(world: World, dice: random.Random, running: list[Server]) -> None:
+    server = dice.choice(running)
+    host, session = world.host, server.session
+    match dice.choice(("cut", "expire", "mend", "stop", "start", "wait")):
+        case "cut" if session.is_connected:
+            host.disconnect(session)
+        case "expire" if session.number in host._sessions:
+            await host.expire(session)
+        case "mend" if not session.is_connected:
+            host.reconnect(session)
+        case "stop" if len(running) > 1 and session.is_connected:
+            running.remove(server)
+            await server.stop()
+        case "start" if len(running) < SERVERS:
+            running.append(await world.server())
+    await asyncio.sleep(dice.uniform(0, 2 * LEASE_S))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_one_at_most_can_write_whatever_happens(seed: int) -> None:
+    dice, world = random.Random(seed), World()
+    running = [await world.server() for _ in range(SERVERS)]
+    watching = asyncio.create_task(watch(world))
+    for _ in range(STEPS):
+        await do_something(world, dice, running)
+        assert not watching.done(), watching.exception()
+    for server in running:
+        if not server.session.is_connected:
+            world.host.reconnect(server.session)
+    async with asyncio.timeout(S_MAX):
+        while not could_write(world) or len(world.open) > 1:
+            await asyncio.sleep(0.01)
+
+    assert not watching.done(), watching.exception()
+    watching.cancel()
+    assert world.writers == sorted(world.writers)
+    assert len(set(world.writers)) > 1
+    await world.close()
