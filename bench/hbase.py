@@ -186,9 +186,11 @@ def _fill_expired(place: _Place, count: int) -> None:
             topic = Topic(TopicId("default", f"t{number}"), 1, 60, {})
             StoreMetadataTable(store).replace(None, topic)
             start = prefix(topic.id, 1)
-            for first in range(0, count // _TOPICS, 5_000):
+            each = count // _TOPICS
+            for first in range(0, each, 5_000):
                 batch = store.batch()
-                keys = (KEY.pack(_PRUNED_MS + n, 0) for n in range(first, first + 5_000))
+                numbers = range(first, min(first + 5_000, each))
+                keys = (KEY.pack(_PRUNED_MS + n, 0) for n in numbers)
                 batch.put_rows(MESSAGE, [(start + key, value) for key in keys])
                 store.write(batch)
 
