@@ -18,7 +18,7 @@ from tms.core.errors import MetadataUnavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import MetadataStore
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 BACK_S_MAX = 60
 KINDS: dict[str, ModuleType] = {"zk": zookeeper_servers, "etcd": etcd_servers}
@@ -141,3 +141,26 @@ async def test_three_go_on_without_any_one(three: tuple[str, Servers], sessions_
         while await read(cache) != writer.acknowledged:
             await asyncio.sleep(0.01)
     await cache.close()
+
+
+async def test_three_go_on_while_one_stands_still(
+    three: tuple[str, Servers], sessions_at: Open
+) -> None:
+    kind, servers = three
+    name = await asyncio.to_thread(KINDS[kind].leader, servers)
+    store = await sessions_at(fresh_url(kind, servers), 6)
+    writer = Writer(store)
+    writing = asyncio.ensure_future(writer.run())
+    await writer.until(5)
+    servers.pause(name)
+    try:
+        known = writer.acknowledged
+        await writer.until(known + 20)
+    finally:
+        servers.resume(name)
+    writer.is_done = True
+    await asyncio.wait_for(writing, BACK_S_MAX)
+
+    found = await store.get("/count")
+    assert found is not None
+    assert int(found.value) == writer.acknowledged

@@ -3,11 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import grpc
 import pytest
+from aetcd import rpc
 
+from dev.processes import Servers
 from tests.contracts.metadata_store_contract import until
 from tests.metadata.proxy import Proxy
-from tests.metadata.servers import Open
+from tests.metadata.servers import Open, fresh_url
 from tms.core.errors import MetadataClosed, MetadataUnavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import NEW, Change, MetadataStore, Notification, SessionEvent
@@ -111,6 +114,31 @@ async def test_no_cache_stays_stale_over_a_break(lasting: Behind) -> None:
     assert await cache.get("/created") == 3
     assert await cache.get_children("/") == ["changed", "created"]
     await cache.close()
+
+
+async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
+    etcd: Servers, sessions_at: Open
+) -> None:
+    found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
+    cache = MetadataCache(found.store, JsonCodec(int))
+    await found.other.put("/k", b"0")
+    assert await cache.get("/k") == 0
+    await found.proxy.cut()
+    await found.until_events(LOST)
+    for number in range(1, 5):
+        revision = (await found.other.put("/k", b"%d" % number)).modified_revision
+    async with grpc.aio.insecure_channel(etcd.addresses) as channel:
+        await rpc.KVStub(channel).Compact(rpc.CompactionRequest(revision=revision, physical=True))
+    await found.proxy.open()
+    await found.until_events(LOST, BACK)
+
+    assert await cache.get("/k") == 4
+    await found.other.put("/k", b"5")
+    async with asyncio.timeout(10):
+        while await cache.get("/k") != 5:
+            await asyncio.sleep(0.01)
+    await cache.close()
+    await found.proxy.cut()
 
 
 async def test_a_lost_session_is_told_before_others_can_have_what_it_held(short: Behind) -> None:

@@ -15,7 +15,7 @@ from tms.core.errors import MetadataUnavailable
 from tms.metadata.interface import MetadataStore
 from tms.node import open_metadata
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 USER, PASSWORD = "tms", "s/cr:t@"
 QUOTED = "s%2Fcr%3At%40"

@@ -71,6 +71,8 @@ def _target(context: typer.Context, *, as_json: bool) -> Target:
 
 
 def _time(ms: int) -> str:
+    if not ms:
+        return "-"  # etcd keeps no times
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
@@ -146,8 +148,8 @@ def get(
 
 @app.command(
     epilog="\b\nExamples:\n"
-    "  tms metadata put /a '{\"x\": 1}' --store zk://host:2181 --new\n"
-    "  tms metadata put /a --file value.json --store zk://host:2181 --version 0"
+    "  tms metadata put /a '{\"x\": 1}' --store zk://host:2181/tms --new\n"
+    "  tms metadata put /a --file value.json --store zk://host:2181/tms --version 0"
 )
 def put(
     context: typer.Context,
