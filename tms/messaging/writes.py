@@ -8,6 +8,7 @@ does not take writes any more: also here, after what the same flush did before.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tms.core.errors import TmsError
 from tms.core.message import KEY, key_after
 from tms.core.messaging import AllPublished, RollbackRange
 from tms.core.tables import Batch, Tables
@@ -245,9 +246,13 @@ class Inversion(_TopicWrite):
 
     def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows with their pointer inverted."""
-        self.state.check_current()
-        self._writing.check_rollback(self._write_pointer)
-        self._writing.tables.messages.invert(batch, self._rows)
+        try:
+            self.state.check_current()
+            self._writing.check_rollback(self._write_pointer)
+            self._writing.tables.messages.invert(batch, self._rows)
+        except TmsError:
+            self.failed()  # the cache shows already what is now refused
+            raise
 
     def apply(self) -> None:
         """Count; the cache was told before the table."""
