@@ -8,6 +8,7 @@ from tests.docs.markdown import ROOT, blocks
 from tests.docs.newcomer import Newcomer, is_as_told
 from tms.settings import Settings
 from tms.transactions.transitions import diagram
+from tms.wire.json_bodies import JSON
 
 PAGE = (ROOT / "docs" / "transactions.md").read_text(encoding="utf-8")
 
@@ -30,9 +31,17 @@ def test_settings_that_it_names_are_there() -> None:
         assert name in Settings.model_fields
 
 
+def test_the_commit_of_tasks_is_one_that_is_taken() -> None:
+    [body] = [block.text for block in blocks("docs/transactions.md") if block.kind == "json"]
+    [stored] = JSON.transactions.decode_commit(body.encode()).publish
+
+    assert str(stored.topic_id) == "default:orders"
+
+
 @pytest.mark.slow
 def test_its_program_prints_what_it_should(tmp_path: Path) -> None:
-    program, told = [block for block in blocks("docs/transactions.md") if block.kind != "mermaid"]
+    page = blocks("docs/transactions.md")
+    program, told = [block for block in page if block.kind in ("python", "text")]
     with Newcomer(tmp_path) as newcomer:
         newcomer.serve()
         printed = newcomer.carry_out(program)

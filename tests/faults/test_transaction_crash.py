@@ -19,12 +19,14 @@ import tms.aio
 from tests.faults.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
+from tms.core.topic import TopicId
 
 ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "20"))
 TOPICS = ("left", "right")
 CLIENTS = 8
+UNREACHABLE = b"unreachable "
 TIMEOUT_S = 2
-SLACK_S = 5.0
+SLACK_S = 20.0
 """For the timer, and a slow machine."""
 
 
@@ -56,9 +58,11 @@ class Work:
                 self._changed.set()
 
     async def _one(self, client: AsyncClient, payload: bytes, chance: random.Random) -> None:
-        form = chance.choice(("commit", "commit", "roll back", "at once", "buffer"))
+        form = chance.choice(("commit", "commit", "roll back", "at once", "buffer", "stored"))
         if form == "at once":
             await client.publish_all({topic: [payload] for topic in TOPICS})
+        elif form == "stored":
+            await self._stored(client, payload)
         else:
             try:
                 async with client.transaction(timeout_s=TIMEOUT_S) as tx:
@@ -72,6 +76,21 @@ class Work:
                 return
         self.committed.add(payload)
         self.unknown.discard(payload)
+
+    async def _stored(self, client: AsyncClient, payload: bytes) -> None:
+        """Have the commit publish what one of two tasks stored."""
+        transactions = client.transactions
+        started = await transactions.start(tms.StartRequest(timeout_s=TIMEOUT_S))
+        transaction = started.transaction_id
+        kept = (await transactions.checkpoint(transaction)).write_pointer
+        lost = (await transactions.checkpoint(transaction)).write_pointer
+        stored = []
+        for name in TOPICS:
+            topic = client.topic(name)
+            await topic.store(payload, kept)
+            await topic.store(UNREACHABLE + payload, lost)
+            stored.append(tms.Stored(TopicId(topic.namespace, name), kept))
+        await transactions.commit(transaction, (), stored)
 
     async def until_committed(self, count: int) -> None:
         """Return when `count` more transactions were committed."""
@@ -88,6 +107,7 @@ class Work:
         left, right = (set(shown[topic]) for topic in TOPICS)
         assert left == right
         assert self.committed <= left
+        assert not any(payload.startswith(UNREACHABLE) for payload in left)
         assert not self.undone & left
 
 

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from contextlib import aclosing
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,8 +29,7 @@ SMALL_BUFFER = Settings.model_construct(leveldb_write_buffer_bytes=256 * 1024)
 
 async def count(services: OpenServices, split: Split) -> int:
     blocks = services.messaging.poll(TOPIC, split.start, limit=1_000_000, end=split.end)
-    async with aclosing(blocks) as found:
-        return sum([block.count async for block in found])
+    return sum([block.count async for block in blocks])
 
 
 async def splits(

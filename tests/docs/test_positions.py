@@ -1,0 +1,58 @@
+"""docs/positions.md: its example prints what it says, and it names what there is."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from api.app import OPERATIONS
+from tests.docs.markdown import ROOT, blocks, links
+from tms.arrow import MEDIA_TYPE, SCHEMA
+from tms.core.problems import CATALOGUE
+
+PAGE = "docs/positions.md"
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
+EXAMPLE_S_MAX = 120.0
+
+
+@pytest.mark.slow
+def test_the_example_prints_what_the_page_says() -> None:
+    by_kind = {block.kind: block.text for block in blocks(PAGE)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", by_kind["python"]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=EXAMPLE_S_MAX,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, by_kind["text"], "")
+
+
+def test_columns_and_the_media_type_are_arrows() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\w(), ]+) \|", TEXT, re.MULTILINE)
+    types = {
+        "fixed_size_binary(20)": "fixed_size_binary[20]",
+        "timestamp(ms, UTC)": "timestamp[ms, tz=UTC]",
+    }
+
+    assert [(name, types.get(kind, kind)) for name, kind in rows] == [
+        (field.name, str(field.type)) for field in SCHEMA
+    ]
+    assert MEDIA_TYPE in TEXT
+
+
+def test_requests_and_errors_are_there() -> None:
+    paths = {(operation.method, operation.path.rpartition("/")[2]) for operation in OPERATIONS}
+    asked = re.findall(r"`(GET|POST) \S*?/(\w+)(?:\?\S*)?`", TEXT)
+
+    assert len(asked) >= 4
+    assert set(asked) <= paths
+    for status, code in re.findall(r"(\d{3}) `(\w+)`", TEXT):
+        assert CATALOGUE[code].status == int(status)
+
+
+def test_links_lead_somewhere() -> None:
+    assert [link for link in links(PAGE) if not link.exists()] == []
