@@ -9,6 +9,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -66,9 +67,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
     servers.stop()
 
 
-@pytest.fixture
-def place(cluster: HBaseServers) -> Place:
-    """A store of this test's own."""
+def new_place(cluster: HBaseServers) -> Place:
+    """Create a store that nobody else uses."""
     place = Place("127.0.0.1", cluster.gateway_port, f"t{uuid.uuid4().hex[:8]}", BUCKETS)
     gateway = Gateway(place.host, place.port, retry_s=60.0)
     create(place, gateway, ("127.0.0.1", cluster.admin_port))
@@ -76,22 +76,33 @@ def place(cluster: HBaseServers) -> Place:
     return place
 
 
+def serve_on(
+    place: Place,
+    transactions: str = "foreign",
+    *,
+    port: int | None = None,
+    flags: Sequence[str] = (),
+) -> ServerProcess:
+    """Start a server on a store, through its gateway or what stands before that."""
+    return ServerProcess(
+        Path("unused"),
+        *("--store", f"hbase://{place.host}:{port or place.port}/{place.prefix}"),
+        *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", str(RETRY_S)),
+        *flags,
+        transactions=transactions,
+    )
+
+
 @pytest.fixture
-def serve(place: Place, tmp_path: Path) -> Serve:
-    """Start a server on the store, through its gateway or what stands before that."""
+def place(cluster: HBaseServers) -> Place:
+    """A store of this test's own."""
+    return new_place(cluster)
 
-    def served(
-        transactions: str = "foreign", *, port: int | None = None, flags: Sequence[str] = ()
-    ) -> ServerProcess:
-        return ServerProcess(
-            tmp_path / "unused",
-            *("--store", f"hbase://{place.host}:{port or place.port}/{place.prefix}"),
-            *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", str(RETRY_S)),
-            *flags,
-            transactions=transactions,
-        )
 
-    return served
+@pytest.fixture
+def serve(place: Place) -> Serve:
+    """Start a server on that store."""
+    return partial(serve_on, place)
 
 
 def running(cluster: HBaseServers) -> None:

@@ -7,8 +7,9 @@ nobody was acknowledged anything is logged at the end of each test (`-rP` shows 
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
@@ -18,7 +19,15 @@ from dev.hbase.regions import change
 from dev.hbase.servers import HBaseServers
 from tables.hbase.layout import Place, Salt
 from tables.store import MESSAGE
-from tests.faults.hbase.conftest import ROUNDS, Serve, TimedLedger, check_settled, running
+from tests.faults.hbase.conftest import (
+    BUCKETS,
+    ROUNDS,
+    TimedLedger,
+    check_settled,
+    new_place,
+    running,
+    serve_on,
+)
 from tests.faults.load import Load
 from tests.faults.server_process import ServerProcess
 
@@ -30,18 +39,37 @@ _log = logging.getLogger(__name__)
 PUBLISHERS = 4
 BEFORE, AFTER = 40, 60
 """Requests acknowledged before a fault, and once it has passed."""
+AWAY_S = 2
 
 
-@asynccontextmanager
-async def under_load(
-    server: ServerProcess, ledger: TimedLedger, chance: random.Random
-) -> AsyncIterator[Load]:
-    """Have clients at work; at the end, check all they were told."""
-    async with Load(server.url, TOPIC, ledger, chance, publishers=PUBLISHERS) as load:
-        await load.until_acknowledged(BEFORE)
-        ledger.watch()
-        yield load
-    await check_settled(server, TOPIC, ledger)
+@dataclass
+class World:
+    """One server and one topic for all that its HBase goes through."""
+
+    cluster: HBaseServers
+    place: Place
+    server: ServerProcess
+    ledger: TimedLedger
+
+    @asynccontextmanager
+    async def under_load(self, chance: random.Random, what: str) -> AsyncIterator[Load]:
+        """Have clients at work; at the end, check all that they were told."""
+        server, ledger = self.server, self.ledger
+        async with Load(server.url, TOPIC, ledger, chance, publishers=PUBLISHERS) as load:
+            await load.until_acknowledged(BEFORE)
+            ledger.watch()
+            yield load
+        await check_settled(server, TOPIC, ledger)
+        _log.warning("%s: nobody was acknowledged for %.1f s", what, ledger.stall_s)
+
+
+@pytest.fixture(scope="module")
+def world(cluster: HBaseServers) -> Iterator[World]:
+    place = new_place(cluster)
+    with serve_on(place) as server:
+        asyncio.run(create(server))
+        yield World(cluster, place, server, TimedLedger())
+        assert server.stop() == 0
 
 
 async def create(server: ServerProcess) -> None:
@@ -62,46 +90,36 @@ async def create(server: ServerProcess) -> None:
     ids=["region-1", "region-2", "master", "gateway", "zookeeper", "all"],
 )
 def test_what_was_acknowledged_survives_the_death_of(
-    cluster: HBaseServers, serve: Serve, chance: random.Random, names: tuple[str, ...]
+    world: World, chance: random.Random, names: tuple[str, ...]
 ) -> None:
-    async def one_round(server: ServerProcess, ledger: TimedLedger) -> None:
-        async with under_load(server, ledger, chance) as load:
+    async def one_round() -> None:
+        async with world.under_load(chance, "+".join(names)) as load:
             for name in names:
-                cluster.kill(name)
+                world.cluster.kill(name)
             # Where HBase goes on without it, so do its clients; else they are told.
             if not {"gateway", "zookeeper"}.isdisjoint(names):
-                await asyncio.sleep(2)
-            await asyncio.to_thread(running, cluster)
+                await asyncio.sleep(AWAY_S)
+            await asyncio.to_thread(running, world.cluster)
             await load.until_acknowledged(AFTER)
-        _log.warning("%s: nobody was acknowledged for %.1f s", "+".join(names), ledger.stall_s)
 
-    ledger = TimedLedger()
-    with serve() as server:
-        asyncio.run(create(server))
-        for _ in range(ROUNDS):
-            asyncio.run(one_round(server, ledger))
-        assert server.stop() == 0
+    for _ in range(ROUNDS):
+        asyncio.run(one_round())
 
 
 def test_nothing_is_lost_while_a_region_is_split_and_moved(
-    cluster: HBaseServers, place: Place, serve: Serve, chance: random.Random
+    world: World, chance: random.Random
 ) -> None:
-    table = place.name_of(MESSAGE)
+    table = world.place.name_of(MESSAGE)
 
-    async def changed(server: ServerProcess, ledger: TimedLedger) -> None:
-        async with under_load(server, ledger, chance) as load:
-            middle = ledger.followed[len(ledger.followed) // 2].id[:10]
-            key = f"default:{TOPIC}:".encode() + (1).to_bytes(4) + middle
-            row = Salt(MESSAGE, 2).of(key) + key
+    async def one_round() -> None:
+        async with world.under_load(chance, "split and move") as load:
+            followed = world.ledger.followed
+            key = f"default:{TOPIC}:".encode() + (1).to_bytes(4) + followed[-1].id[:10]
+            row = Salt(MESSAGE, BUCKETS).of(key) + key
             for verb in ("split", "move"):
                 # The newest rows are in the region that begins at `row`, once that is split.
-                await asyncio.to_thread(partial(change, cluster, verb, table, row))
+                await asyncio.to_thread(partial(change, world.cluster, verb, table, row))
                 await load.until_acknowledged(AFTER)
-        _log.warning("split and move: nobody was acknowledged for %.1f s", ledger.stall_s)
 
-    ledger = TimedLedger()
-    with serve() as server:
-        asyncio.run(create(server))
-        for _ in range(ROUNDS):
-            asyncio.run(changed(server, ledger))
-        assert server.stop() == 0
+    for _ in range(ROUNDS):
+        asyncio.run(one_round())
