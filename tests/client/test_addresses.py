@@ -81,6 +81,19 @@ def test_what_may_be_done_twice_goes_on_to_the_next() -> None:
         assert (len(first.requests), len(second.requests)) == (1, 1)
 
 
+def test_one_that_only_forwards_makes_way_to_the_next() -> None:
+    forwarded = answer(200, b"[]").replace(b"\r\n", b"\r\nTMS-Forwarded-By: 7\r\n", 1)
+    with (
+        FaultyServer(forwarded) as first,
+        FaultyServer(answer(200, b"[]"), answer(200, b"[]")) as leader,
+        tms.connect(f"{first.url},{leader.url}") as client,
+    ):
+        for _ in range(3):
+            assert client.topics() == []
+
+        assert (len(first.requests), len(leader.requests)) == (1, 2)
+
+
 def test_where_nobody_is_there_the_last_failure_is_told() -> None:
     with (
         tms.connect(f"{NOBODY},127.0.0.1:2", retry_for_s=0.0) as client,

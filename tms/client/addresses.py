@@ -2,6 +2,8 @@
 
 `http://a:11015,b:11015` names two servers of a cluster. Any of them answers for all; where one
 certainly did nothing, because it is not there, stops, or knows no leader, the next one is asked.
+One that only forwards to the leader makes way to the next too, so that the leader is soon asked
+itself.
 """
 
 from collections.abc import Sequence
@@ -43,6 +45,11 @@ class Addresses:
         After one that leaves in doubt what was done, the next is asked first from now on.
         """
         was_not_done = isinstance(error, ServerUnreachable | NoLeader | Stopping)
-        if (was_not_done or isinstance(error, OutcomeUnknown)) and url == self._urls[self._first]:
-            self._first = (self._first + 1) % len(self._urls)
+        if was_not_done or isinstance(error, OutcomeUnknown):
+            self.make_way(url)
         return was_not_done
+
+    def make_way(self, url: str) -> None:
+        """Ask the next one first from now on, where `url` was."""
+        if url == self._urls[self._first]:
+            self._first = (self._first + 1) % len(self._urls)

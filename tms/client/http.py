@@ -39,6 +39,8 @@ CONNECTIONS_MAX = 1000
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
+FORWARDED_BY = "tms-forwarded-by"
+"""The header by which a server says that the leader has answered, not itself."""
 COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
 
@@ -186,6 +188,8 @@ class Http:
         ask = partial(self._client.stream, method, content=body, headers=headers, timeout=timeout)
         async with AsyncExitStack() as answering:
             url, answer = await self._first_answer(answering, ask, path)
+            if FORWARDED_BY in answer.headers:
+                self._addresses.make_way(url)
             try:
                 with _typed_errors(url):
                     yield answer
