@@ -201,10 +201,8 @@ class ZooKeeper:
 
     async def _create(self, path: str, put: Put) -> Any:
         """Create a value, and the folders above it. Raises `NodeExistsError`."""
-        if put.ephemeral:
-            below = await self._read(self._layout.folder_node(path))
-            if below is not None and below[1].numChildren:
-                raise PathHasChildren(path=path)
+        if put.ephemeral and await self._has_values(self._layout.folder_node(path)):
+            raise PathHasChildren(path=path)
         flags = _EPHEMERAL if put.ephemeral else 0
         node = self._layout.value_node(path)
         for _ in range(_TRIES):
@@ -215,6 +213,13 @@ class ZooKeeper:
             else:
                 return stat
         raise LockBusy(path=path, reason="too many want it")
+
+    async def _has_values(self, folder: str) -> bool:
+        """Return whether there are values in a folder or deeper; empty ones may be left over."""
+        nodes = await self._nodes_in(folder)
+        if not all(node.endswith("%") for node in nodes):
+            return True
+        return any([await self._has_values(f"{folder}/{node}") for node in nodes])
 
     async def _make_folders(self, path: str) -> None:
         """Create the folders above `path`. Raises `InvalidRequest` below an ephemeral value."""
@@ -250,7 +255,7 @@ class ZooKeeper:
         version = value[1].version
         if expected_version not in (None, version):
             raise BadVersion(path=path, expected_version=expected_version, version=version)
-        if below is not None and below[1].numChildren:
+        if below is not None and below[1].numChildren and await self._has_values(folder):
             raise PathHasChildren(path=path)
         try:
             await self._writes.ask(

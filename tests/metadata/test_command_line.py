@@ -1,0 +1,59 @@
+"""`tms metadata` on ZooKeeper and etcd, as an operator uses it."""
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from tests.cli.conftest import Outcome, run_command
+from tests.client.server_process import COMMAND, ROOT, environment
+
+pytestmark = pytest.mark.slow
+
+S_MAX = 60.0
+
+
+def on(url: str, verb: str, *arguments: str) -> Outcome:
+    return run_command("metadata", verb, "--store", url, *arguments)
+
+
+def test_values_are_put_shown_listed_and_deleted(remote: str) -> None:
+    assert on(remote, "put", "/a/b", "one", "--new")[1].startswith("/a/b: version 0, modified ")
+    assert on(remote, "put", "/a/b", "two", "--version", "0")[0] == 0
+    code, _, err = on(remote, "put", "/a/b", "three", "--version", "0")
+    assert (code, err.startswith("The value at this path has another version")) == (1, True)
+
+    assert on(remote, "get", "/a/b")[1].endswith("\ntwo\n")
+    assert json.loads(on(remote, "ls", "/a", "--json")[1]) == [{"name": "b", "version": 1}]
+    assert on(remote, "rm", "/a/b", "--version", "1")[0] == 0
+    assert on(remote, "rm", "/a/b")[2].startswith("There is no value at this path.")
+
+
+def test_changes_are_told_as_they_happen(remote: str) -> None:
+    watching = subprocess.Popen(
+        [*COMMAND, "metadata", "watch", "/a", "--limit", "3", "--json", "--store", remote],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+    )
+    deadline = time.monotonic() + S_MAX
+    while watching.poll() is None and time.monotonic() < deadline:
+        on(remote, "put", "/a/b", "x")  # again, for it may not watch yet
+    assert watching.poll() == 0
+    assert watching.stdout is not None
+    told = [json.loads(line) for line in watching.stdout.read().splitlines()]
+    watching.stdout.close()
+
+    assert len(told) == 3
+    assert {each["path"] for each in told} <= {"/a", "/a/b"}
+    assert {each["change"] for each in told} <= {"created", "modified", "children changed"}
+
+
+def test_a_server_that_is_not_there_is_told() -> None:
+    code, out, err = on("zk://127.0.0.1:1/tms?session_timeout_s=2", "ls")
+
+    assert (code, out) == (1, "")
+    assert err.startswith("The metadata store was not reached")
