@@ -33,7 +33,7 @@ async def answer_error(exchange: Exchange, error: Exception) -> None:
     if known.status == _UNAVAILABLE:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
     if known.status == _TOO_MANY:
-        headers.append((b"retry-after", b"%d" % known.detail["retry_after_s"]))
+        headers.append((b"retry-after", b"%d" % known.detail.get("retry_after_s", RETRY_AFTER_S)))
     if "allow" in known.detail:
         headers.append((b"allow", known.detail["allow"].encode()))
     await exchange.answer(known.status, error_body(known), JSON_TYPE, headers)
