@@ -1,6 +1,6 @@
 """`format("tms")` that dies where it is told to: `format("tms_crashing")`.
 
-The file that `TMS_CRASH` names says where, as `WHERE PID`; it is removed first, so that it happens
+The file that `CRASH_OF_TMS` names says where, as `WHERE PID`; it is removed first, so that it happens
 once. PID is what is killed: a driver's JVM, or 0 for the very process.
 """
 
@@ -18,7 +18,7 @@ from tms.spark.options import stream_write
 from tms.spark.source import TmsDataSource
 from tms.spark.writer import Stored, StreamWriter
 
-VARIABLE = "TMS_CRASH"
+VARIABLE = "CRASH_OF_TMS"
 IN_TASK = "in-task"
 BEFORE_COMMIT = "before-commit"
 AFTER_COMMIT = "after-commit"

@@ -1,11 +1,13 @@
 """The same on executors in processes of their own: local-cluster, and a standalone master."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
+import pyspark
 import pytest
 
 import tms
@@ -26,22 +28,15 @@ def master(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield cluster.url if cluster else "local-cluster[2,1,768]"
 
 
-def test_a_cluster_reads_writes_and_streams(
-    master: str, server: ServerProcess, client: tms.Client, namespace: str
-) -> None:
-    for name in ("a", "b", "c"):
-        client.topic(name).create()
-    sent = [b"%d" % n for n in range(ROWS)]
-    client.topic("a").publish(sent)
-    more = {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{JAVA}" pyspark-shell',
-    }
+def run(*command: str) -> str:
+    """Run a program of Spark's, which must succeed, and return what it prints."""
+    submit = f'--driver-java-options "{JAVA}" pyspark-shell'
+    more = {"PYSPARK_SUBMIT_ARGS": submit, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    more |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     clean = {**environment(), **more}
     clean.pop("PYTHONWARNINGS")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.cluster_session", master, server.url, namespace],
+        command,
         check=False,
         capture_output=True,
         text=True,
@@ -49,7 +44,34 @@ def test_a_cluster_reads_writes_and_streams(
         env=clean,
         timeout=SESSION_S_MAX,
     )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
 
-    assert done.stdout == f"2 executors, {ROWS} rows\n", done.stderr[-3000:]
+
+def test_a_cluster_reads_writes_and_streams(
+    master: str, server: ServerProcess, client: tms.Client, namespace: str
+) -> None:
+    for name in ("a", "b", "c"):
+        client.topic(name).create()
+    sent = [b"%d" % n for n in range(ROWS)]
+    client.topic("a").publish(sent)
+    module = ("-m", "tests.spark.cluster_session")
+    printed = run(sys.executable, *module, master, server.url, namespace)
+
+    assert printed == f"2 executors, {ROWS} rows\n"
     for name in ("b", "c"):
         assert [message.payload for message in client.topic(name).poll(committed=True)] == sent
+
+
+def test_spark_submit_takes_the_commands(
+    server: ServerProcess, client: tms.Client, namespace: str
+) -> None:
+    client.topic("a").create()
+    client.topic("a").publish([b"1", b"22"])
+    submit = str(Path(pyspark.__file__).parent / "bin/spark-submit")
+    program = run(sys.executable, "-m", "tms.cli.submitted").strip()
+    target = ("--url", server.url, "--namespace", namespace, "--json")
+    printed = run(submit, "--master", "local[2]", program, "stats", "a", *target)
+    [row] = json.loads(printed)
+
+    assert (row["topic"], row["messages"], row["payload_bytes"]) == ("a", 2, 3)
