@@ -19,6 +19,7 @@ from tests.contracts.store_contract import empty
 from tests.faults.server_process import ServerProcess
 from tests.messaging.test_service_model import ServiceMachine
 from tests.tables.hbase.conftest import gateway_to
+from tms.core.topic import TopicId
 from tms.messaging import cache
 
 pytestmark = pytest.mark.slow
@@ -79,3 +80,36 @@ def test_what_was_acknowledged_survives_the_server(url: str, tmp_path: Path) -> 
             found = [message.payload for message in orders.poll(tx=tx)]
 
     assert found == [b"one", b"two", b"three", b"four"]
+
+
+def test_what_tasks_stored_is_read_in_parts(url: str, tmp_path: Path) -> None:
+    with served(url, tmp_path) as server, tms.connect(server.url) as client:
+        orders = client.topic("orders")
+        orders.create()
+        transaction = client.transactions.start(tms.StartRequest()).transaction_id
+        pointers = [client.transactions.checkpoint(transaction).write_pointer for _ in range(3)]
+        for number, pointer in enumerate(pointers):
+            orders.store([b"%d.%d" % (number, message) for message in range(100)], pointer)
+        kept = [
+            tms.Stored(TopicId(orders.namespace, orders.name), pointer)
+            for pointer in (pointers[2], pointers[0])
+        ]
+        client.transactions.commit(transaction, publish=kept)
+        server.kill()
+    with served(url, tmp_path) as server, tms.connect(server.url) as client:
+        orders = client.topic("orders")
+        start, end, _ = orders.range()
+        middle = orders.reach(start, end, messages=150)
+        parts = [
+            (part.start, part.end)
+            for low, high in ((start, middle.end), (middle.end, end))
+            for part in orders.splits(low, high, 4)
+        ]
+        found = [
+            message.payload
+            for low, high in parts
+            for message in orders.poll(start=low, end=high, committed=True)
+        ]
+
+    assert middle.messages == 150
+    assert found == [b"%d.%d" % (number, message) for number in (2, 0) for message in range(100)]
