@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
@@ -95,6 +96,11 @@ async def registered(server: Server) -> int:
         return 0
 
 
+def has_heard(namespaces: NamespaceStore, message_bytes_max: int) -> bool:
+    rules = namespaces.rules.get("shop")
+    return rules is not None and rules.message_bytes_max == message_bytes_max
+
+
 async def test_a_change_of_a_namespace_is_heard_by_another_server(
     remote: str, sessions_at: Open
 ) -> None:
@@ -103,9 +109,7 @@ async def test_a_change_of_a_namespace_is_heard_by_another_server(
     await there.open()
     for number in range(1, 21):
         await here.declare("shop", NamespaceSettings(message_bytes_max=number))
-        await until(
-            lambda n=number: "shop" in there.rules and there.rules["shop"].message_bytes_max == n
-        )
+        await until(partial(has_heard, there, number))
 
     await here.delete("shop")
     await until(lambda: there.rules == {})
