@@ -126,6 +126,7 @@ class Connection:
         sent_ms = self._link.clock.steady_ms()
         if not (self.lease and await self._keep_alive()):
             await self._grant()
+        await self._skip_compacted()
         await self._watch()
         self._link.linked(sent_ms)
 
@@ -155,6 +156,18 @@ class Connection:
     def _expire(self) -> None:
         self.lease = 0
         self._link.expired()
+
+    async def _skip_compacted(self) -> None:
+        """Go on from now where etcd has compacted away what comes next."""
+        asked = rpc.RangeRequest(key=self._keys.revisions, revision=self._next_revision - 1)
+        try:
+            await self._kv.Range(asked, timeout=self._answer_s, metadata=self._token)
+        except grpc.RpcError as error:
+            if error.code() is not grpc.StatusCode.OUT_OF_RANGE:
+                raise
+            asked.revision = 0
+            now = await self._kv.Range(asked, timeout=self._answer_s, metadata=self._token)
+            self._next_revision = now.header.revision + 1
 
     async def _watch(self) -> None:
         start, stop = self._keys.below(ROOT)
