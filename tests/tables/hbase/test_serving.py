@@ -36,6 +36,7 @@ def test_the_service_does_as_its_model_on_hbase(place: Place) -> None:
         def open_store(self) -> Store:
             is_first = not hasattr(self, "store")
             store = HBaseStore(place, gateway_to(place))
+            store.take_over(lambda _: None)
             if is_first:
                 empty(store)
             return store
