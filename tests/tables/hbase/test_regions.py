@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from threading import Thread
 
 import pytest
@@ -142,8 +143,8 @@ def test_what_is_invalid_is_found_whatever_bytes_its_pointer_has(hbase_store: HB
     hbase_store.write(batch)
     StoreMetadataTable(hbase_store).replace(None, Topic(TOPIC, 1, 2**31 - 1, {}))
     for pointer in POINTERS:
-        listed = InvalidList({pointer: pointer}, 2**63 - 1, 2**62, 2**63 - 1)
-        services = TableServices(hbase_store, lambda listed=listed: listed)
+        listed = partial(InvalidList, {pointer: pointer}, 2**63 - 1, 2**62, 2**63 - 1)
+        services = TableServices(hbase_store, listed)
         clock = ManualClock(low)
         steps = RegionCleaner(hbase_store, services, LIMITS, clock, workers=2).steps()
         assert sum(step.inverted for step in steps) == 1
