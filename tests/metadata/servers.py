@@ -16,6 +16,7 @@ from dev.processes import CannotStart, Servers
 from dev.zookeeper import servers as zookeeper_servers
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.etcd.session import Etcd
+from tms.metadata.etcd.thread import there
 from tms.metadata.interface import MetadataStore
 from tms.metadata.remote import RemoteStore
 from tms.node import open_metadata
@@ -72,7 +73,11 @@ async def expire(store: MetadataStore) -> None:
     server: Any = store._server
     if isinstance(server, Etcd):
         revoked = rpc.LeaseRevokeRequest(ID=server._connection.lease)
-        await server._connection._leases.LeaseRevoke(revoked)
+
+        async def revoke() -> None:
+            await server._connection._leases.LeaseRevoke(revoked)
+
+        await there(revoke())
         with suppress(MetadataUnavailable):
             await server.touch()  # it would find out at the next look
         return

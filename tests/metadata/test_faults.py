@@ -127,8 +127,9 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await found.until_events(LOST)
     for number in range(1, 5):
         revision = (await found.other.put("/k", b"%d" % number)).modified_revision
-    async with grpc.aio.insecure_channel(etcd.addresses) as channel:
-        await rpc.KVStub(channel).Compact(rpc.CompactionRequest(revision=revision, physical=True))
+    asked = rpc.CompactionRequest(revision=revision, physical=True)
+    with grpc.insecure_channel(etcd.addresses) as channel:
+        await asyncio.to_thread(rpc.KVStub(channel).Compact, asked)
     await found.proxy.open()
     await found.until_events(LOST, BACK)
 

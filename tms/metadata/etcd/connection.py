@@ -20,6 +20,7 @@ from aetcd import rpc
 
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.address import Address
+from tms.metadata.etcd.thread import Home
 from tms.metadata.etcd.writes import Keys
 from tms.metadata.interface import Change
 from tms.metadata.paths import ROOT
@@ -48,12 +49,13 @@ class Broken(Exception):
 
 
 class Connection:
-    """A session's connection. Used from the event loop that made it."""
+    """A session's connection. It is made in the session's event loop, and used in gRPC's."""
 
     def __init__(self, address: Address, link: Link, keys: Keys) -> None:
         """Prepare a connection that tells `link` of changes of the keys."""
         self._address = address
         self._link = link
+        self._home = Home()
         self._keys = keys
         self._hosts = itertools.cycle(address.hosts)
         self._credentials: Any = None
@@ -68,7 +70,7 @@ class Connection:
         """The session's number, 0 where there is none."""
         self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
-        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ready = asyncio.Event()
         self._reason = "no connection yet"
 
     @property
@@ -84,7 +86,7 @@ class Connection:
         self._running = asyncio.ensure_future(self._run())
         timeout_s = self._address.session_timeout_s
         try:
-            await asyncio.wait_for(asyncio.shield(self._ready), timeout_s)
+            await asyncio.wait_for(self._ready.wait(), timeout_s)
         except TimeoutError:
             raise MetadataUnavailable(reason=self._reason) from None
 
@@ -94,15 +96,14 @@ class Connection:
             try:
                 await self._connect(next(self._hosts))
                 pause_s = _PAUSE_S
-                if not self._ready.done():
-                    self._ready.set_result(None)
+                self._ready.set()
                 while True:
                     self._tell(await self._read_watch(None))
             except (Broken, grpc.RpcError, TimeoutError, OSError) as error:
                 self._reason = said(error)
                 _log.info("no connection to etcd: %s", self._reason)
             finally:
-                self._link.broken()
+                self._home.post(self._link.broken)
                 await self._disconnect()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), pause_s)
@@ -128,7 +129,7 @@ class Connection:
             await self._grant()
         await self._skip_compacted()
         await self._watch()
-        self._link.linked(sent_ms)
+        self._home.post(self._link.linked, sent_ms)
 
     async def _grant(self) -> None:
         asked = rpc.LeaseGrantRequest(TTL=math.ceil(self._address.session_timeout_s))
@@ -146,8 +147,7 @@ class Connection:
         answer = await call.read()
         if answer is grpc.aio.EOF:
             raise Broken("the lease is not answered for")
-        with suppress(grpc.RpcError):
-            await call.read()  # to its end: what is broken off may come up after the loop's end
+        call.cancel()
         if answer.TTL > 0:
             return True
         self._expire()
@@ -155,7 +155,7 @@ class Connection:
 
     def _expire(self) -> None:
         self.lease = 0
-        self._link.expired()
+        self._home.post(self._link.expired)
 
     async def _skip_compacted(self) -> None:
         """Go on from now where etcd has compacted away what comes next."""
@@ -196,14 +196,19 @@ class Connection:
         return answer
 
     def _tell(self, answer: Any) -> None:
+        changes = []
         for event in answer.events:
-            path = self._keys.path_of(event.kv.key)
             if event.type == rpc.Event.DELETE:
-                self._link.changed(Change.DELETED, path)
+                change = Change.DELETED
             else:
-                is_new = event.kv.version == 1
-                self._link.changed(Change.CREATED if is_new else Change.MODIFIED, path)
+                change = Change.CREATED if event.kv.version == 1 else Change.MODIFIED
+            changes.append((change, self._keys.path_of(event.kv.key)))
             self._next_revision = event.kv.mod_revision + 1
+        self._home.post(self._changed, changes)
+
+    def _changed(self, changes: list[tuple[Change, str]]) -> None:
+        for change, path in changes:
+            self._link.changed(change, path)
 
     async def touch(self) -> None:
         """Keep the session alive. Raises `MetadataUnavailable`; then the connection is given up."""
@@ -243,12 +248,10 @@ class Connection:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
                 self._drop()  # the token is too old: the next connection gets another
+            elif error.code() is grpc.StatusCode.NOT_FOUND:  # of all that is asked, only the lease
+                self._expire()
+                self._drop()
             raise
-
-    def lose_lease(self) -> None:
-        """Note that etcd knows the lease no more."""
-        self._expire()
-        self._drop()
 
     async def _disconnect(self) -> None:
         self._kv = self._leases = self._watching = None
@@ -262,12 +265,11 @@ class Connection:
         timeout_s = min(self._answer_s, _CLOSE_S_MAX)
         if self.lease and self._leases is not None:
             asked = rpc.LeaseRevokeRequest(ID=self.lease)
-            with suppress(grpc.RpcError):
-                await self._leases.LeaseRevoke(asked, timeout=timeout_s, metadata=self._token)
+            revoking = self._leases.LeaseRevoke(asked, timeout=timeout_s, metadata=self._token)
+            # A task of its own: it is cancelled where the connection ends first.
+            await asyncio.wait([asyncio.ensure_future(_settled(revoking))])
         if self._running is None:
             return
-        # Ended by the end of its call: what is pending in a task that is cancelled comes up later,
-        # maybe after the event loop's end.
         self._drop()
         _, unfinished = await asyncio.wait([self._running], timeout=timeout_s)
         for task in unfinished:
@@ -281,6 +283,11 @@ def _credentials(address: Address) -> Any:
     files = (address.ca, address.key, address.cert)
     ca, key, cert = (None if name is None else Path(name).read_bytes() for name in files)
     return grpc.ssl_channel_credentials(ca, key, cert)
+
+
+async def _settled(call: Any) -> None:
+    with suppress(grpc.RpcError):
+        await call
 
 
 def _is_cancelled() -> bool:

@@ -16,6 +16,7 @@ from tms.core.errors import BadVersion, LockBusy, MetadataClosed, MetadataUnavai
 from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
 from tms.metadata.etcd.connection import Connection, said
+from tms.metadata.etcd.thread import there
 from tms.metadata.etcd.writes import (
     TWICE_BYTES_MAX,
     Keys,
@@ -54,15 +55,15 @@ class Etcd:
 
     async def open(self) -> None:
         """Return when the store can be used. Raises `MetadataUnavailable`."""
-        await self._connection.open()
+        await there(self._connection.open())
 
     async def get(self, path: str) -> Value | None:
         """Return the value at `path`."""
         found = await self._reads.ask(rpc.RangeRequest(key=self._keys.of(path)))
         if not found.kvs:
             return None
-        (there,) = found.kvs
-        return Value(there.value, stat_of(path, there, self._connection.lease))
+        (kv,) = found.kvs
+        return Value(kv.value, stat_of(path, kv, self._connection.lease))
 
     async def get_children(self, path: str) -> list[str]:
         """Return the names directly below `path`, sorted."""
@@ -73,8 +74,8 @@ class Etcd:
             asked = rpc.RangeRequest(key=start, range_end=stop, keys_only=True, limit=_PAGE)
             found = await self._reads.ask(asked)
             name = slash = b""
-            for there in found.kvs:
-                name, slash, _ = there.key[len(prefix) :].partition(b"/")
+            for kv in found.kvs:
+                name, slash, _ = kv.key[len(prefix) :].partition(b"/")
                 names.add(name.decode())
             if not found.more:
                 return sorted(names)
@@ -118,34 +119,29 @@ class Etcd:
         if len(writes) == 1:
             return [await self._answer(writes[0].transaction)]
         try:
-            answer = await self._connection.transaction(together(writes))
+            answer = await there(self._connection.transaction(together(writes)))
         except grpc.RpcError as error:
             if error.code() in _ALONE:
                 alone = (self._answer(write.transaction) for write in writes)
                 return await asyncio.gather(*alone, return_exceptions=True)
-            raise self._unavailable(error) from None
+            raise MetadataUnavailable(reason=said(error)) from None
         return [each.response_txn for each in answer.responses]
 
     async def _answer(self, transaction: Any) -> Any:
         try:
-            return await self._connection.transaction(transaction)
+            return await there(self._connection.transaction(transaction))
         except grpc.RpcError as error:
-            raise self._unavailable(error) from None
-
-    def _unavailable(self, error: Any) -> MetadataUnavailable:
-        if error.code() is grpc.StatusCode.NOT_FOUND:  # of all that is asked here, only the lease
-            self._connection.lose_lease()
-        return MetadataUnavailable(reason=said(error))
+            raise MetadataUnavailable(reason=said(error)) from None
 
     async def touch(self) -> None:
         """Keep the session alive."""
-        await self._connection.touch()
+        await there(self._connection.touch())
 
     async def close(self) -> None:
         """End the session."""
         closed = MetadataClosed()
         await asyncio.gather(self._reads.close(closed), self._writes.close(closed))
-        await self._connection.close()
+        await there(self._connection.close())
 
 
 def _count_of_reads(waiting: Sequence[Any]) -> int:
