@@ -99,6 +99,8 @@ class Publication(_TopicWrite):
             self._note(write_pointer)
 
     def _note(self, write_pointer: int) -> None:
+        if self._writing.transactions is None:
+            return  # another manager does not say when it is to be forgotten
         publications, topic_id = self._writing.publications, self.state.topic.id
         publications.published(write_pointer, topic_id, self._keys[0], self._keys[-1])
         if not self._payloads:
