@@ -9,7 +9,7 @@ There is no worker for the Metadata table: the row of a deleted topic stays, as 
 cells keep the times that it gave them, and it compacts when that suits it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 
 from cleanup.hbase.bounds import RegionBounds
@@ -64,7 +64,7 @@ class RegionCleaner:
         """How many regions the pass has done, and how many there are to do."""
         return (0, 0) if self._tour is None else self._tour.progress
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Do one pass, giving each step when it is done.
 
         Raises the `Unavailable` errors, at the end where some regions could not be done; the next

@@ -4,7 +4,7 @@ Either has a store of its own: a call of cleanup's that HBase does not answer mu
 from publishing. Two connections more than workers are for the thread that takes in their work.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from cleanup.hbase.cleaner import RegionCleaner
@@ -90,7 +90,7 @@ class Pruning:
         state = recover(table, self._limits, self._clock.now_ms()).state
         return invalid_list(state, state.last_write_pointer)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Do the pass. Raises as `RegionCleaner.steps`."""
         return self._cleaner.steps()
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
@@ -90,11 +91,13 @@ def _pruned(pruning: Any) -> dict[str, Any]:
     scanned = inverted = dropped_bytes = 0
     dropped: Counter[str] = Counter()
     try:
-        for step in _with_progress(pruning.steps(), lambda: pruning.progress):
-            scanned += step.scanned
-            inverted += step.inverted
-            dropped[step.table] += step.dropped
-            dropped_bytes += step.dropped_bytes
+        # Closed before the store is: that ends the workers, and lets others clean up.
+        with closing(pruning.steps()) as steps:
+            for step in _with_progress(steps, lambda: pruning.progress):
+                scanned += step.scanned
+                inverted += step.inverted
+                dropped[step.table] += step.dropped
+                dropped_bytes += step.dropped_bytes
     except Unavailable as error:
         failure = str(error)
     regions, regions_all = pruning.progress
