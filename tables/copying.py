@@ -20,7 +20,7 @@ the target nobody need know that they are invalid.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice, zip_longest
@@ -83,7 +83,9 @@ class Copying:
             for key, _ in self._topics():
                 self._mark_of(key)
 
-    def steps(self, invalids: Collection[int], taken: Collection[int]) -> Iterator[CopyStep]:
+    def steps(
+        self, invalids: Collection[int], taken: Collection[int]
+    ) -> Generator[CopyStep, None, None]:
         """Copy what is not there yet, giving each step when it is done.
 
         `invalids` are the source's invalid write pointers; `taken` those that are in progress or

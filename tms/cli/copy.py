@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -85,12 +86,13 @@ def _copied(copying: Any, carried: Any) -> dict[str, Any]:
     """Do it; return what was done."""
     began = time.monotonic()
     topics = copied_rows = copied_bytes = compared_rows = 0
-    steps = copying.steps(carried.invalids, carried.taken)
-    for step in _with_progress(steps, copying.topics_count):
-        topics += step.topics
-        copied_rows += step.copied_rows
-        copied_bytes += step.copied_bytes
-        compared_rows += step.compared_rows
+    # Closed before the stores are, which wait for scans that are open.
+    with closing(copying.steps(carried.invalids, carried.taken)) as steps:
+        for step in _with_progress(steps, copying.topics_count):
+            topics += step.topics
+            copied_rows += step.copied_rows
+            copied_bytes += step.copied_bytes
+            compared_rows += step.compared_rows
     return {
         "topics": topics,
         "copied_rows": copied_rows,
