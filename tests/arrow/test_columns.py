@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tms.arrow import (
@@ -20,6 +20,7 @@ from tms.arrow import (
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import Message, MessageBlock, MessageId
 
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 TIMES = st.integers(0, 2**62)
 SEQUENCES = st.integers(0, 2**16 - 1)
 _PARTS = st.tuples(TIMES, SEQUENCES, st.just(0), st.just(0)) | st.tuples(
@@ -36,7 +37,7 @@ OF_ONE_LENGTH = st.sampled_from((0, 1, 63, 64, 100, 8191, 8192)).flatmap(
 )
 
 
-@settings(deadline=None)
+@settings(PATIENT)
 @given(st.lists(MESSAGES, max_size=6) | OF_ONE_LENGTH)
 def test_a_block_becomes_columns(messages: list[Message]) -> None:
     batch = record_batch(MessageBlock.of(messages))
@@ -58,7 +59,7 @@ def test_a_block_becomes_columns(messages: list[Message]) -> None:
     assert list(zip(times, rows["payload_seq"], strict=True)) == stored
 
 
-@settings(deadline=None)
+@settings(PATIENT)
 @given(st.lists(st.lists(MESSAGES, min_size=1, max_size=3), max_size=3))
 def test_blocks_are_a_stream(blocks: list[list[Message]]) -> None:
     parts = [
@@ -73,13 +74,13 @@ def test_blocks_are_a_stream(blocks: list[list[Message]]) -> None:
     assert found == [[message.id for message in block] for block in blocks]
 
 
-@settings(deadline=None)
+@settings(PATIENT)
 @given(st.lists(PAYLOADS, max_size=5))
 def test_payloads_survive(payloads: list[bytes]) -> None:
     assert decode_payloads(encode_payloads(payloads), 5) == payloads
 
 
-@settings(deadline=None, max_examples=300)
+@settings(PATIENT, max_examples=300)
 @given(st.data())
 def test_damaged_bodies_are_refused_or_read(data: st.DataObject) -> None:
     body = bytearray(encode_payloads([b"one", b"two", b"three"]))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, TypeVar
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from prometheus_client import CollectorRegistry
@@ -207,4 +207,9 @@ class Ends(RuleBasedStateMachine):
 
 
 TestEnds = Ends.TestCase
-TestEnds.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestEnds.settings = settings(
+    max_examples=60,
+    stateful_step_count=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
