@@ -13,14 +13,13 @@ import pytest
 import tms.aio
 from tests.faults import test_transaction_crash
 from tests.faults.hbase.conftest import ROUNDS, Serve
+from tests.faults.hbase.pump import Pump
 from tests.faults.ledger import Ledger
 from tests.faults.load import check_log
 from tests.faults.rebirths import Rebirths
 from tests.faults.server_process import ServerProcess
 from tests.faults.test_crash import TOPIC, crash_under_load
 from tests.faults.test_transaction_crash import Work
-from tms.client.async_client import AsyncClient
-from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
 
 pytestmark = pytest.mark.slow
 
@@ -64,46 +63,6 @@ def test_every_commit_is_whole(serve: Serve, chance: random.Random) -> None:
         assert len(work.committed) >= CRASHES
 
     asyncio.run(rounds())
-
-
-class Pump:
-    """Takes messages from one topic to another, one a transaction, which moves its position."""
-
-    COUNT = 3_000
-
-    def __init__(self) -> None:
-        self.committed = 0
-        """How many transactions were answered with a commit."""
-
-    async def prepare(self, client: AsyncClient) -> None:
-        """Create the topics, with what there is to take."""
-        for topic in ("in", "out"):
-            await client.topic(topic).create()
-        await client.topic("in").publish([b"%d" % number for number in range(self.COUNT)])
-        await client.topic("in").subscription("pump").create()
-
-    async def run(self, client: AsyncClient) -> None:
-        """Go on until the server is gone."""
-        source, target = client.topic("in").subscription("pump"), client.topic("out")
-        try:
-            while True:
-                async with client.transaction(timeout_s=5) as tx:
-                    [message] = [message async for message in source.poll(1, tx=tx)]
-                    await target.publish(message.payload, tx)
-                    await source.advance(message, tx)
-                self.committed += 1
-        except (Unavailable, OutcomeUnknown, RequestError):
-            return
-
-    async def check(self, client: AsyncClient) -> None:
-        """Check that what was committed, and nothing else, has moved the position."""
-        position = await client.topic("in").subscription("pump").position()
-        taken = [message.id async for message in client.topic("in").poll()][: position.version]
-        given = [message.payload async for message in client.topic("out").poll(committed=True)]
-        assert given == [b"%d" % number for number in range(position.version)]
-        assert position.after == (taken[-1] if taken else None)
-        assert position.version >= self.committed
-        self.committed = position.version
 
 
 def test_a_position_moves_with_its_commit_or_not_at_all(

@@ -13,7 +13,15 @@ import pytest
 
 import tms.aio
 from tables.hbase.layout import Place
-from tests.faults.hbase.conftest import RETRY_S, TIMEOUT_S, Serve, TimedLedger, check_settled
+from tests.faults.hbase.conftest import (
+    RETRY_S,
+    SETTLED_S_MAX,
+    TIMEOUT_S,
+    Serve,
+    TimedLedger,
+    check_settled,
+)
+from tests.faults.hbase.pump import Pump
 from tests.faults.hbase.slow_gateway import SlowGateway
 from tests.faults.load import Load
 from tests.faults.server_process import ServerProcess
@@ -23,6 +31,7 @@ pytestmark = pytest.mark.slow
 TOPIC = "log"
 MEBIBYTE = 1024 * 1024
 QUEUE_MIB, REQUESTS = 16, 60
+CUTS = 4
 ROOM_MIB = 200
 """What a server that is busy may take more than one that was just started, besides its queue."""
 
@@ -121,6 +130,36 @@ def test_connections_that_break_again_and_again_lose_nothing(
     with serve(port=gateway.port) as server:
         asyncio.run(scenario(server))
         # Its last calls were lost, but for what may come late it would not be closed for good.
+        assert server.stop() == 0
+
+
+def test_positions_move_with_their_commits_while_connections_break(
+    serve: Serve, gateway: SlowGateway
+) -> None:
+    """Also where a move follows one that got no answer, and may yet come."""
+    pump = Pump()
+
+    async def scenario(server: ServerProcess) -> None:
+        async with await tms.aio.connect(server.url) as client:
+            await pump.prepare(client)
+            running = asyncio.create_task(pump.run_on(client))
+            wanted = 0
+            for _ in range(CUTS):
+                wanted = pump.committed + 3
+                async with asyncio.timeout(SETTLED_S_MAX):
+                    while pump.committed < wanted:
+                        await asyncio.sleep(0.01)
+                gateway.cut()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            # What was left in progress holds readers up until it times out.
+            async with asyncio.timeout(SETTLED_S_MAX):
+                while (await client.transactions.in_progress()) != []:
+                    await asyncio.sleep(0.1)
+            await pump.check(client)
+
+    with serve("own", port=gateway.port) as server:
+        asyncio.run(scenario(server))
         assert server.stop() == 0
 
 
