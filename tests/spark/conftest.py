@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ |= {
+    environment = {
         VARIABLE: str(tmp_path_factory.mktemp("crash") / "order"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_SUBMIT_ARGS": f'--driver-java-options "{JAVA}" pyspark-shell',
@@ -52,13 +52,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     for name, value in CONF.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Spark's own, of what it was made with
-        session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    session.dataSource.register(CrashingDataSource)
-    yield session
-    session.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Spark's own, of what it was made with
+            session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        session.dataSource.register(CrashingDataSource)
+        yield session
+        session.stop()
 
 
 @pytest.fixture
