@@ -44,6 +44,10 @@ _OPTIONS = (
 )
 
 
+_MADE_ANEW = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.NOT_FOUND)
+"""What ends a connection: a token that is too old, and a lease that is not there any more."""
+
+
 class Broken(Exception):
     """Raised when a connection is of no more use."""
 
@@ -246,10 +250,7 @@ class Connection:
                 raise MetadataUnavailable(reason=self._reason) from None
             raise
         except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-                self._drop()  # the token is too old: the next connection gets another
-            elif error.code() is grpc.StatusCode.NOT_FOUND:  # of all that is asked, only the lease
-                self._expire()
+            if error.code() in _MADE_ANEW:
                 self._drop()
             raise
 
