@@ -188,7 +188,8 @@ def _latency(spark: SparkSession, table: Table, url: str) -> None:
         source, sink = client.topic("from"), client.topic("to")
         source.create()
         sink.create()
-        stream = spark.readStream.format("tms").options(url=url, subscribe="from").load()
+        options = {"url": url, "subscribe": "from", "startingOffsets": "earliest"}
+        stream = spark.readStream.format("tms").options(**options).load()
         writer = stream.select("payload").writeStream.format("tms").options(url=url, topic="to")
         query = writer.option("checkpointLocation", checkpoint).start()
         arrived = sink.follow(committed=True)
