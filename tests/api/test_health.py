@@ -53,7 +53,7 @@ async def test_head_is_taken_where_get_is(rest: Rest, path: str) -> None:
     [
         "/nothing",
         "/v1",
-        "/v1/namespaces/ns",
+        "/v1/namespaces/ns/other",
         f"{TOPICS}/",
         f"{TOPIC}/",
         f"{TOPIC}/publish/",
