@@ -8,10 +8,11 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
+import httpx
 import pytest
 
 import tms.aio
@@ -22,6 +23,7 @@ from tables.store import MESSAGE
 from tests.faults.hbase.conftest import (
     BUCKETS,
     ROUNDS,
+    SETTLED_S_MAX,
     TimedLedger,
     check_settled,
     new_place,
@@ -30,10 +32,12 @@ from tests.faults.hbase.conftest import (
 )
 from tests.faults.load import Load
 from tests.faults.server_process import ServerProcess
+from tms.client.async_client import AsyncClient
+from tms.core.errors import OutcomeUnknown, Unavailable
 
 pytestmark = pytest.mark.slow
 
-TOPIC = "log"
+TOPIC, BRIEF = "log", "brief"
 _log = logging.getLogger(__name__)
 
 PUBLISHERS = 4
@@ -66,7 +70,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(cluster: HBaseServers) -> Iterator[World]:
     place = new_place(cluster)
-    with serve_on(place) as server:
+    with serve_on(place, flags=("--cleanup-period-s", "1")) as server:
         asyncio.run(create(server))
         yield World(cluster, place, server, TimedLedger())
         assert server.stop() == 0
@@ -75,6 +79,24 @@ def world(cluster: HBaseServers) -> Iterator[World]:
 async def create(server: ServerProcess) -> None:
     async with await tms.aio.connect(server.url) as client:
         await client.topic(TOPIC).create()
+        await client.topic(BRIEF).create(ttl=1)
+
+
+@asynccontextmanager
+async def expiring(client: AsyncClient) -> AsyncIterator[None]:
+    """Have messages published that live for a second."""
+
+    async def publish() -> None:
+        while True:
+            with suppress(Unavailable, OutcomeUnknown):
+                await client.topic(BRIEF).publish([b"brief"] * 20)
+
+    task = asyncio.create_task(publish())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +128,26 @@ def test_what_was_acknowledged_survives_the_death_of(
         asyncio.run(one_round())
 
 
+async def dropped_rows(server: ServerProcess) -> int:
+    """Return how many rows cleanup has deleted since the server began."""
+    async with httpx.AsyncClient() as http:
+        answer = await http.get(f"{server.url}/v1/cleanup", timeout=SETTLED_S_MAX)
+    return int(answer.json()["dropped_rows"])
+
+
 def test_nothing_is_lost_while_a_region_is_split_and_moved(
     world: World, chance: random.Random
 ) -> None:
+    """While clients publish, poll, and cleanup deletes what has expired in another topic."""
     table = world.place.name_of(MESSAGE)
 
     async def one_round() -> None:
-        async with world.under_load(chance, "split and move") as load:
+        before = await dropped_rows(world.server)
+        async with (
+            await tms.aio.connect(world.server.url, retry_for_s=60) as client,
+            world.under_load(chance, "split and move") as load,
+            expiring(client),
+        ):
             followed = world.ledger.followed
             key = f"default:{TOPIC}:".encode() + (1).to_bytes(4) + followed[-1].id[:10]
             row = Salt(MESSAGE, BUCKETS).of(key) + key
@@ -120,6 +155,9 @@ def test_nothing_is_lost_while_a_region_is_split_and_moved(
                 # The newest rows are in the region that begins at `row`, once that is split.
                 await asyncio.to_thread(partial(change, world.cluster, verb, table, row))
                 await load.until_acknowledged(AFTER)
+            async with asyncio.timeout(SETTLED_S_MAX):
+                while await dropped_rows(world.server) == before:
+                    await asyncio.sleep(0.2)
 
     for _ in range(ROUNDS):
         asyncio.run(one_round())
