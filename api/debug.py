@@ -11,9 +11,10 @@ import msgspec
 from api.exchange import JSON_TYPE, OK, Exchange
 from api.operation import SERVICE_ERRORS, Json, Operation
 from api.query import choice_of, limit_of, time_of, values_of
-from api.schema_parts import ID, MESSAGE_ID, TEXT, TIMESTAMP, json_media, nullable, record
+from api.schema_parts import ID, MESSAGE_ID, TEXT, TIME, TIMESTAMP, json_media, nullable, record
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection
+from tms.core.limits import NAME_CHARS_MAX
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
 
@@ -62,12 +63,20 @@ _LIMIT = _parameter(
     "At most so many rows; fewer where they are large.",
     {"type": "integer", "minimum": 1, "maximum": ROWS_MAX, "default": ROWS_MAX},
 )
-_NAMESPACE = _parameter("namespace", "The topic's namespace.", {**TEXT, "default": "default"})
-_TOPIC = _parameter("topic", "The rows of one topic alone.", TEXT)
+_NAMESPACE = _parameter(
+    "namespace",
+    "The topic's namespace.",
+    {"type": "string", "pattern": f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$", "default": "default"},
+)
+_TOPIC = _parameter(
+    "topic",
+    "The rows of one topic alone.",
+    {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"},
+)
 _TIME = _parameter(
     "from",
     "Messages of `topic` from then on, in milliseconds since 1970.",
-    {"type": "integer", "minimum": 0},
+    TIME,
 )
 _CLEANED = _parameter(
     "cleaned",
