@@ -1,15 +1,16 @@
 """`tms copy`: all topics of one store into another; goes on where it was broken off."""
 
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
-from tms.cli.target import JsonOption, Target
+from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.progress import drawing
+from tms.cli.target import JsonOption
 
 EXAMPLES = """\b
 Examples:
@@ -19,19 +20,11 @@ Examples:
 No server may have the source open, nor a target on local disk. Exit codes: 0 all is copied and
 compared; 1 it is not, and can be asked for again; 2 wrong usage."""
 
-_USAGE_EXIT_CODE = 2
-
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="leveldb:DIR or hbase://HOST:PORT/PREFIX.")
 ]
 TargetArgument = Annotated[
     str, typer.Argument(metavar="TARGET", help="Another one; `tms init` creates one on HBase.")
-]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
-    ),
 ]
 
 
@@ -44,23 +37,18 @@ def copy(
 ) -> None:
     """Copy topics with their messages, ids, subscriptions and transactions into another store."""
     from tms.jobs import open_copy  # noqa: PLC0415  the whole server
-    from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
 
-    before: Target = context.obj
+    settings = settings_of({}, config)
     try:
-        settings = load({}, config).settings
         _check(source, target)
         copying, carried = open_copy(source, target, settings)
-    except WrongSettings as error:
-        _stop(*error.problems)
     except ValueError as error:
-        _stop(str(error))
+        stop(str(error))
     try:
         facts = _copied(copying, carried)
     finally:
         copying.close()
-    told = Target(before.url, before.namespace, as_json or before.as_json)
-    told.answer(_text(facts), facts)
+    answering(context, as_json=as_json).answer(_text(facts), facts)
 
 
 def _check(source: str, target: str) -> None:
@@ -74,12 +62,6 @@ def _check(source: str, target: str) -> None:
         raise ValueError(f"there is no store in {place}")
     if source == target:
         raise ValueError("source and target are the same")
-
-
-def _stop(*problems: str) -> NoReturn:
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    raise typer.Exit(_USAGE_EXIT_CODE)
 
 
 def _copied(copying: Any, carried: Any) -> dict[str, Any]:
@@ -106,35 +88,14 @@ def _copied(copying: Any, carried: Any) -> dict[str, Any]:
 
 def _with_progress(steps: Iterable[Any], topics: int) -> Iterator[Any]:
     """Give the steps; where standard error is a terminal, draw how far it has got."""
-    if not sys.stderr.isatty():
-        yield from steps
-        return
-    from rich.console import Console  # noqa: PLC0415  60 ms, for people alone
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(
-            "topics, {task.fields[copied]:,} rows copied, {task.fields[compared]:,} compared"
-        ),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("copying", total=topics, copied=0, compared=0)
-        copied = compared = 0
-        advance: Callable[..., None] = progress.update
+    copied = compared = 0
+    text = "topics, {task.fields[copied]:,} rows copied, {task.fields[compared]:,} compared"
+    with drawing("copying", text, topics, copied=0, compared=0) as draw:
         for step in steps:
             yield step
             copied += step.copied_rows
             compared += step.compared_rows
-            advance(task, advance=step.topics, copied=copied, compared=compared)
+            draw(advance=step.topics, copied=copied, compared=compared)
 
 
 def _text(facts: dict[str, Any]) -> str:

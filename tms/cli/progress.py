@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 from tms.cli.batches import Batch
 
@@ -49,3 +51,28 @@ def counting(doing: str) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(doing, total=None)
         yield lambda rows: progress.advance(task, rows)
+
+
+@contextmanager
+def drawing(
+    doing: str, text: str, total: int | None, **fields: Any
+) -> Iterator[Callable[..., None]]:
+    """Give what is told how far something has got, as `rich`'s `Progress.update`, and draws it.
+
+    `text` stands behind the count, and may name `fields`.
+    """
+    if not sys.stderr.isatty():
+        yield lambda **_: None
+        return
+    from rich.console import Console  # noqa: PLC0415  as above
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(text), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield partial(progress.update, progress.add_task(doing, total=total, **fields))

@@ -6,13 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from tms.cli.target import JsonOption, Target
+from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.progress import drawing
+from tms.cli.target import JsonOption
 from tms.core.errors import Unavailable
 
 EXAMPLES = """\b
@@ -22,7 +23,6 @@ Examples:
 
 Exit codes: 0 all regions are done; 1 some are not, or another process cleans up; 2 wrong usage."""
 
-_USAGE_EXIT_CODE = 2
 _TERMINATED_EXIT_CODE = 143
 
 StoreOption = Annotated[
@@ -31,12 +31,6 @@ StoreOption = Annotated[
 ]
 WorkersOption = Annotated[
     int, typer.Option(min=1, metavar="COUNT", help="So many regions at a time.")
-]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
-    ),
 ]
 
 
@@ -49,35 +43,23 @@ def prune(
 ) -> None:
     """Delete from a store on HBase what no reader can see any more, region by region."""
     from tms.jobs import open_pruning  # noqa: PLC0415  the whole server
-    from tms.settings import WrongSettings, load  # noqa: PLC0415  needs the server's extra
 
-    before: Target = context.obj
-    target = Target(before.url, before.namespace, as_json or before.as_json)
-    try:
-        settings = load({"store": store}, config).settings
-    except WrongSettings as error:
-        _stop(*error.problems)
+    settings = settings_of({"store": store}, config)
     if not settings.store.startswith("hbase:"):
-        _stop(f"{settings.store} is cleaned up by its server; ask that with `tms cleanup run`.")
+        stop(f"{settings.store} is cleaned up by its server; ask that with `tms cleanup run`.")
     try:
         pruning = open_pruning(settings.store, settings, workers)
     except ValueError as error:
-        _stop(f"{settings.store}: {error}")
+        stop(f"{settings.store}: {error}")
     before_term = signal.signal(signal.SIGTERM, _terminate)
     try:
         facts = _pruned(pruning)
     finally:
         signal.signal(signal.SIGTERM, before_term)
         pruning.close()
-    target.answer(_text(facts), facts)
+    answering(context, as_json=as_json).answer(_text(facts), facts)
     if facts["held_by"] is not None or facts["failure"] is not None:
         raise typer.Exit(1)
-
-
-def _stop(*problems: str) -> NoReturn:
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    raise typer.Exit(_USAGE_EXIT_CODE)
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
@@ -118,32 +100,14 @@ def _with_progress(
     steps: Iterable[Any], progress_of: Callable[[], tuple[int, int]]
 ) -> Iterator[Any]:
     """Give the steps; where standard error is a terminal, draw how many regions are done."""
-    if not sys.stderr.isatty():
-        yield from steps
-        return
-    from rich.console import Console  # noqa: PLC0415  60 ms, for people alone
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("regions, {task.fields[rows]} rows deleted"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("pruning", rows=0)
-        rows = 0
+    rows = 0
+    text = "regions, {task.fields[rows]} rows deleted"
+    with drawing("pruning", text, None, rows=0) as draw:
         for step in steps:
             yield step
             rows += step.dropped
             done, total = progress_of()
-            progress.update(task, completed=done, total=total, rows=rows)
+            draw(completed=done, total=total, rows=rows)
 
 
 def _text(facts: dict[str, Any]) -> str:

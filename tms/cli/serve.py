@@ -14,6 +14,7 @@ from typing import Annotated, get_args
 import msgspec
 import typer
 
+from tms.cli.configured import ConfigOption, stop
 from tms.cli.target import JsonOption, Target, takes
 from tms.settings import DEFAULT, Loaded, Settings, WrongSettings, flag_of, load, variable_of
 
@@ -27,15 +28,6 @@ CONFIG_EXAMPLES = """\b
 Examples:
   tms config
   tms config --toml > tms.toml      a file to start from, for --config"""
-
-USAGE_EXIT_CODE = 2
-
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        envvar="TMS_CONFIG", metavar="FILE", help="A TOML file of settings; see `tms config`."
-    ),
-]
 
 TomlOption = Annotated[
     bool, typer.Option("--toml", help="As a TOML file to start from.", show_default=False)
@@ -76,9 +68,7 @@ def _load(config: Path | None, flags: dict[str, object]) -> Loaded:
     try:
         return load(flags, config)
     except WrongSettings as error:
-        for problem in error.problems:
-            print(problem, file=sys.stderr)
-        raise typer.Exit(USAGE_EXIT_CODE) from None
+        stop(*error.problems)
 
 
 def _serve(*, config: Path | None, **flags: object) -> None:
