@@ -116,6 +116,37 @@ async def test_no_cache_stays_stale_over_a_break(lasting: Behind) -> None:
     await cache.close()
 
 
+async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
+    remote: str, sessions_at: Open
+) -> None:
+    kind, _, rest = remote.partition("://")
+    host, _, base = rest.partition("/")
+    proxy = await Proxy(int(host.rpartition(":")[2])).open()
+    other = await sessions_at(remote)
+    # One of its two ways is held with a put inside, as by a server that stands still.
+    store = await sessions_at(f"{kind}://{proxy.address},{host}/{base}", SHORT_S)
+    await store.put("/k", b"first")
+    proxy.hold()
+    refused = 0
+    while True:
+        try:
+            await store.put("/k", b"late" if not refused else b"newest")
+            break
+        except MetadataUnavailable:
+            refused += 1
+            await asyncio.sleep(0.01)
+    assert refused or kind == "zk"  # which takes either way first
+    proxy.delay_s = 1  # so that the end of the connection does not overtake what was held
+    proxy.release()
+    await asyncio.sleep(1)
+
+    found = await other.get("/k")
+    assert found is not None
+    assert found.value == (b"newest" if refused else b"late")
+    await store.put("/k", b"and on")
+    await proxy.cut()
+
+
 async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     etcd: Servers, sessions_at: Open
 ) -> None:

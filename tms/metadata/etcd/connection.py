@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import logging
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from aetcd import rpc
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.address import Address
 from tms.metadata.etcd.thread import Home
-from tms.metadata.etcd.writes import Keys
+from tms.metadata.etcd.writes import Keys, connect_of, together
 from tms.metadata.interface import Change
 from tms.metadata.paths import ROOT
 from tms.metadata.remote import Link
@@ -34,6 +35,8 @@ _PAUSE_S = 0.1
 _PAUSE_S_MAX = 1.0
 _ANSWER_SHARE = 1 / 3
 """Of the session timeout: how long the answers are waited for that keep a session alive."""
+_CALL_SHARE = 5 / 6
+"""Of the session timeout: how long a call is waited for, until its connection is given up."""
 _CLOSE_S_MAX = 5.0
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -44,8 +47,13 @@ _OPTIONS = (
 )
 
 
-_MADE_ANEW = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.NOT_FOUND)
-"""What ends a connection: a token that is too old, and a lease that is not there any more."""
+_MADE_ANEW = (
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+)
+"""What ends a connection: a token that is too old, a lease that is not there any more, and a call
+that may still be carried out by a server that is late."""
 
 
 class Broken(Exception):
@@ -72,6 +80,8 @@ class Connection:
         self._next_revision = 0
         self.lease = 0
         """The session's number, 0 where there is none."""
+        self._revision = 0
+        """That of the session's key, as this connection wrote it."""
         self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._ready = asyncio.Event()
@@ -131,6 +141,9 @@ class Connection:
         sent_ms = self._link.clock.steady_ms()
         if not (self.lease and await self._keep_alive()):
             await self._grant()
+        connecting = connect_of(self._keys, self.lease)
+        written = await self._kv.Txn(connecting, timeout=self._answer_s, metadata=self._token)
+        self._revision = written.header.revision
         await self._skip_compacted()
         await self._watch()
         self._home.post(self._link.linked, sent_ms)
@@ -232,16 +245,28 @@ class Connection:
             raise MetadataUnavailable(reason="the session has ended")
 
     def _drop(self) -> None:
-        """Have the connection made anew."""
+        """Have the connection made anew. Nothing more is sent on this one."""
         if self._watching is not None:
+            self._kv = None
             self._is_dropped = True
             self._watching.cancel()
+
+    async def write(self, transactions: Sequence[Any]) -> list[Any]:
+        """Carry out transactions together, in this connection or not at all; return the answers.
+
+        Raises `grpc.RpcError`, `MetadataUnavailable`.
+        """
+        session = self._keys.of_session(self.lease)
+        answer = await self.transaction(together(transactions, session, self._revision))
+        if not answer.succeeded:
+            raise MetadataUnavailable(reason="the session has another connection, or has ended")
+        return [each.response_txn for each in answer.responses]
 
     async def transaction(self, request: Any) -> Any:
         """Return the answer to a transaction. Raises `grpc.RpcError`, `MetadataUnavailable`."""
         if self._kv is None:
             raise MetadataUnavailable(reason=self._reason)
-        timeout_s = self._link.watch.timeout_ms / 1000
+        timeout_s = self._link.watch.timeout_ms / 1000 * _CALL_SHARE
         call = self._kv.Txn(request, timeout=timeout_s, metadata=self._token)
         try:
             return await call

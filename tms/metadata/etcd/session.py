@@ -29,7 +29,6 @@ from tms.metadata.etcd.writes import (
     revision_of,
     stat_of,
     stat_of_put,
-    together,
 )
 from tms.metadata.interface import NEW, Stat, Value
 from tms.metadata.remote import Link, RemoteStore
@@ -108,30 +107,32 @@ class Etcd:
 
     async def delete_recursive(self, path: str) -> None:
         """Delete `path` and all below it, at once."""
-        await self._answer(delete_all_of(self._keys, path))
+        await self._write(delete_all_of(self._keys, path))
 
     async def _send_reads(self, requests: list[Any]) -> list[Any]:
         operations = [rpc.RequestOp(request_range=request) for request in requests]
-        answer = await self._answer(rpc.TxnRequest(success=operations))
+        try:
+            answer = await there(self._connection.transaction(rpc.TxnRequest(success=operations)))
+        except grpc.RpcError as error:
+            raise MetadataUnavailable(reason=said(error)) from None
         return [each.response_range for each in answer.responses]
 
     async def _send_writes(self, writes: list[Write]) -> list[Any]:
-        if len(writes) == 1:
-            return [await self._answer(writes[0].transaction)]
+        transactions = [write.transaction for write in writes]
         try:
-            answer = await there(self._connection.transaction(together(writes)))
+            return await there(self._connection.write(transactions))
         except grpc.RpcError as error:
-            if error.code() in _ALONE:
-                alone = (self._answer(write.transaction) for write in writes)
-                return await asyncio.gather(*alone, return_exceptions=True)
-            raise MetadataUnavailable(reason=said(error)) from None
-        return [each.response_txn for each in answer.responses]
+            if len(writes) == 1 or error.code() not in _ALONE:
+                raise MetadataUnavailable(reason=said(error)) from None
+        alone = (self._write(transaction) for transaction in transactions)
+        return await asyncio.gather(*alone, return_exceptions=True)
 
-    async def _answer(self, transaction: Any) -> Any:
+    async def _write(self, transaction: Any) -> Any:
         try:
-            return await there(self._connection.transaction(transaction))
+            (answer,) = await there(self._connection.write([transaction]))
         except grpc.RpcError as error:
             raise MetadataUnavailable(reason=said(error)) from None
+        return answer
 
     async def touch(self) -> None:
         """Keep the session alive."""

@@ -3,6 +3,7 @@
     key of a path   := PREFIX path                 the value's bytes, as they are
     below a path    := the keys that begin with PREFIX path "/"
     revisions       := PREFIX "%"                  written to when a number is wanted that is new
+    session         := PREFIX "%" lease in hex     written to by each connection of a session
 
 A version is etcd's less one. An ephemeral value hangs on the session's lease. etcd keeps no times,
 so those of a stat are 0. What a write needs (a version, no children, nothing ephemeral above) is
@@ -10,7 +11,12 @@ compared in the same transaction; where it does not hold, the transaction reads 
 
 Several writes are one transaction with each as a transaction inside. etcd compares for all of them
 before it carries out any, and all get the same revision; so those that could matter to each other,
-a path and what is above or below it, never go together. DO NOT CHANGE the keys: stored.
+a path and what is above or below it, never go together.
+
+The outer transaction compares the revision of the session's key with that of its connection. So
+what a server still has of a connection that was given up, because it stood still, is not carried
+out late, over what the session has written since, nor after the session has ended. (ZooKeeper sees
+to the same: a session that has moved.) DO NOT CHANGE the keys: stored.
 """
 
 from collections.abc import Sequence
@@ -26,7 +32,13 @@ from tms.metadata.paths import ROOT, ancestors
 from tms.metadata.tree import Put
 
 _EQUAL, _GREATER = 0, 1
-_VERSION, _CREATED, _LEASE = 0, 1, 4
+_VERSION, _CREATED, _MODIFIED, _LEASE = 0, 1, 2, 4
+_FIELDS = {
+    _VERSION: "version",
+    _CREATED: "create_revision",
+    _MODIFIED: "mod_revision",
+    _LEASE: "lease",
+}
 _NEVER = -1
 WRITES_MAX = 96
 """Of one request: etcd takes 128 by default, less those within each, which depth adds to."""
@@ -45,6 +57,10 @@ class Keys:
     def __init__(self, base: str) -> None:
         self._base = base
         self.revisions = f"{base}%".encode()
+
+    def of_session(self, lease: int) -> bytes:
+        """Return the key that the connections of a session write to."""
+        return f"{self._base}%{lease:x}".encode()
 
     def of(self, path: str) -> bytes:
         """Return the key of a path that is not the root."""
@@ -211,16 +227,23 @@ def count_that_fit(waiting: Sequence[Write]) -> int:
     return len(paths)
 
 
-def together(writes: Sequence[Write]) -> Any:
-    """Return the transaction of several writes."""
+def connect_of(keys: Keys, lease: int) -> Any:
+    """Return the transaction that refuses what comes from a session's connections before."""
+    return rpc.TxnRequest(success=[_put(keys.of_session(lease), b"", lease=lease)])
+
+
+def together(transactions: Sequence[Any], session: bytes, revision: int) -> Any:
+    """Return the transaction of several, by the connection that wrote its session's key then."""
     return rpc.TxnRequest(
-        success=[rpc.RequestOp(request_txn=write.transaction) for write in writes]
+        compare=[_compare(_MODIFIED, _EQUAL, session, revision)],
+        success=[rpc.RequestOp(request_txn=each) for each in transactions],
     )
 
 
 def _compare(target: int, result: int, key: bytes, value: int, stop: bytes = b"") -> Any:
-    field = {_VERSION: "version", _CREATED: "create_revision", _LEASE: "lease"}[target]
-    return rpc.Compare(target=target, result=result, key=key, range_end=stop, **{field: value})
+    compare = rpc.Compare(target=target, result=result, key=key, range_end=stop)
+    setattr(compare, _FIELDS[target], value)
+    return compare
 
 
 def _put(key: bytes, value: bytes, *, lease: int = 0, ignore_lease: bool = False) -> Any:
