@@ -14,8 +14,8 @@
 6. After `close` every call raises `MetadataClosed`.
 
 A call that raises `MetadataUnavailable` may have been carried out, or may be until the session is
-connected again, never later: what a late server still has of it does not overwrite newer values. All sessions are used from one
-event loop each, the one they were opened in.
+connected again, never later: what a late server still has of it does not overwrite newer values.
+All sessions are used from one event loop each, the one they were opened in.
 """
 
 from collections.abc import Callable
