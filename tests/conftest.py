@@ -1,12 +1,17 @@
 """Tests that lack a program or a right are skipped with its name, except where all have to run.
 
 CI sets TMS_SKIP_NO_TEST: there a test that did not run is one that failed.
+
+In several processes, a file's tests run in the same one; so do those of a folder that shares
+servers which take long to start.
 """
 
 import os
 from collections.abc import Generator
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 SKIP_NONE = bool(os.environ.get("TMS_SKIP_NO_TEST"))
 
@@ -18,3 +23,19 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"All tests have to run here, and this did not: {report.longrepr}"
     return report
+
+
+TOGETHER = ("tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
+
+
+class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Gives a process the tests that share servers, in the order they were collected."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServers:
+    config.option.loadscopereorder = False
+    return ByServers(config, log)
