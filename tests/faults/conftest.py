@@ -8,7 +8,9 @@ import random
 
 import pytest
 
-SEED = int(os.environ.get("TMS_FAULT_SEED", random.SystemRandom().randrange(2**32)))
+# Where there are several processes, each has to name the tests as the others do.
+RUN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID"))
+SEED = int(os.environ.get("TMS_FAULT_SEED", RUN.randrange(2**32)))
 
 
 @pytest.fixture(params=[SEED], ids=[f"seed-{SEED}"])
