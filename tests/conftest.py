@@ -1,6 +1,6 @@
 """Tests that lack a program or a right are skipped with its name, except where all have to run.
 
-CI sets TMS_SKIP_NO_TEST: there a test that did not run is one that failed.
+CI sets SKIP_NO_TEST: there a test that did not run is one that failed.
 
 In several processes, a file's tests run in the same one; so do those of a folder that shares
 servers which take long to start.
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-SKIP_NONE = bool(os.environ.get("TMS_SKIP_NO_TEST"))
+SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -222,11 +222,13 @@ class MetadataStoreContract(NotificationsContract):
 
     async def test_ephemeral_values_end_with_their_session(self, sessions: Sessions) -> None:
         short, other = await sessions(), await sessions()
+        told: list[Notification] = []
+        other.observe(told.append)
         stat = await short.put("/e/1", b"v", NEW, ephemeral=True)
         await other.put("/e/2", b"", ephemeral=True)
         await other.put("/e/3", b"")
-        told: list[Notification] = []
-        other.observe(told.append)
+        await until(lambda: (Change.CREATED, "/e/3") in told)
+        told.clear()
         seen = await other.get("/e/1")
 
         assert (stat.is_ephemeral, stat.created_by_self) == (True, True)

@@ -1,6 +1,6 @@
 """Chance that can be repeated: the seed is in the name of every test that takes it.
 
-TMS_FAULT_SEED=SEED makes the choices of an earlier run again.
+FAULT_SEED=SEED makes the choices of an earlier run again.
 """
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 # Where there are several processes, each has to name the tests as the others do.
 RUN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID"))
-SEED = int(os.environ.get("TMS_FAULT_SEED", RUN.randrange(2**32)))
+SEED = int(os.environ.get("FAULT_SEED", RUN.randrange(2**32)))
 
 
 @pytest.fixture(params=[SEED], ids=[f"seed-{SEED}"])

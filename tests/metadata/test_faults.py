@@ -165,6 +165,8 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     await found.until_events(LOST, BACK)
 
     assert await cache.get("/k") == 4
+    # The other session has to be made anew where it had not been told of all by then.
+    await until(lambda: found.other.is_connected)
     await found.other.put("/k", b"5")
     async with asyncio.timeout(10):
         while await cache.get("/k") != 5:
