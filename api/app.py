@@ -6,7 +6,8 @@ second from a bare callable, 22.5 k through a bare `Router`, 19.1 k through `Sta
 middleware. So the hot endpoints are found by their whole path before the router is asked; those of
 topics in a bounded dict, but not those of transactions, whose paths are new each time. Whatever is
 not found there, for whatever reason, goes to the router, which knows the hot endpoints too. The
-endpoints are raw ASGI callables either way (`api.endpoint`).
+endpoints are raw ASGI callables either way (`api.endpoint`); most requests to hot ones reach them
+without ASGI (`api.direct`), which asks here where they are.
 """
 
 import json
@@ -35,6 +36,7 @@ from api import (
 from api.arriving import ArrivingBytes
 from api.content import takes_gzip
 from api.deadlines import Deadlines
+from api.direct import HotApp, HotEndpoint
 from api.endpoint import Endpoint
 from api.exchange import Context, Exchange, TopicInfo
 from api.metrics import RestMetrics
@@ -80,7 +82,7 @@ def create_app(
     topic_info: TopicInfo = "seed",
     clock: Clock | None = None,
     cluster_state: Cluster | None = None,
-) -> ASGIApp:
+) -> HotApp:
     """Return the application that serves `services`; its metrics are added to `registry`."""
     metrics = RestMetrics()
     registry.register(metrics)
@@ -97,14 +99,13 @@ def create_app(
     )
     unmatched = metrics.of("unmatched")
     by_path: dict[str, dict[str, ASGIApp]] = {}
-    hot: dict[str, ASGIApp] = {}
+    hot: dict[str, tuple[Endpoint, ASGIApp]] = {}
     for operation in OPERATIONS:
-        endpoint: ASGIApp = Endpoint(operation.handler, context, metrics.of(operation.name))
-        if operation.is_compressed:
-            endpoint = _Compressed(endpoint)
-        by_path.setdefault(operation.path, {})[operation.method] = endpoint
+        endpoint = Endpoint(operation.handler, context, metrics.of(operation.name))
+        app = _Compressed(endpoint) if operation.is_compressed else endpoint
+        by_path.setdefault(operation.path, {})[operation.method] = app
         if operation.is_hot:
-            hot[operation.path] = endpoint
+            hot[operation.path] = endpoint, app
     routes = [
         Route(
             path,
@@ -128,40 +129,43 @@ async def _refuse_method(methods: Iterable[str], exchange: Exchange) -> None:
 
 
 class _App:
-    """The application: hot paths from a dict, all others through the router."""
+    """The application: hot paths are found at once, all others through the router."""
 
-    def __init__(self, hot: Mapping[str, ASGIApp], router: ASGIApp) -> None:
+    def __init__(self, hot: Mapping[str, tuple[Endpoint, ASGIApp]], router: ASGIApp) -> None:
         self._router = router
 
-        def find(path: str) -> tuple[ASGIApp, dict[str, str]] | None:
-            endpoint, names = None, {}
+        def find(path: str) -> HotEndpoint | None:
+            found, names = None, {}
             match path.split("/"):
                 case ["", "v1", "namespaces", namespace, "topics", topic, verb]:
-                    endpoint = hot.get(f"{TOPIC}/{verb}")
+                    found = hot.get(f"{TOPIC}/{verb}")
                     names = {"namespace": namespace, "topic": topic}
                 case ["", "v1", "namespaces", namespace, verb]:
-                    endpoint = hot.get(f"{NAMESPACE}/{verb}")
+                    found = hot.get(f"{NAMESPACE}/{verb}")
                     names = {"namespace": namespace}
                 case ["", "v1", "transactions", transaction_id, verb]:
-                    endpoint = hot.get(f"{TRANSACTION}/{verb}")
+                    found = hot.get(f"{TRANSACTION}/{verb}")
                     names = {"transaction_id": transaction_id}
                 case ["", "v1", "transactions"]:
-                    endpoint = hot.get(TRANSACTIONS)
-            return (endpoint, names) if endpoint and all(names.values()) else None
+                    found = hot.get(TRANSACTIONS)
+            return HotEndpoint(*found, names) if found and all(names.values()) else None
 
         self._find = find
         self._find_kept = lru_cache(_HOT_PATHS_KEPT)(find)
 
+    def find(self, path: str) -> HotEndpoint | None:
+        """Return the endpoint that a POST to `path` goes to, None where the router is to say."""
+        if len(path) > _HOT_PATH_CHARS_MAX:
+            return None
+        return self._find(path) if path.startswith(TRANSACTIONS) else self._find_kept(path)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "")
-        if scope.get("method") == "POST" and len(path) <= _HOT_PATH_CHARS_MAX:
-            is_new = path.startswith(TRANSACTIONS)
-            found = self._find(path) if is_new else self._find_kept(path)
-            if found is not None:
-                endpoint, scope["path_params"] = found
-                await endpoint(scope, receive, send)
-                return
-        await self._router(scope, receive, send)
+        found = self.find(scope.get("path", "")) if scope.get("method") == "POST" else None
+        if found is None:
+            await self._router(scope, receive, send)
+            return
+        scope["path_params"] = found.path_params
+        await found.app(scope, receive, send)
 
 
 class _Methods:

@@ -14,13 +14,16 @@ class Endpoint:
 
     def __init__(self, handler: Handler, context: Context, metrics: OperationMetrics) -> None:
         self._handler = handler
-        self._context = context
+        self.context = context
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        await self.serve(Exchange(self.context, scope, receive, send, dict(scope["headers"])))
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request."""
         started = perf_counter()
-        exchange = Exchange(self._context, scope, receive, send)
         try:
             await self._handler(exchange)
         except ClientGone:

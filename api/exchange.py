@@ -83,12 +83,20 @@ class Exchange:
         "scope",
         "status",
         "waited",
+        "whole_body",
     )
 
-    def __init__(self, context: Context, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self,
+        context: Context,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        headers: dict[bytes, bytes],
+    ) -> None:
         self.context = context
         self.scope = scope
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.headers = headers
         self.receive = receive
         self._send = send
         self.status = 0
@@ -98,9 +106,16 @@ class Exchange:
         self.waited = False
         """Whether the request asked to wait and did: its time is no measure of the server."""
         self.body_unread = (
-            self.headers.get(b"content-length", b"0") != b"0"
-            or b"transfer-encoding" in self.headers
+            headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         )
+        self.whole_body: bytes | None = None
+        """None where it has to be received."""
+
+    def take_whole(self, body: bytes) -> None:
+        """Take the whole body, which came with the head."""
+        self.whole_body = body
+        self.bytes_in = len(body)
+        self.body_unread = False
 
     @property
     def namespace(self) -> str:

@@ -33,6 +33,11 @@ class _JoiningTransport:
         else:
             self._transport.write(data)
 
+    def write_whole(self, data: bytes) -> None:
+        """Write a whole answer, behind what is held."""
+        self._write_head()
+        self._transport.write(data)
+
     def _write_head(self) -> None:
         if self._head is not None:
             head, self._head = self._head, None
@@ -52,4 +57,6 @@ class JoinedWritesProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new connection."""
-        super().connection_made(_JoiningTransport(transport))  # type: ignore[arg-type]
+        joining = _JoiningTransport(transport)
+        self.write_whole = joining.write_whole
+        super().connection_made(joining)  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.types import ASGIApp
 
-from api.joined_writes import JoinedWritesProtocol
+from api.direct import DirectProtocol
 
 GRACE_S = 10.0
 
@@ -55,7 +55,7 @@ async def serve(
     """
     config = uvicorn.Config(
         app,
-        http=JoinedWritesProtocol,
+        http=DirectProtocol,
         ws="none",
         lifespan="off",
         interface="asgi3",

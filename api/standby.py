@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api import cluster, health
 from api.arriving import ArrivingBytes
 from api.deadlines import Deadlines
+from api.direct import HotApp, HotEndpoint
 from api.endpoint import Endpoint
 from api.exchange import Context, Exchange
 from api.forwarding import Forwarder
@@ -93,16 +94,21 @@ class ClusterApp:
     def __init__(self, standby: ASGIApp) -> None:
         """Stand by, until `lead`."""
         self._standby = standby
-        self._leading: ASGIApp | None = None
+        self._leading: HotApp | None = None
         self._left_s: LeftOfLease = _nothing_left
 
-    def lead(self, app: ASGIApp, left_s: LeftOfLease) -> None:
+    def lead(self, app: HotApp, left_s: LeftOfLease) -> None:
         """Answer by `app` while there is something left of the lease."""
         self._leading, self._left_s = app, left_s
 
     def stand_by(self) -> None:
         """Answer by the standby again."""
         self._leading, self._left_s = None, _nothing_left
+
+    def find(self, path: str) -> HotEndpoint | None:
+        """Return the endpoint here that a POST to `path` goes to."""
+        leading = self._leading
+        return leading.find(path) if leading is not None and self._left_s() > 0 else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -6,13 +6,19 @@ The leader is a real one on the memory store, and both are behind sockets.
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import cast
 
 import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
+from api import messages
+from api.direct import HotEndpoint
+from api.endpoint import Endpoint
+from api.exchange import Context
 from api.forwarding import Forwarder
+from api.metrics import OperationMetrics
 from api.serve import serve
 from api.standby import ClusterApp, Standby
 from tests.api.rest import (
@@ -247,15 +253,24 @@ async def test_what_tells_of_the_server_itself_is_answered_here(second: Second) 
 async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -> None:
     left_s = 5.0
     answered: list[str] = []
+    endpoint = Endpoint(messages.publish, cast("Context", None), OperationMetrics())
+    hot = HotEndpoint(endpoint, endpoint, {})
 
-    async def own(scope: Scope, _: Receive, send: Send) -> None:
-        answered.append(scope["path"])
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"own"})
+    class Own:
+        async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+            answered.append(scope["path"])
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"own"})
 
-    second.app.lead(own, lambda: left_s)
+        def find(self, _: str) -> HotEndpoint:
+            return hot
+
+    assert second.app.find("/x") is None
+    second.app.lead(Own(), lambda: left_s)
     assert (await second.http.get("/x")).content == b"own"
+    assert second.app.find("/x") is hot
     left_s = 0.0
+    assert second.app.find("/x") is None
     assert refusal(await second.http.get("/x")) == (404, "not_found")
     left_s = 5.0
     second.app.stand_by()

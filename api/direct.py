@@ -1,0 +1,279 @@
+"""Answers small requests of the hot endpoints without the detour through ASGI.
+
+For each request uvicorn makes a task, a scope, an event, and messages for its parts and those of
+its answer: about half of what a small publish costs. Here a request whose body comes with its head
+goes to its endpoint while the socket is read, and its answer to the socket in one piece. Whatever
+is not as simple as that goes uvicorn's way: a query, a body that is large, encoded or still under
+way, a client that expects a 100, an answer that is to be compressed. Endpoints, errors, metrics and
+what is sent are the same either way.
+
+An endpoint runs at once up to where it waits for something, and from there on in a task; so it must
+not ask for its task before that. (Python 3.12 has such tasks of its own.)
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import lru_cache
+from types import coroutine
+from typing import Any, NamedTuple, Protocol
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+from api.content import takes_gzip
+from api.endpoint import Endpoint
+from api.exchange import Exchange
+from api.joined_writes import JoinedWritesProtocol
+
+_BODY_BYTES_MAX = 64 * 1024
+_NOT_SIMPLE = frozenset((b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"))
+_HEADS_KEPT = 64
+
+
+class HotEndpoint(NamedTuple):
+    """An endpoint that a path leads to without the router."""
+
+    endpoint: Endpoint
+    app: ASGIApp
+    """The same, where its answers may have to be compressed."""
+    path_params: dict[str, str]
+
+
+class HotApp(Protocol):
+    """An application whose hot endpoints can be found."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        ...
+
+    def find(self, path: str) -> HotEndpoint | None:
+        """Return the endpoint that a POST to `path` goes to, None where the router is to say."""
+        ...
+
+
+class DirectProtocol(JoinedWritesProtocol):
+    """uvicorn's HTTP/1.1, with the short way for what is simple."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._find_hot: Callable[[str], HotEndpoint | None] = getattr(self.app, "find", _nowhere)
+        self._found: HotEndpoint | None = None
+        """Where the request goes whose body is being read, if it is a simple one."""
+        self._fields: dict[bytes, bytes] = {}
+        self._body = b""
+        self._defaults: list[tuple[bytes, bytes]] | None = None
+        self._defaults_head = b""
+
+    @property
+    def defaults_head(self) -> bytes:
+        """The headers that all answers have; uvicorn makes a new list of them each second."""
+        defaults = self.server_state.default_headers
+        if defaults is not self._defaults:
+            self._defaults = defaults
+            self._defaults_head = b"".join([b"%s: %s\r\n" % field for field in defaults])
+        return self._defaults_head
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what has come."""
+        super().data_received(data)
+        if self._found is not None:
+            self._found = None
+            super().on_headers_complete()
+            if self._body:
+                super().on_body(self._body)
+
+    def on_headers_complete(self) -> None:
+        """Look where the request goes."""
+        self._found = self._find()
+        if self._found is None:
+            super().on_headers_complete()
+        else:
+            self._body = b""
+
+    def _find(self) -> HotEndpoint | None:
+        parser, url = self.parser, self.url
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        if is_busy or parser.get_method() != b"POST" or b"?" in url or b"%" in url:
+            return None
+        found = self._find_hot(url.decode("latin-1"))
+        if found is None or parser.get_http_version() != "1.1":
+            return None
+        self._fields = fields = dict(self.headers)
+        is_simple = fields.keys().isdisjoint(_NOT_SIMPLE) and not (
+            found.app is not found.endpoint and takes_gzip(fields.get(b"accept-encoding", b""))
+        )
+        is_small = int(fields.get(b"content-length", b"0")) <= _BODY_BYTES_MAX
+        return found if is_simple and is_small else None
+
+    def on_body(self, body: bytes) -> None:
+        """Take in a part of the body."""
+        if self._found is None:
+            super().on_body(body)
+        else:
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        """Have the request answered."""
+        found, self._found = self._found, None
+        if found is None:
+            super().on_message_complete()
+            return
+        exchange = DirectExchange(self, found, self._fields, self._body)
+        self.cycle = exchange  # type: ignore[assignment]  # it has what uvicorn asks of one here
+        task = _started(self.loop, exchange.run(found.endpoint))
+        if task is not None:
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+
+def _nowhere(_: str) -> HotEndpoint | None:
+    return None
+
+
+class _Nobody:
+    """Who waits for more of a request that is there."""
+
+    def set(self) -> None:
+        """Wake nobody."""
+
+
+class DirectExchange(Exchange):
+    """A request that is there, and its answer, which is written at once.
+
+    It stands where uvicorn keeps the cycle of a connection's request, until the answer turns out to
+    be a stream: that is left to a cycle.
+    """
+
+    __slots__ = ("_cycle", "_protocol", "disconnected", "keep_alive", "response_complete")
+
+    message_event = _Nobody()
+
+    def __init__(
+        self,
+        protocol: DirectProtocol,
+        found: HotEndpoint,
+        fields: dict[bytes, bytes],
+        body: bytes,
+    ) -> None:
+        scope = {
+            "method": "POST",
+            "path": protocol.url.decode("latin-1"),
+            "path_params": found.path_params,
+            "query_string": b"",
+        }
+        super().__init__(found.endpoint.context, scope, _no_more, _no_message, fields)
+        self.take_whole(body)
+        self._protocol = protocol
+        self._cycle: RequestResponseCycle | None = None
+        self.disconnected = False
+        self.response_complete = False
+        self.keep_alive = protocol.parser.should_keep_alive()
+
+    async def run(self, endpoint: Endpoint) -> None:
+        """Have the endpoint answer; where it does not, end the connection."""
+        transport = self._protocol.transport
+        try:
+            await endpoint.serve(self)
+        except BaseException as error:
+            transport.close()
+            if isinstance(error, Exception):
+                self._protocol.logger.exception("an answer was broken off")
+                return
+            raise
+        state = self._cycle or self
+        if not (state.response_complete or state.disconnected):
+            transport.close()
+
+    async def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: bytes | None = None,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+    ) -> None:
+        """Send the whole answer."""
+        protocol = self._protocol
+        if protocol.flow.write_paused:
+            await protocol.flow.drain()
+        self.status = status
+        self.bytes_out += len(body)
+        if self.disconnected:
+            return
+        head = _head(status, protocol.defaults_head, content_type, self.keep_alive)
+        more = b"".join([b"%s: %s\r\n" % field for field in headers]) if headers else b""
+        protocol.write_whole(b"%s%scontent-length: %d\r\n\r\n%s" % (head, more, len(body), body))
+        self.response_complete = True
+        if not self.keep_alive:
+            protocol.transport.close()
+        protocol.on_response_complete()
+
+    async def start_stream(self, content_type: bytes) -> None:
+        """Start an answer of unknown length, by uvicorn."""
+        protocol = self._protocol
+        self._cycle = cycle = RequestResponseCycle(
+            scope=self.scope,  # type: ignore[arg-type]  # the method is all that is asked of it
+            transport=protocol.transport,
+            flow=protocol.flow,
+            logger=protocol.logger,
+            access_logger=protocol.access_logger,
+            access_log=False,
+            default_headers=protocol.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=self.keep_alive,
+            on_response=protocol.on_response_complete,
+        )
+        cycle.more_body = False
+        cycle.disconnected = self.disconnected
+        # Behind it there may be the next one already, which waits for this.
+        if protocol.cycle is self:  # type: ignore[comparison-overlap]
+            protocol.cycle = cycle
+        self.receive, self._send = cycle.receive, cycle.send  # type: ignore[assignment]
+        await super().start_stream(content_type)
+
+
+@lru_cache(_HEADS_KEPT)
+def _head(status: int, defaults: bytes, content_type: bytes | None, keep_alive: bool) -> bytes:  # noqa: FBT001  a key
+    head = STATUS_LINE[status] + defaults
+    if content_type is not None:
+        head += b"content-type: %s\r\n" % content_type
+    return head if keep_alive else head + b"connection: close\r\n"
+
+
+async def _no_more() -> Any:
+    raise AssertionError("the whole request has been read")
+
+
+async def _no_message(_: Any) -> None:
+    raise AssertionError("an answer is written, not told of")
+
+
+def _started(
+    loop: asyncio.AbstractEventLoop, running: Coroutine[Any, Any, None]
+) -> "asyncio.Task[None] | None":
+    """Run a coroutine up to where it waits; return the task of the rest, if there is any."""
+    try:
+        awaited = running.send(None)
+    except StopIteration:
+        return None
+    return loop.create_task(_finish(running, awaited))
+
+
+async def _finish(running: Coroutine[Any, Any, None], awaited: Any) -> None:
+    await _rest(running, awaited)
+
+
+@coroutine
+def _rest(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    if awaited is not None:
+        awaited._asyncio_future_blocking = True  # noqa: SLF001  how a task knows what it awaits
+    while True:
+        thrown: BaseException | None = None
+        try:
+            yield awaited
+        except BaseException as error:  # it is the coroutine's, whatever it is
+            thrown = error
+        try:
+            awaited = running.send(None) if thrown is None else running.throw(thrown)
+        except StopIteration:
+            return
