@@ -257,12 +257,12 @@ async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -
     hot = HotEndpoint(endpoint, endpoint, {})
 
     class Own:
-        async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
             answered.append(scope["path"])
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"own"})
 
-        def find(self, _: str) -> HotEndpoint:
+        def find(self, path: str) -> HotEndpoint:
             return hot
 
     assert second.app.find("/x") is None
