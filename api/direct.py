@@ -12,6 +12,7 @@ not ask for its task before that. (Python 3.12 has such tasks of its own.)
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import lru_cache
 from types import coroutine
@@ -21,13 +22,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from api.content import takes_gzip
+from api.deadlines import Timeouts
 from api.endpoint import Endpoint
-from api.exchange import Exchange
+from api.errors import error_body
+from api.exchange import JSON_TYPE, Exchange
 from api.joined_writes import JoinedWritesProtocol
+from tms.core.errors import InvalidRequest, TmsError, TooLarge
 
 _BODY_BYTES_MAX = 64 * 1024
 _NOT_SIMPLE = frozenset((b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"))
 _HEADS_KEPT = 64
+HEAD_BYTES_MAX = 64 * 1024
+"""The largest head of a request."""
 
 
 class HotEndpoint(NamedTuple):
@@ -54,8 +60,10 @@ class HotApp(Protocol):
 class DirectProtocol(JoinedWritesProtocol):
     """uvicorn's HTTP/1.1, with the short way for what is simple."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, idle: "Timeouts[DirectProtocol]", **kwargs: Any) -> None:
+        """Take part in `idle` while no request is under way."""
         super().__init__(*args, **kwargs)
+        self._idle = idle
         self._find_hot: Callable[[str], HotEndpoint | None] = getattr(self.app, "find", _nowhere)
         self._found: HotEndpoint | None = None
         """Where the request goes whose body is being read, if it is a simple one."""
@@ -63,6 +71,13 @@ class DirectProtocol(JoinedWritesProtocol):
         self._body = b""
         self._defaults: list[tuple[bytes, bytes]] | None = None
         self._defaults_head = b""
+        self._head_bytes: float = 0
+        """Of a head that is under way; far below where there is none."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a new connection, on which there is to be a request in time."""
+        super().connection_made(transport)
+        self._idle.enter(self, self.loop)
 
     @property
     def defaults_head(self) -> bytes:
@@ -73,22 +88,75 @@ class DirectProtocol(JoinedWritesProtocol):
             self._defaults_head = b"".join([b"%s: %s\r\n" % field for field in defaults])
         return self._defaults_head
 
+    def end(self) -> None:
+        """End a connection that had no request for too long."""
+        self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Take no more part."""
+        self._idle.leave(self)
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or wait for one. As uvicorn, but for the timer."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle.enter(self, self.loop)
+
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
+        self._head_bytes += len(data)
         super().data_received(data)
+        if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+            self._refuse(TooLarge("head_too_large", head_bytes_max=HEAD_BYTES_MAX))
         if self._found is not None:
             self._found = None
-            super().on_headers_complete()
+            self._go_by_asgi()
             if self._body:
                 super().on_body(self._body)
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP."""
+        self._refuse(InvalidRequest("malformed_request", reason=msg))
+
+    def _refuse(self, error: TmsError) -> None:
+        body = error_body(error)
+        head = _head(error.status, self.defaults_head, JSON_TYPE, False)
+        self.write_whole(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
+        self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Begin with a head. Its scope is made where it is known to be wanted."""
+        self.url = b""
+        self.headers = []
+        self._head_bytes = 0
+
     def on_headers_complete(self) -> None:
         """Look where the request goes."""
+        self._idle.leave(self)
+        self._head_bytes = -math.inf
         self._found = self._find()
         if self._found is None:
-            super().on_headers_complete()
+            self._go_by_asgi()
         else:
             self._body = b""
+
+    def _go_by_asgi(self) -> None:
+        url, headers = self.url, self.headers
+        super().on_message_begin()
+        self.url = url
+        for name, value in headers:
+            super().on_header(name, value)
+        super().on_headers_complete()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take in a header."""
+        self.headers.append((name.lower(), value))
 
     def _find(self) -> HotEndpoint | None:
         parser, url = self.parser, self.url

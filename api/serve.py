@@ -19,10 +19,12 @@ import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from api.deadlines import Timeouts
 from api.direct import DirectProtocol
 
 GRACE_S = 10.0
@@ -53,9 +55,10 @@ async def serve(
     Port 0 stands for any that is free; `on_started` gets the URL. Signals are heeded in the main
     thread only. Raises `OSError`, naming the address, where it cannot be listened on.
     """
+    idle = Timeouts(KEEP_ALIVE_S, DirectProtocol.end)
     config = uvicorn.Config(
         app,
-        http=DirectProtocol,
+        http=partial(DirectProtocol, idle=idle),  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         interface="asgi3",

@@ -36,7 +36,7 @@ async def test_those_that_end_in_time_are_left_alone_and_the_others_expire() -> 
     assert await first == "expired"
     assert not second.done()
     assert await second == "expired"
-    assert deadlines._timer is None
+    assert deadlines._timeouts._timer is None
 
 
 async def test_a_task_can_enter_again() -> None:
@@ -59,7 +59,7 @@ async def test_a_task_cancelled_by_another_is_cancelled() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not deadlines._due
+    assert not deadlines._timeouts._due
 
 
 async def test_a_task_cancelled_by_both_is_cancelled() -> None:
@@ -67,8 +67,8 @@ async def test_a_task_cancelled_by_both_is_cancelled() -> None:
     task = asyncio.create_task(wait(deadlines, asyncio.Event()))
     await asyncio.sleep(0)
 
-    deadlines._due = dict.fromkeys(deadlines._due, 0.0)
-    deadlines._expire()
+    deadlines._timeouts._due = dict.fromkeys(deadlines._timeouts._due, 0.0)
+    deadlines._timeouts._expire(asyncio.get_running_loop())
     task.cancel()
 
     with pytest.raises(asyncio.CancelledError):

@@ -113,6 +113,12 @@ CATALOGUE = _catalogue(
         "same.",
         "DataLost",
     ),
+    Problem(
+        "head_too_large",
+        431,
+        "The headers of the request are over the cap; send fewer, or shorter ones.",
+        "TooLarge",
+    ),
     Problem("request_too_large", 413, "The body is over the cap for a request.", "TooLarge"),
     Problem("message_too_large", 413, "A message is over the cap for a message.", "TooLarge"),
     Problem(

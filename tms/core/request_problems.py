@@ -157,6 +157,7 @@ REQUEST_PROBLEMS = (
         "A row is a message if it has a payload, bytes or text, and a topic.",
         "InvalidRequest",
     ),
+    Problem("malformed_request", 400, "This is no HTTP/1.1 request.", "InvalidRequest"),
     Problem("not_found", 404, "There is nothing at this path.", "InvalidRequest"),
     Problem("topic_not_found", 404, "The topic does not exist.", "TopicNotFound"),
     Problem(
