@@ -81,8 +81,11 @@ class Admission:
                 count=len(payloads),
                 request_messages_max=limits.request_messages_max,
             )
-        sizes = [len(payload) for payload in payloads]
-        largest, total = max(sizes, default=0), sum(sizes)
+        if len(payloads) == 1:
+            largest = total = len(payloads[0])
+        else:
+            sizes = [len(payload) for payload in payloads]
+            largest, total = max(sizes, default=0), sum(sizes)
         if largest > limits.message_bytes_max:
             raise TooLarge(
                 "message_too_large", bytes=largest, message_bytes_max=limits.message_bytes_max
@@ -95,7 +98,7 @@ class Admission:
         if rules is not None:
             self._check_sizes(namespace, rules, largest, total)
             self._rates_of(namespace, rules).take(
-                namespace, len(sizes), total, self._clock.steady_ms()
+                namespace, len(payloads), total, self._clock.steady_ms()
             )
         return total
 

@@ -102,6 +102,9 @@ class AvroReader:
         """Return a number from -bound to bound - 1."""
         zigzag = shift = 0
         body, at = self._body, self._at
+        if at < len(body) and (byte := body[at]) < MORE_FOLLOWS:  # most of them, and in any bound
+            self._at = at + 1
+            return (byte >> 1) ^ -(byte & 1)
         while at < len(body) and shift <= _SHIFT_MAX:
             byte = body[at]
             at += 1
