@@ -26,7 +26,7 @@ class Table:
 def rate(per_s: float) -> str:
     """Return a rate or a count, short."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
-        if per_s >= size:
+        if per_s >= 0.9995 * size:
             return f"{per_s / size:.3g} {unit}"
     return f"{per_s:.3g}"
 
