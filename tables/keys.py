@@ -46,6 +46,12 @@ def topic_of(key: bytes) -> TopicId:
         raise StoreCorrupt(table="metadata", key=key.hex()) from None
 
 
+def topic_start(key: bytes) -> bytes:
+    """Return the metadata row key that a row key begins with; a key without one, whole."""
+    end = key.find(b":", key.find(b":") + 1)
+    return key[: end + 1] if end > 0 else key
+
+
 def namespace_start(namespace: str) -> bytes:
     """Return the start of the metadata row keys of a namespace."""
     return f"{namespace}:".encode()

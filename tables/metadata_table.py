@@ -2,13 +2,14 @@
 
 The value is a JSON object of strings with its keys sorted, because a compare-and-put compares
 bytes. A deleted topic keeps its row with the generation's sign inverted, so that its next
-generation does not bring old entries back.
+generation does not bring old entries back. What stands behind the object is `tables.seals`'.
 """
 
 import json
 from collections.abc import Iterator
 
 from tables.keys import after_prefix, metadata_key, namespace_start, topic_of
+from tables.seals import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
 from tms.core.topic import Topic, TopicId
@@ -57,6 +58,6 @@ def _encoded(topic: Topic) -> bytes:
 def decoded(key: bytes, value: bytes) -> Topic:
     """Return the topic that a row holds. Raises `StoreCorrupt`."""
     try:
-        return Topic.of(topic_of(key), json.loads(value))
+        return Topic.of(topic_of(key), json.loads(topic_row(value)))
     except (ValueError, AttributeError, TypeError, InvalidRequest) as error:
         raise StoreCorrupt(table=METADATA, key=key.hex(), reason=str(error)) from error

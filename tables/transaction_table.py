@@ -53,6 +53,10 @@ class StoreTransactionTable:
         """Add to `batch` the row `sequence` of the log."""
         batch.put(TRANSACTION, _log_key(sequence), row)
 
+    def put_row(self, sequence: int, row: bytes) -> None:
+        """Put the row `sequence` of the log; durable when it returns."""
+        self._put(_log_key(sequence), row)
+
     def rows(self, from_sequence: int) -> Iterator[tuple[int, bytes]]:
         """Give the rows from `from_sequence` on with their numbers, ascending, as far as read."""
         start = _log_key(from_sequence)

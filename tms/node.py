@@ -9,7 +9,7 @@ and another package of the same name that was imported before is refused.
 import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +20,8 @@ from prometheus_client import CollectorRegistry
 
 from tms.configuration.namespaces import UndeclaredNamespaces
 from tms.configuration.opening import DeclaredNamespaces, open_namespaces
-from tms.core.clock import Clock, SystemClock
+from tms.core.clock import Clock, KeyTime, SystemClock
+from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.core.transactions import Transactions
@@ -71,21 +72,20 @@ with _importing("tables"), _importing("cleanup"):
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
+    from tables.sealed_store import SealedStore, SealedTables
     from tables.store import Store
     from tables.store_tables import StoreTables
-
-Guard = Callable[[], None]
 
 _log = logging.getLogger(__name__)
 
 
 def open_tables(
-    store: str, settings: Settings, *, takes_over: bool = False, guard: Guard | None = None
+    store: str, settings: Settings, *, takes_over: bool = False, lease: HeldLease | None = None
 ) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
-    A server `takes_over`, also from one that died; nothing is asked of HBase where `guard` raises
-    `Unavailable`. Blocks while a LevelDB recovers, HBase is asked,
+    A server `takes_over`, also from one that died; nothing is asked of HBase where its `lease` is
+    over. Blocks while a LevelDB recovers, HBase is asked,
     or, taking over there, a dead server's calls may be under way. Raises `StoreError`,
     `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what HBase needs
     is not installed.
@@ -105,8 +105,10 @@ def open_tables(
     if kind == "hbase":
         from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
 
-        options = hbase_options(settings, guard)
-        return StoreTables(open_store(store, takes_over=takes_over, **options))
+        options = hbase_options(settings, lease)
+        token = 0 if lease is None else lease.token
+        opened = open_store(store, takes_over=takes_over, token=token, **options)
+        return SealedTables(SealedStore(opened, lease))
     raise ValueError(
         f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
     )
@@ -147,7 +149,7 @@ def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None)
     return create_store(store, admin, **hbase_options(settings))
 
 
-def hbase_options(settings: Settings, guard: Guard | None = None) -> dict[str, Any]:
+def hbase_options(settings: Settings, lease: HeldLease | None = None) -> dict[str, Any]:
     """Return the options of `tables.hbase.opening.open_store`. Raises `OSError` for TLS's files."""
     tls = None
     if settings.hbase_tls:
@@ -162,7 +164,7 @@ def hbase_options(settings: Settings, guard: Guard | None = None) -> dict[str, A
         "protocol": settings.hbase_protocol,
         "tls": tls,
         "idle_s_max": settings.hbase_gateway_idle_s / 2,
-        **({} if guard is None else {"guard": guard}),
+        **({} if lease is None else {"guard": lease.check}),
     }
 
 
@@ -214,17 +216,18 @@ async def open_services(
     *,
     settings: Settings | None = None,
     registry: CollectorRegistry | None = None,
-    guard: Guard | None = None,
+    lease: HeldLease | None = None,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
-    `limits` and `settings` have their defaults where they are not given. Raises as `open_tables`.
+    `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
+    done but under that. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
     clock = clock or SystemClock()
     registry = registry or CollectorRegistry()
-    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True, guard=guard)
+    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True, lease=lease)
 
     async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
         return await open_metadata(url, settings, tables if is_own_folder else None)
@@ -236,7 +239,7 @@ async def open_services(
         raise
     has_transactions = settings.transactions == "own"
     services = await services_on(
-        tables, limits, clock, registry, namespaces, has_transactions=has_transactions
+        tables, limits, clock, registry, namespaces, has_transactions=has_transactions, lease=lease
     )
     inspection = Partwise(
         tables.store,
@@ -247,7 +250,7 @@ async def open_services(
     )
     services = replace(services, inspection=inspection)
     try:
-        hbase = hbase_options(settings, guard)
+        hbase = hbase_options(settings, lease)
         cleanup = await _start_cleanup(
             services, store, tables.store, settings, clock, registry, hbase
         )
@@ -295,6 +298,7 @@ async def services_on(
     namespaces: DeclaredNamespaces | None = None,
     *,
     has_transactions: bool = True,
+    lease: HeldLease | None = None,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
@@ -303,20 +307,22 @@ async def services_on(
     of transactions is damaged, `StoreUnavailable`.
     """
     namespaces = namespaces or UndeclaredNamespaces(limits)
+    key_time = None if lease is None else KeyTime(clock, lease)
     if not has_transactions:
-        engine = Engine(tables, limits, clock, registry)
+        engine = Engine(tables, limits, clock, registry, key_time=key_time)
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("Transactions", TransactionsOfOthers())
         return OpenServices(messaging, elsewhere, subscriptions, namespaces, engine)
-    recover = partial(recover_state, tables.transactions, limits)
+    token = 0 if lease is None else lease.token
+    recover = partial(recover_state, tables.transactions, limits, token=token)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
     except BaseException:
         await namespaces.close()
         tables.close()
         raise
-    engine = Engine(tables, limits, clock, registry)
+    engine = Engine(tables, limits, clock, registry, key_time=key_time)
     publications = Publications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)

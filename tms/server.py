@@ -151,7 +151,7 @@ class _Part:
         """Open the services, and serve by them."""
         settings, registry = self._settings, _registry()
         services = await open_services(
-            settings.store, settings=settings, registry=registry, guard=lease.check
+            settings.store, settings=settings, registry=registry, lease=lease
         )
         app = create_app(
             services,

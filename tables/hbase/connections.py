@@ -68,7 +68,8 @@ class Gateway:
         """Keep the arguments, those of `happybase.Connection` among them; connect when asked.
 
         `guard` is called before each call, on a connection that is open by then; where it raises
-        `Unavailable`, nothing is sent. A connection that was idle for `idle_s_max` is not used.
+        `Unavailable`, nothing is sent. And after it: then the call counts as one without an answer.
+        A connection that was idle for `idle_s_max` is not used.
         """
         self.address = f"{host}:{port}"
         self.tls = tls
@@ -95,7 +96,7 @@ class Gateway:
         """Return what `call` returns of a gateway's client. Raises `Failed`, `Refused`."""
         with self._connection() as connection:
             try:
-                return call(connection.client)
+                answer = call(connection.client)
             except HBaseError as error:
                 said = _said(error)
                 if any(said.find(known) >= 0 for known in _FOREVER_REFUSED):
@@ -103,6 +104,9 @@ class Gateway:
                 raise Failed(said, is_in_doubt=not _is_missing(said)) from None
             except IllegalArgument as error:
                 raise Refused(_said(error)) from None
+            # What was done after another was let in may be what that one will never show.
+            self._check(is_in_doubt=True)
+            return answer
 
     def repeated(self, call: Callable[[Any], T], on_doubt: Callable[[], None] = lambda: None) -> T:
         """Return what `call` returns, made again while it fails, for a bounded time.
@@ -158,12 +162,12 @@ class Gateway:
         finally:
             self._free.release()
 
-    def _check(self) -> None:
-        """Raise `Failed` where nothing may be sent now."""
+    def _check(self, *, is_in_doubt: bool = False) -> None:
+        """Raise `Failed` where nothing may be sent now, and no answer be taken."""
         try:
             self._guard()
         except Unavailable as error:
-            raise Failed(str(error), is_in_doubt=False) from None
+            raise Failed(str(error), is_in_doubt=is_in_doubt) from None
 
     def _take_idle(self) -> Any:
         """Return the connection used last, None where none is fresh enough."""

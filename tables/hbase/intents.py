@@ -1,6 +1,7 @@
 """Intents: a batch written down before it is carried out, because HBase carries out none whole.
 
-    intent row key  := 0xff "intent", slot uint8, part uint32         in the Transaction table
+    intent row key  := 0xff "intent", slot uint8, part uint32, token  in the Transaction table
+    token           := int64; nothing where it is 0
     part 0          := number int64, parts uint32, the first part of the intent; parts 0: it is done
     intent          := crc32 uint32 over what follows, runs; cut into parts of 1 MiB
     run             := flags uint8 (1 delete), table uint8, rows uint32 x row; table by its length
@@ -9,6 +10,10 @@
 Big-endian. DO NOT CHANGE: stored. What counts is the intent with the greatest number. Part 0 is put
 last, in a call of its own, and is one row: so an intent is there whole, or is not. It counts until
 it is marked as done, or the next one is there, which comes after it was done.
+
+The token is that of the leader whose intent it is. Only those of the greatest token count, and who
+takes a store over marks one as done under its own first. So what a leader before it sends late
+neither counts nor overwrites anything.
 
 A slot is not used while a call may still put its part 0 late, hence several. A late part 0 is one
 that was there before, of a smaller number than the greatest.
@@ -26,6 +31,9 @@ from tms.core.errors import StoreCorrupt
 SLOTS = 16
 _KEY = b"\xffintent"
 _PLACE = struct.Struct(">BI")
+_TOKEN = struct.Struct(">q")
+RANGE = (_KEY, _KEY + b"\xff")
+"""Of all rows of intents: start <= row < stop."""
 _HEAD = struct.Struct(">qI")
 _CHECKSUM = struct.Struct(">I")
 _RUN = struct.Struct(">BBI")
@@ -47,23 +55,30 @@ class Intent:
     """What is to be carried out; none where it is done."""
 
 
-def key_of(number: int, part: int = 0) -> bytes:
+def key_of(number: int, part: int = 0, token: int = 0) -> bytes:
     """Return the row of a part of an intent."""
-    return _KEY + _PLACE.pack(number % SLOTS, part)
+    return _KEY + _PLACE.pack(number % SLOTS, part) + (_TOKEN.pack(token) if token else b"")
 
 
-def done(number: int) -> Run:
+def token_of(key: bytes) -> int:
+    """Return the token in the row of a part of an intent."""
+    token = key[len(_KEY) + _PLACE.size :]
+    return int.from_bytes(token)
+
+
+def done(number: int, token: int = 0) -> Run:
     """Return what marks an intent as done."""
-    return Run(TRANSACTION, is_delete=False, rows={key_of(number): _HEAD.pack(number, 0)})
+    rows = {key_of(number, token=token): _HEAD.pack(number, 0)}
+    return Run(TRANSACTION, is_delete=False, rows=rows)
 
 
-def intent(number: int, runs: Sequence[Run]) -> list[Run]:
+def intent(number: int, runs: Sequence[Run], token: int = 0) -> list[Run]:
     """Return what to carry out first so that `runs` are known to whoever opens the store next."""
     body = b"".join(_encoded(runs))
     whole = _CHECKSUM.pack(crc32(body)) + body
     first, *others = [whole[at : at + _PART_BYTES] for at in range(0, len(whole), _PART_BYTES)]
-    head = {key_of(number): _HEAD.pack(number, len(others) + 1) + first}
-    rest = {key_of(number, part): data for part, data in enumerate(others, 1)}
+    head = {key_of(number, token=token): _HEAD.pack(number, len(others) + 1) + first}
+    rest = {key_of(number, part, token): data for part, data in enumerate(others, 1)}
     return [Run(TRANSACTION, is_delete=False, rows=rows) for rows in (rest, head) if rows]
 
 
@@ -75,12 +90,12 @@ def _encoded(runs: Sequence[Run]) -> Iterator[bytes]:
             yield _ROW.pack(len(key), len(value)) + key + value
 
 
-def latest(get: Get) -> Intent:
-    """Return the latest intent. Raises `StoreCorrupt`."""
+def latest(get: Get, token: int = 0) -> Intent:
+    """Return the latest intent of a token. Raises `StoreCorrupt`."""
     number = parts = 0
     first = b""
     for slot in range(SLOTS):
-        head = get(TRANSACTION, key_of(slot))
+        head = get(TRANSACTION, key_of(slot, token=token))
         if head is None:
             continue
         if len(head) < _HEAD.size:
@@ -90,7 +105,7 @@ def latest(get: Get) -> Intent:
             number, parts, first = found, count, head[_HEAD.size :]
     if not parts:
         return Intent(number, [])
-    others = [get(TRANSACTION, key_of(number, part)) or b"" for part in range(1, parts)]
+    others = [get(TRANSACTION, key_of(number, part, token)) or b"" for part in range(1, parts)]
     whole = b"".join([first, *others])
     if whole[: _CHECKSUM.size] != _CHECKSUM.pack(crc32(memoryview(whole)[_CHECKSUM.size :])):
         raise StoreCorrupt(table=TRANSACTION, intent=number)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 from zlib import crc32
 
+from tables.keys import topic_start
 from tables.store import METADATA, TRANSACTION
 from tms.core.errors import StoreFormatUnknown
 
@@ -72,12 +73,6 @@ def parse(url: str) -> Place:
             f"hbase://HOST:PORT/PREFIX is wanted, with ?buckets=1 to {BUCKETS_MAX} behind it or not"
         )
     return Place(host, port, prefix, buckets[0] if buckets else None)
-
-
-def topic_start(key: bytes) -> bytes:
-    """Return the metadata row key that a row key begins with; a key without one, whole."""
-    end = key.find(b":", key.find(b":") + 1)
-    return key[: end + 1] if end > 0 else key
 
 
 class Salt:

@@ -16,18 +16,18 @@ from tables.hbase.layout import parse
 from tables.hbase.store import HBaseStore
 
 
-def open_store(url: str, *, takes_over: bool = False, **options: Any) -> HBaseStore:
+def open_store(url: str, *, takes_over: bool = False, token: int = 0, **options: Any) -> HBaseStore:
     """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
 
-    A server `takes_over` (`HBaseStore.take_over`); others look, or write what may be there in part.
-    Raises `StoreFormatUnknown` where none was created there, `StoreUnavailable`, `StoreCorrupt`,
-    ValueError.
+    A server `takes_over` (`HBaseStore.take_over`), under the `token` of its lease; others look, or
+    write what may be there in part. Raises `StoreFormatUnknown` where none was created there,
+    `StoreUnavailable`, `StoreCorrupt`, ValueError.
     """
     place = parse(url)
     store = HBaseStore(place, Gateway(place.host, place.port, **options))
     if takes_over:
         try:
-            store.take_over()
+            store.take_over(token=token)
         except BaseException:
             store.close()
             raise

@@ -27,7 +27,7 @@ from tables.hbase import intents
 from tables.hbase.connections import Failed, Gateway, Refused
 from tables.hbase.doubts import late
 from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, recorded_buckets
-from tables.hbase.regions import Region, regions_of
+from tables.hbase.regions import KEYS_ONLY, Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
 from tables.hbase.sending import Sender, Swap, value_of
 from tables.hbase.settling import Settling
@@ -38,6 +38,7 @@ from tms.core.tables import Batch
 
 _CLOSED = "the store is closed"
 _FAILED_MEANWHILE = "a write has failed since the batch was made"
+_HAD_BY_LATER = "a later leader has had this store: is the metadata store another one than before?"
 
 _log = logging.getLogger(__name__)
 
@@ -65,16 +66,19 @@ class HBaseStore:
         self._intents = Lock()
         self._intent = 0
         """The number of the latest."""
+        self._token = 0
+        """Under which intents are written."""
         self._counts = False
         """Whether the latest would be finished by who takes over."""
         self._is_server = False
         self._closed = False
 
-    def take_over(self, wait: Callable[[float], object] = time.sleep) -> None:
+    def take_over(self, wait: Callable[[float], object] = time.sleep, *, token: int = 0) -> None:
         """Be the store's one server: finish what the last one left, and write intents from now on.
 
-        Blocks while a call of one that did not close the store may still be under way: `wait` is
-        called with so many seconds. Raises `StoreUnavailable`, `StoreCorrupt`.
+        The `token` is that of a lease, 0 where there is none. Blocks while a call of one that did
+        not close the store may still be under way: `wait` is called with so many seconds. Raises
+        `StoreUnavailable`, also where a later leader has had the store; `StoreCorrupt`.
         """
         with self._open(), self._intents:
             mark = self._stored(TRANSACTION, OPEN_KEY)
@@ -87,13 +91,32 @@ class HBaseStore:
                     left_s,
                 )
                 wait(left_s)
-            left = intents.latest(self._stored)
+            rows = self._intent_rows()
+            last = max(map(intents.token_of, rows), default=0)
+            if 0 < token < last:
+                raise StoreUnavailable(reason=_HAD_BY_LATER, token=token, later_token=last)
+            self._token = last
+            left = intents.latest(self._stored, last)
             if left.runs:
                 self._finish(left)
+            if token > last:
+                self._token = token
+                self._carry_out([intents.done(left.number, token)])
+                self._carry_out([Run(TRANSACTION, is_delete=True, rows=dict.fromkeys(rows, b""))])
             now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
             self._carry_out([_open_mark(json.dumps(now).encode())])
             self._intent = left.number
             self._is_server = True
+
+    def _intent_rows(self) -> list[bytes]:
+        """Return all rows of intents, as HBase has them."""
+        name, (start, stop) = self._names[TRANSACTION], intents.RANGE
+        scan = BucketScan(self._gateway, name, start, stop, reverse=False, row_filter=KEYS_ONLY)
+        try:
+            scan.open(None)
+            return [start[:1] + key for key, _ in scan.rows()]  # which have no bucket
+        finally:
+            scan.close()
 
     def _finish(self, left: intents.Intent) -> None:
         _log.warning("an earlier server left a write half-done, which is finished now")
@@ -104,7 +127,7 @@ class HBaseStore:
                 if "refused" not in error.detail:
                     raise
                 _log.exception("HBase refuses a part of it for good, as it did then")
-        self._carry_out([intents.done(left.number)])
+        self._carry_out([intents.done(left.number, self._token)])
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -230,7 +253,7 @@ class HBaseStore:
         Nobody writes anything meanwhile, so it may be finished at any time until then.
         """
         for number in range(self._intent + 1, self._intent + intents.SLOTS):
-            announced = intents.intent(number, runs)
+            announced = intents.intent(number, runs, self._token)
             if all(self._sender.doubts.left_s(run.table, run.rows) == 0 for run in announced):
                 break
         self._intent, self._counts = number, True
@@ -238,7 +261,7 @@ class HBaseStore:
             self._carry_out([*announced, *runs])
         except StoreUnavailable as error:
             if "refused" in error.detail:
-                self._carry_out([intents.done(number)])
+                self._carry_out([intents.done(number, self._token)])
             raise
 
     def _retire_intent(self) -> None:
@@ -247,7 +270,7 @@ class HBaseStore:
             return
         with self._intents:
             if self._counts:
-                self._carry_out([intents.done(self._intent)])
+                self._carry_out([intents.done(self._intent, self._token)])
                 self._counts = False
 
     def compare_and_put(

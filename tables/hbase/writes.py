@@ -21,7 +21,8 @@ from typing import Any
 
 from Hbase_thrift import BatchMutation, Mutation
 
-from tables.hbase.layout import COLUMN, Salt, topic_start
+from tables.hbase.layout import COLUMN, Salt
+from tables.keys import topic_start
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Row
 
 _CALL_ROWS = 5000

@@ -7,6 +7,7 @@ import pytest
 
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
+from tables.sealed_store import SealedStore
 from tables.store import Store
 from tests.contracts.store_contract import StoreContract
 
@@ -23,3 +24,11 @@ class TestLevelDBStore(StoreContract):
         store = LevelDBStore(tmp_path / "data")
         yield store
         store.close()
+
+
+class TestSealedStore(StoreContract):
+    """Where nobody leads and nothing is sealed, as every store on HBase is opened."""
+
+    @pytest.fixture
+    def store(self) -> Store:
+        return SealedStore(MemoryStore())

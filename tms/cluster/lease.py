@@ -11,6 +11,11 @@ write on a connection that it had before it looked at its lease (`Lease.check`),
 gateway closes connections on which nothing is said for some time. From `fence_s` after the claim on
 nothing of the old leader can arrive any more, and only then does the new one begin.
 
+Keys of messages have a time too, and the lease says up to which one its holder may give them, the
+*ceiling* (`keys_until_ms`). It moves on with each renewal, never back while the lease is held, and
+the next leader's keys all begin above it. So by its key a row can be told to be of a leader before,
+whenever it arrives: the store hides it (`tables.seals`).
+
 Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's.
 """
 
@@ -18,7 +23,7 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from tms.core.errors import NoLeader
+from tms.core.errors import NoLeader, StoreUnavailable
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
@@ -56,6 +61,9 @@ class LeaseRecord:
     """How long it lasts from each renewal on."""
     fence_s: float
     """How long after its end something of the holder may still arrive at the store."""
+    keys_until_ms: int = 0
+    """The ceiling: no key of this holder, or of one before, is of a later millisecond since 1970.
+    0 where the holder is of a version that has none."""
     renewals: int = 0
     is_serving: bool = False
     """False while it takes over."""
@@ -66,17 +74,54 @@ class LeaseRecord:
 class Lease:
     """A lease as its holder knows it. Any thread may ask."""
 
-    def __init__(self, token: int, lease_s: float, clock: LeaseClock, sent_s: float) -> None:
-        """Hold it under `token`; the claim was sent at `sent_s` by `clock`."""
+    def __init__(
+        self,
+        token: int,
+        lease_s: float,
+        clock: LeaseClock,
+        sent_s: float,
+        *,
+        keys_after_ms: int = 0,
+        keys_until_ms: int = 0,
+    ) -> None:
+        """Hold it under `token`; the claim was sent at `sent_s` by `clock`.
+
+        Keys are given above the first ceiling, and not above the second.
+        """
         self.token = token
+        self.keys_after_ms = keys_after_ms
+        self.keys_until_ms = keys_until_ms
+        self.wanted_ms = keys_after_ms + 1
+        """The latest millisecond of which keys were given, or were to be."""
         self._lease_s = lease_s
         self._clock = clock
         self._until_s = sent_s + lease_s
         self._is_over = False
 
-    def renewed(self, sent_s: float) -> None:
-        """Take note that a renewal sent at `sent_s` was accepted."""
+    def renewed(self, sent_s: float, keys_until_ms: int = 0) -> None:
+        """Take note that a renewal sent at `sent_s` was accepted, with that ceiling."""
         self._until_s = sent_s + self._lease_s
+        self.keys_until_ms = max(self.keys_until_ms, keys_until_ms)
+
+    def ceiling_ms(self, now_ms: int) -> int:
+        """Return the ceiling that a renewal at `now_ms`, milliseconds since 1970, asks for."""
+        return max(self.keys_until_ms, ceiling_ms(max(now_ms, self.wanted_ms), self._lease_s))
+
+    @property
+    def last_given_ms(self) -> int:
+        """No key of this holder, or of one before, is of a later millisecond."""
+        return min(max(self.keys_after_ms, self.wanted_ms), self.keys_until_ms)
+
+    def give_keys(self, last_ms: int) -> None:
+        """Take note that keys up to this millisecond are written.
+
+        Raises `StoreUnavailable` where that is above the ceiling, until a renewal has moved it.
+        """
+        self.wanted_ms = max(self.wanted_ms, last_ms)
+        if last_ms > self.keys_until_ms:
+            raise StoreUnavailable(
+                reason="keys are given up to a time that the next renewal of the lease moves on"
+            )
 
     def end(self) -> None:
         """Hold it no more, whatever the time."""
@@ -91,6 +136,11 @@ class Lease:
         """Raise `NoLeader` unless it is held now."""
         if self.left_s <= 0:
             raise NoLeader(token=self.token)
+
+
+def ceiling_ms(from_ms: int, lease_s: float) -> int:
+    """Return the ceiling of keys until a lease that is renewed at `from_ms` is over."""
+    return from_ms + int(lease_s * 1000) + 1
 
 
 class Sighting:

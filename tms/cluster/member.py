@@ -16,7 +16,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from tms.cluster.instances import ROOT, Registration, instances_of
-from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting
+from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting, ceiling_ms
+from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
 from tms.metadata.cache import JsonCodec
@@ -47,11 +48,14 @@ class Member:
         lease_s: float,
         fence_s: float,
         clock: LeaseClock | None = None,
+        time: Clock | None = None,
     ) -> None:
         """Take part as `instance` from `open` on; `store` stays open.
 
-        `of_store` names what all servers of the cluster share.
+        `of_store` names what all servers of the cluster share. The lease goes by `clock`, keys by
+        `time`.
         """
+        self._time: Clock = time or SystemClock()
         self._store = store
         self._instance = instance
         self._open_services = lead
@@ -69,6 +73,8 @@ class Member:
         self._last: LeaseRecord | None = None
         """The lease as it was read last, of whomever; also where it was deleted since."""
         self._sighting = Sighting(self._clock)
+        self._token_known = 0
+        """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -142,6 +148,7 @@ class Member:
                     await self._hold(*claimed)
             except TmsError as error:
                 _log.warning("this server takes no part for a moment: %s", error)
+                self._token_known = max(self._token_known, error.detail.get("later_token", 0))
                 self._tell(None)
                 await self._pause(RETRY_S * random.uniform(0.5, 1.5))  # noqa: S311  no secret
 
@@ -168,23 +175,37 @@ class Member:
     async def _claim(
         self, old: LeaseRecord | None, version: int
     ) -> tuple[LeaseRecord, int, Lease, float] | None:
-        token = 1 if old is None else old.token + 1
+        token = max(0 if old is None else old.token, self._token_known) + 1
         wait_s = self._sighting.claim_wait_s(old)
         # Until this one serves, whoever follows it has to wait for the leader before it too.
-        record = replace(self._own, token=token, fence_s=max(self._own.fence_s, wait_s))
+        after_ms = 0 if old is None else old.keys_until_ms
+        until_ms = ceiling_ms(max(self._time.now_ms(), after_ms + 1), self._own.lease_s)
+        record = replace(
+            self._own,
+            token=token,
+            fence_s=max(self._own.fence_s, wait_s),
+            keys_until_ms=until_ms,
+        )
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), version)
         except BadVersion:
             return None  # somebody else was quicker, or the leader is back
-        lease = Lease(token, record.lease_s, self._clock, sent_s)
+        lease = Lease(
+            token,
+            record.lease_s,
+            self._clock,
+            sent_s,
+            keys_after_ms=after_ms,
+            keys_until_ms=until_ms,
+        )
         _log.info("this server is to lead, under token %d", token)
         return record, stat.version, lease, wait_s
 
     async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
         """Lead until the lease is lost, the services fail to open, or this server stops."""
         self._role = Role.TAKING_OVER
-        holding = _Holding(self._store, record, version, lease, self._clock)
+        holding = _Holding(self._store, record, version, lease, clock=self._clock, time=self._time)
         leading = asyncio.create_task(self._lead(holding, wait_s))
         renewing = asyncio.create_task(holding.renew_until_lost())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -239,9 +260,12 @@ class _Holding:
         record: LeaseRecord,
         version: int,
         lease: Lease,
+        *,
         clock: LeaseClock,
+        time: Clock,
     ) -> None:
         self.lease = lease
+        self._time = time
         self.may_end = asyncio.Event()
         """Set when the services are to be closed."""
         self._store = store
@@ -272,7 +296,8 @@ class _Holding:
                 _log.warning("the lease is not renewed, %.1f s left: %s", self.lease.left_s, error)
 
     async def _renew(self) -> None:
-        record = replace(self._record, renewals=self._record.renewals + 1)
+        until_ms = self.lease.ceiling_ms(self._time.now_ms())
+        record = replace(self._record, renewals=self._record.renewals + 1, keys_until_ms=until_ms)
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), self._version)
@@ -280,9 +305,9 @@ class _Holding:
             await self._look()
             return
         # Only these: what the services are may have changed meanwhile.
-        self._record = replace(self._record, renewals=record.renewals)
+        self._record = replace(self._record, renewals=record.renewals, keys_until_ms=until_ms)
         self._version = stat.version
-        self.lease.renewed(sent_s)
+        self.lease.renewed(sent_s, until_ms)
 
     async def _look(self) -> None:
         """Find out whether the lease is another's, or a renewal was accepted without an answer."""
@@ -305,7 +330,13 @@ class _Holding:
         await asyncio.gather(renewing, return_exceptions=True)
         if self._is_lost or not releases:
             return
-        record = replace(self._record, is_serving=False, is_released=True)
+        # With the services closed no more keys are given, so the next ones may begin here.
+        record = replace(
+            self._record,
+            is_serving=False,
+            is_released=True,
+            keys_until_ms=self.lease.last_given_ms,
+        )
         try:
             await self._store.put(LEASE, _codec.encode(record), self._version)
         except TmsError as error:

@@ -9,6 +9,8 @@ something takes (`tms.transactions.service`) asks for the steady time, which doe
 import time
 from typing import Protocol
 
+from tms.core.cluster import HeldLease
+
 
 class Clock(Protocol):
     """Tells the time in milliseconds since the epoch."""
@@ -32,6 +34,24 @@ class SystemClock:
     def steady_ms(self) -> int:
         """Return milliseconds of the machine's monotonic clock."""
         return time.monotonic_ns() // 1_000_000
+
+
+class KeyTime:
+    """The time that keys are given by: a clock's, within what a lease allows."""
+
+    def __init__(self, clock: Clock, lease: HeldLease) -> None:
+        """Follow `clock` above the ceiling of the leaders before, and not above our own."""
+        self._clock = clock
+        self._lease = lease
+
+    def now_ms(self) -> int:
+        """Return the time, in milliseconds since 1970-01-01 UTC."""
+        lease = self._lease
+        return min(max(self._clock.now_ms(), lease.keys_after_ms + 1), lease.keys_until_ms)
+
+    def steady_ms(self) -> int:
+        """Return the clock's steady time."""
+        return self._clock.steady_ms()
 
 
 class ManualClock:

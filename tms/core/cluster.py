@@ -44,6 +44,36 @@ class ClusterState:
     instances: Sequence[Instance] = ()
 
 
+class HeldLease(Protocol):
+    """The lease under which a server leads, as those ask who write. Any thread may."""
+
+    @property
+    def token(self) -> int:
+        """Of this leadership: greater than that of every one before."""
+        ...
+
+    @property
+    def keys_after_ms(self) -> int:
+        """The ceiling of the leaders before: no key of theirs is of a later millisecond."""
+        ...
+
+    @property
+    def keys_until_ms(self) -> int:
+        """The ceiling: keys are of no later millisecond. It moves on with each renewal."""
+        ...
+
+    def check(self) -> None:
+        """Raise `NoLeader` unless it is held now."""
+        ...
+
+    def give_keys(self, last_ms: int) -> None:
+        """Take note that keys up to this millisecond are written.
+
+        Raises `StoreUnavailable` where that is above the ceiling, until a renewal has moved it.
+        """
+        ...
+
+
 class Cluster(Protocol):
     """The cluster that a server takes part in."""
 

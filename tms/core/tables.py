@@ -224,12 +224,17 @@ class SubscriptionTable(Protocol):
 class TransactionTable(Protocol):
     """The log of the state of transactions, and snapshots of that state.
 
-    The rows of the log are numbered from 0 on. A snapshot of number n has all that the rows below
-    n did. `snapshot` raises `StoreCorrupt` where stored bytes are damaged.
+    The rows of the log are numbered (`tms.transactions.segments`). A snapshot of number
+    n has all that the rows below n did. `snapshot` raises `StoreCorrupt` where stored bytes are
+    damaged.
     """
 
     def append(self, batch: Batch, sequence: int, row: bytes) -> None:
         """Add to `batch` the row `sequence` of the log."""
+        ...
+
+    def put_row(self, sequence: int, row: bytes) -> None:
+        """Put the row `sequence` of the log; durable when it returns."""
         ...
 
     def rows(self, from_sequence: int) -> Iterator[tuple[int, bytes]]:

@@ -25,14 +25,20 @@ class Engine:
         registry: CollectorRegistry,
         *,
         read_threads: int = 1,
+        key_time: Clock | None = None,
     ) -> None:
-        """Start the threads. Call it within a running event loop."""
+        """Start the threads. Call it within a running event loop.
+
+        Keys are given by `key_time`, or by the clock.
+        """
         self.tables = tables
         self.limits = limits
         self.clock = clock
         self.metrics = MessagingMetrics(registry)
         self.lanes = Lanes(read_threads=read_threads)
-        self.writer = Writer(tables, self.lanes, clock, limits=limits, metrics=self.metrics)
+        self.writer = Writer(
+            tables, self.lanes, key_time or clock, limits=limits, metrics=self.metrics
+        )
         self._closed = False
 
     async def close(self) -> None:

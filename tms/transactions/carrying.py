@@ -13,6 +13,7 @@ from tms.core.errors import CopyRefused
 from tms.core.limits import Limits
 from tms.core.tables import TransactionTable
 from tms.transactions.recovery import recover
+from tms.transactions.segments import within
 from tms.transactions.snapshot import encode_snapshot
 from tms.transactions.state import TransactionState
 
@@ -51,7 +52,8 @@ def carry(
         )
     invalids = frozenset(found.state.invalids.by_pointer)
     if not target.snapshots():
-        target.put_snapshot(found.next_sequence, encode_snapshot(found.state, now_ms))
+        # The target's leaders, if it has any, begin with tokens of their own.
+        target.put_snapshot(within(found.next_sequence), encode_snapshot(found.state, now_ms))
         return Carried(invalids, frozenset(), "the source's")
     own = recover(target, limits, now_ms).state
     if own.last_write_pointer < found.state.last_write_pointer:

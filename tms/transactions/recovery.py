@@ -1,5 +1,7 @@
 """The state of transactions from its table: the latest snapshot, then the log from there on.
 
+What an earlier leader put late is not looked at (`tms.transactions.segments`).
+
 Nothing is guessed: a row that is missing or damaged, or that cannot follow on those before it,
 raises `StoreCorrupt`, which names it. Rows behind a gap were acknowledged as much as those before.
 """
@@ -10,6 +12,14 @@ from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.tables import TransactionTable
 from tms.transactions.edits import decode_row
+from tms.transactions.segments import (
+    check_token,
+    encode_first,
+    first_of,
+    is_first,
+    pieces,
+    token_of,
+)
 from tms.transactions.snapshot import decode_snapshot, encode_snapshot
 from tms.transactions.state import TransactionState
 
@@ -25,43 +35,64 @@ class Recovered:
     """How many edits the log had since the snapshot."""
 
 
-def recover(table: TransactionTable, limits: Limits, now_ms: int) -> Recovered:
+def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0) -> Recovered:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
 
     No transaction expires later than its timeout from now. Where the table is empty, the state
     begins, with all written before visible, and is put as the first snapshot, so that the log never
-    stands alone. Raises `StoreCorrupt`, `StoreUnavailable`.
+    stands alone. Under the `token` of a lease a segment of the log begins, unless it has: see
+    `tms.transactions.segments`. Raises `StoreCorrupt`, `StoreUnavailable`.
     """
     snapshots = table.snapshots()
     if snapshots:
         first = snapshots[-1]
         state = decode_snapshot(table.snapshot(first), limits)
     else:
-        first = 0
+        # Behind the first row of the segment, which nothing comes before.
+        first = first_of(token) + 1 if token else 0
         state = TransactionState(limits, now_ms)
         for sequence, _ in table.rows(0):
             raise StoreCorrupt(table="transaction", sequence=sequence, reason="no snapshot")
-        table.put_snapshot(0, encode_snapshot(state, now_ms))
+        table.put_snapshot(first, encode_snapshot(state, now_ms))
     next_sequence, edits_replayed = _replay(state, table, first)
+    last = token_of(next_sequence)
+    check_token(token, last)
+    if token > last:
+        table.put_row(first_of(token), encode_first(next_sequence))
+        next_sequence = first_of(token) + 1
     state.opened.clamp_expiries(now_ms)
     return Recovered(state, next_sequence, edits_replayed)
 
 
 def _replay(state: TransactionState, table: TransactionTable, first: int) -> tuple[int, int]:
     """Apply the log from the row `first` on; return the next row's number and how many edits."""
-    expected = first
-    count = 0
-    for sequence, row in table.rows(first):
-        if sequence != expected:
-            raise StoreCorrupt(table="transaction", sequence=expected, reason="a row is missing")
-        edits = decode_row(sequence, row)
-        try:
-            for edit in edits:
-                state.apply(edit)
-        except (LookupError, ValueError):
-            raise StoreCorrupt(
-                table="transaction", sequence=sequence, reason="an edit cannot follow"
-            ) from None
-        expected += 1
-        count += len(edits)
+    expected, count = first, 0
+    for start, end in pieces(table, first):
+        expected = start
+        for sequence, row in table.rows(start):
+            if end is not None and sequence >= end:
+                break
+            if sequence != expected:
+                raise _missing(expected)
+            count += 0 if is_first(sequence) else _apply(state, sequence, row)
+            expected += 1
+        if end is not None and expected < end:
+            raise _missing(expected)
     return expected, count
+
+
+def _missing(sequence: int) -> StoreCorrupt:
+    return StoreCorrupt(table="transaction", sequence=sequence, reason="a row is missing")
+
+
+def _apply(state: TransactionState, sequence: int, row: bytes) -> int:
+    """Apply the edits of a row; return how many there were."""
+    edits = decode_row(sequence, row)
+    try:
+        for edit in edits:
+            state.apply(edit)
+    except (LookupError, ValueError):
+        raise StoreCorrupt(
+            table="transaction", sequence=sequence, reason="an edit cannot follow"
+        ) from None
+    return len(edits)

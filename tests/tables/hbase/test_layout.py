@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.hbase.layout import Place, Salt, format_row, parse, recorded_buckets, topic_start
+from tables.hbase.layout import Place, Salt, format_row, parse, recorded_buckets
 from tables.hbase.writes import HBaseBatch
-from tables.keys import after_prefix, metadata_key, prefix
+from tables.keys import after_prefix, metadata_key, prefix, topic_start
 from tables.store import BOUND, MESSAGE, METADATA, TABLES, TRANSACTION
 from tms.core.errors import StoreFormatUnknown
 from tms.core.topic import TopicId

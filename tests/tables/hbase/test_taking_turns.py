@@ -30,7 +30,8 @@ from tables.hbase.creation import create
 from tables.hbase.layout import COLUMN, Place
 from tables.store import MESSAGE
 from tests.client.server_process import ServerProcess
-from tms.cluster.lease import BootClock, Lease
+from tms.cluster.lease import BootClock, Lease, ceiling_ms
+from tms.core.clock import SystemClock
 from tms.core.message import position_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -140,11 +141,13 @@ class Woken:
     def __init__(self, url: str) -> None:
         self.url = url
         self.settings = Settings.model_construct(hbase_timeout_s=TIMEOUT_S, hbase_retry_s=0.2)
-        self.lease = Lease(1, 1e6, BootClock(), BootClock().now_s())
+        until_ms = ceiling_ms(SystemClock().now_ms(), 1e6)
+        now_s = BootClock().now_s()
+        self.lease = Lease(1, 1e6, BootClock(), now_s, keys_until_ms=until_ms)
 
     async def open(self, *, is_guarded: bool) -> OpenServices:
-        guard = self.lease.check if is_guarded else None
-        return await open_services(self.url, settings=self.settings, guard=guard)
+        lease = self.lease if is_guarded else None
+        return await open_services(self.url, settings=self.settings, lease=lease)
 
 
 async def payloads(services: OpenServices, *, committed: bool) -> list[bytes]:

@@ -1,0 +1,339 @@
+"""A Store whose topics are sealed (`tables.seals`): what leaders before sent late is not seen.
+
+1. A topic is sealed when its messages are first asked for, or are to be written, or it is changed:
+   by a compare-and-put of its metadata row. What it held then is shown from then on, to all that
+   open the store, and nothing that comes later with a key of a leader before.
+2. Under a lease no row is written whose key is above the lease's ceiling.
+
+So a topic that is used costs a compare-and-put for each leadership, and a message nothing. Without
+a lease nothing is sealed, but what was sealed is hidden. The messages of one topic are meant: a
+scan across topics gives all there is.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from threading import Lock
+from typing import NamedTuple
+
+from tables.keys import metadata_key, prefix, topic_start
+from tables.message_table import StoreMessageTable
+from tables.metadata_table import decoded
+from tables.seals import Hidden, Seal, seal_of, sealed_row, topic_row
+from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
+from tables.store_tables import StoreTables
+from tms.core.cluster import HeldLease
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import UINT16_COUNT
+from tms.core.message import KEY, KEY_BYTES
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+
+_OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION})
+_KEYED = frozenset({MESSAGE, PAYLOAD})
+"""The tables whose keys end in a time that the lease bounds."""
+_TOPICS_MAX = 200_000
+"""Kept in memory; the others are looked at anew."""
+_COLONS = 2
+_SEALED_LATER = "a later leader has sealed the topic"
+
+
+class _Look(NamedTuple):
+    """What is hidden of a topic."""
+
+    prefix: bytes
+    """Of the generation meant; empty where nothing is hidden for as long as nothing changes."""
+    seal: Seal
+
+
+class SealedBatch:
+    """A batch of the store beneath, and what is to be sealed before it."""
+
+    def __init__(self, batch: Batch, *, is_sealed: bool) -> None:
+        self.batch = batch
+        self._tables = _OF_TOPICS if is_sealed else frozenset()
+        self.topics: dict[bytes, None] = {}
+        """The metadata keys of the topics that it has rows of, in order."""
+        self.last_ms = -1
+        """The greatest time in its keys."""
+
+    def put(self, table: str, key: bytes, value: bytes) -> None:
+        """Add a put."""
+        self.put_rows(table, ((key, value),))
+
+    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
+        """Add a put for each key and value."""
+        if table in self._tables:
+            rows = list(rows)
+            self._note([key for key, _ in rows])
+            if table in _KEYED and rows:
+                latest = max([key[-KEY_BYTES:] for key, _ in rows])
+                self.last_ms = max(self.last_ms, KEY.unpack(latest)[0])
+        self.batch.put_rows(table, rows)
+
+    def delete(self, table: str, key: bytes) -> None:
+        """Add a delete."""
+        self.delete_rows(table, (key,))
+
+    def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
+        """Add a delete for each key."""
+        if table in self._tables:
+            keys = list(keys)
+            self._note(keys)
+        self.batch.delete_rows(table, keys)
+
+    def _note(self, keys: Sequence[bytes]) -> None:
+        topic = None
+        for key in keys:
+            if topic is None or not key.startswith(topic):
+                topic = topic_start(key)
+                self.topics[topic] = None
+
+    def keep_whole(self) -> None:
+        """Let no crash leave a part of the batch."""
+        self.batch.keep_whole()
+
+
+class SealedStore:
+    """The tables of a store without what is hidden, for many threads."""
+
+    def __init__(self, store: Store, lease: HeldLease | None = None) -> None:
+        """Seal the topics of `store`, which closes with this one, under a lease; None: none."""
+        self.beneath = store
+        """The same with all that is hidden."""
+        self._lease = lease
+        self._lock = Lock()
+        self._looks: dict[bytes, _Look] = {}
+
+    @property
+    def atomic(self) -> bool:
+        """Whether a batch is written whole or not at all."""
+        return self.beneath.atomic
+
+    def seal(self, topic: bytes) -> Seal:
+        """Return what is hidden of the topic with that metadata key, sealing it where that is due.
+
+        Raises `StoreUnavailable`.
+        """
+        return self._look(topic).seal
+
+    def _look(self, topic: bytes) -> _Look:
+        look = self._looks.get(topic)
+        if look is None:
+            with self._lock:
+                look = self._looks.get(topic) or self._sealed(topic)
+                if look is not None:
+                    self._keep(topic, look)
+        return look or _Look(b"", Seal())
+
+    def _keep(self, topic: bytes, look: _Look) -> None:
+        if len(self._looks) >= _TOPICS_MAX:
+            self._looks.clear()
+        self._looks[topic] = look
+
+    def _sealed(self, topic: bytes) -> _Look | None:
+        """Seal a topic, unless it is; without a lease, find out how it was. None: there is none."""
+        lease = self._lease
+        while True:
+            row = self.beneath.get(METADATA, topic)
+            if row is None:
+                return None
+            seal = seal_of(row)
+            if lease is None and seal == Seal():
+                return _Look(b"", seal)
+            start = _prefix(topic, row)
+            if lease is None or seal.token == lease.token:
+                return _Look(start, seal)
+            if seal.token > lease.token:
+                raise StoreUnavailable(reason=_SEALED_LATER, later_token=seal.token)
+            through_ms = max(lease.keys_after_ms, seal.through_ms)
+            shown = self._shown(start, seal, KEY.pack(through_ms + 1, 0))
+            seal = seal.followed(lease.token, through_ms, *shown)
+            # Where a leader before has changed the topic meanwhile, it is looked at again.
+            if self.beneath.compare_and_put(METADATA, topic, row, sealed_row(row, seal)):
+                return _Look(start, seal)
+
+    def _shown(self, start: bytes, seal: Seal, stop: bytes) -> tuple[bytes | None, bytes | None]:
+        """Return the first key and the last below `stop` that a seal lets through."""
+        last = self._edge(start, start, start + stop, reverse=True)
+        while last is not None and (hidden := seal.range_of(last)) is not None:
+            below = start + hidden.start
+            last = self._edge(start, start, below, reverse=True) if hidden.after else None
+        if last is None:
+            return None, None
+        end = start + last + b"\x00"
+        first = self._edge(start, start, end)
+        while first is not None and (hidden := seal.range_of(first)) is not None:
+            first = self._edge(start, start + hidden.stop, end)
+        return first, last
+
+    def _edge(
+        self, topic: bytes, start: bytes, stop: bytes, *, reverse: bool = False
+    ) -> bytes | None:
+        with self.beneath.scan(MESSAGE, start, stop, reverse=reverse, limit=1) as rows:
+            return next((key[len(topic) :] for key, _ in rows), None)
+
+    def _hidden(self, start: bytes, stop: bytes) -> tuple[bytes, Sequence[Hidden]]:
+        """Return what is hidden of a range of the Message table that is of one topic."""
+        topic = topic_start(start)
+        if topic.count(b":") < _COLONS or stop > topic[:-1] + b";":
+            return b"", ()
+        look = self._look(topic)
+        return look.prefix, look.seal.hidden
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """Return the value of `key`, None if there is none."""
+        value = self.beneath.get(table, key)
+        if value is not None and table == METADATA:
+            return topic_row(value)
+        if value is not None and table == MESSAGE:
+            start, hidden = self._hidden(key, key)
+            if any(start + each.start <= key < start + each.stop for each in hidden):
+                return None
+        return value
+
+    @contextmanager
+    def scan(
+        self,
+        table: str,
+        start: bytes,
+        stop: bytes,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Iterator[Row]]:
+        """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
+        prefix, hidden = self._hidden(start, stop) if table == MESSAGE else (b"", ())
+        if hidden:
+            parts = list(
+                _between(start, stop, [(prefix + h.start, prefix + h.stop) for h in hidden])
+            )
+            with closing(
+                self._chained(parts[:: -1 if reverse else 1], limit, reverse=reverse)
+            ) as rows:
+                yield rows
+            return
+        with self.beneath.scan(table, start, stop, reverse=reverse, limit=limit) as rows:
+            yield ((key, topic_row(row)) for key, row in rows) if table == METADATA else rows
+
+    def _chained(
+        self, parts: Sequence[tuple[bytes, bytes]], limit: int | None, *, reverse: bool
+    ) -> Generator[Row, None, None]:
+        left = limit
+        for start, stop in parts:
+            with self.beneath.scan(MESSAGE, start, stop, reverse=reverse, limit=left) as rows:
+                for row in rows:
+                    left = None if left is None else left - 1
+                    yield row
+            if left == 0:
+                return
+
+    def batch(self, *, durable: bool = True) -> SealedBatch:
+        """Return an empty batch."""
+        batch = self.beneath.batch(durable=durable)
+        return SealedBatch(batch, is_sealed=self._lease is not None)
+
+    def check_writable(self) -> None:
+        """Raise `StoreUnavailable` where a write would be refused now."""
+        self.beneath.check_writable()
+
+    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+        """Raise `StoreUnavailable` where an earlier write of one of the keys may come late."""
+        self.beneath.check_settled(table, keys)
+
+    def write(self, batch: Batch) -> None:
+        """Seal the topics that a batch has rows of, and carry it out."""
+        assert isinstance(batch, SealedBatch)
+        if self._lease is not None:
+            self._lease.give_keys(batch.last_ms)
+            for topic in batch.topics:
+                self._look(topic)
+        self.beneath.write(batch.batch)
+
+    def compare_and_put(
+        self, table: str, key: bytes, expected: bytes | None, value: bytes | None
+    ) -> bool:
+        """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably."""
+        if table != METADATA:
+            return self.beneath.compare_and_put(table, key, expected, value)
+        if self._lease is not None and expected is not None:
+            self._look(key)
+        stored = self.beneath.get(METADATA, key)
+        if (None if stored is None else topic_row(stored)) != expected:
+            return False
+        seal = Seal() if stored is None else seal_of(stored)
+        if value is None or (self._lease is None and seal == Seal()):
+            return self.beneath.compare_and_put(METADATA, key, stored, value)
+        start = _prefix(key, value)
+        if stored is None or _prefix(key, stored) != start:
+            seal = self._anew(seal)
+        if not self.beneath.compare_and_put(METADATA, key, stored, sealed_row(value, seal)):
+            return False
+        self._keep(key, _Look(start, seal))
+        return True
+
+    def _anew(self, before: Seal) -> Seal:
+        """Return the seal of a new generation: nothing of it is there, or is a leader's before."""
+        lease = self._lease
+        token, through_ms = (0, 0) if lease is None else (lease.token, lease.keys_after_ms)
+        nothing = Seal(before.token, (Hidden(b"", before.through_ms),))
+        return nothing.followed(max(token, before.token), through_ms, None, None)
+
+    def compact(self, table: str, start: bytes, stop: bytes) -> None:
+        """Give back the room of what was deleted with start <= key < stop."""
+        self.beneath.compact(table, start, stop)
+
+    def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
+        """Return about how much room the rows with start <= key < stop take."""
+        return self.beneath.size_bytes(table, start, stop)
+
+    def close(self) -> None:
+        """Close the store beneath."""
+        self.beneath.close()
+
+
+def unsealed(store: Store) -> Store:
+    """Return a store with all that it holds, also what is hidden."""
+    return store.beneath if isinstance(store, SealedStore) else store
+
+
+def _prefix(topic: bytes, row: bytes) -> bytes:
+    """Return the prefix of the generation that a metadata row has, deleted or not."""
+    found = decoded(topic, row)
+    return prefix(found.id, abs(found.generation))
+
+
+def _between(
+    start: bytes, stop: bytes, hidden: Sequence[tuple[bytes, bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Give what is left of a range without ranges within it, ascending."""
+    for first, behind in hidden:
+        if start < min(first, stop):
+            yield start, min(first, stop)
+        start = max(start, behind)
+    if start < stop:
+        yield start, stop
+
+
+class _SealedMessages(StoreMessageTable):
+    """The Message table, whose keys go on above what is hidden."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self._sealed = store
+
+    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
+        """Return the greatest key shown, or hidden for good."""
+        last = super().last_key(topic_id, generation)
+        through_ms = self._sealed.seal(metadata_key(topic_id)).through_ms
+        if through_ms < 0:
+            return last
+        floor = KEY.pack(through_ms, UINT16_COUNT - 1)
+        return floor if last is None else max(last, floor)
+
+
+class SealedTables(StoreTables):
+    """The tables of a store whose topics are sealed."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self.messages = _SealedMessages(store)

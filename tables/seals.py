@@ -1,0 +1,113 @@
+"""Seals: from which key on a topic has nothing of its earlier leaders any more. Pure.
+
+    metadata row := JSON object of the topic, or that, LF, seal
+    seal         := JSON object {"token": n, "hidden": [[after, through], ...]}
+
+A leader gives no key above the ceiling in its lease, and the next one's all begin above it. So what
+an earlier leader had in hand, and arrives after the topic was sealed, is told by its key: it is
+above what the topic held then, `after` (20 hexadecimal digits; "" where that was nothing), and not
+above the ceiling of the leaders before, `through`, in ms since 1970. Such rows are hidden.
+
+A leader seals a topic under its token before its first write to it, by a compare-and-put of the
+metadata row. Thus a change of the topic that an earlier leader sends late fails too: it expects the
+row as that was. A seal says all that is hidden, so that only the latest one counts. Ranges are in
+the order of keys. DO NOT CHANGE: stored.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tms.core.errors import StoreCorrupt
+from tms.core.message import KEY, KEY_BYTES
+
+_START = b'\n{"token":'
+"""In no JSON object that is written without spaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A range of keys of which nothing is shown."""
+
+    after: bytes
+    """The key before the first; empty: there is none."""
+    through_ms: int
+    """The last keys are of this millisecond."""
+
+    @property
+    def start(self) -> bytes:
+        """Below the first key, and above the one before."""
+        return self.after + b"\x00" if self.after else b""
+
+    @property
+    def stop(self) -> bytes:
+        """The first key behind."""
+        return KEY.pack(self.through_ms + 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What is hidden of one generation of a topic."""
+
+    token: int = 0
+    """Of the leader who sealed it; 0: nobody did."""
+    hidden: Sequence[Hidden] = ()
+
+    def range_of(self, key: bytes) -> Hidden | None:
+        """Return the range that hides a key, None where it is shown."""
+        return next((each for each in self.hidden if each.start <= key < each.stop), None)
+
+    @property
+    def through_ms(self) -> int:
+        """Up to where keys are hidden; less than any where none are."""
+        return max((each.through_ms for each in self.hidden), default=-1)
+
+    def followed(
+        self, token: int, through_ms: int, first_shown: bytes | None, last_shown: bytes | None
+    ) -> "Seal":
+        """Return the next leader's seal, through the ceiling of those before it.
+
+        Of the topic, all from `first_shown` to `last_shown` that was not hidden is shown from now
+        on, and nothing else; None: there is nothing. Ranges with nothing shown between them become
+        one.
+        """
+        through_ms = max(through_ms, self.through_ms)
+        if first_shown is None or last_shown is None:
+            return Seal(token, (Hidden(b"", through_ms),) if through_ms > 0 else ())
+        before = [each for each in self.hidden if each.stop <= first_shown]
+        between = [each for each in self.hidden if first_shown <= each.after < last_shown]
+        hidden = [*(Hidden(b"", each.through_ms) for each in before[-1:]), *between]
+        last = Hidden(last_shown, through_ms)
+        if last.start < last.stop:
+            hidden.append(last)
+        return Seal(token, tuple(hidden))
+
+
+def topic_row(row: bytes) -> bytes:
+    """Return the JSON object of the topic in a metadata row."""
+    return row.partition(_START)[0]
+
+
+def seal_of(row: bytes) -> Seal:
+    """Return the seal in a metadata row. Raises `StoreCorrupt`."""
+    seal = row[len(topic_row(row)) :]
+    if not seal:
+        return Seal()
+    try:
+        told = json.loads(seal)
+        hidden = tuple(Hidden(bytes.fromhex(after), int(ms)) for after, ms in told["hidden"])
+        found = Seal(int(told["token"]), hidden)
+    except (ValueError, LookupError, TypeError):
+        raise StoreCorrupt(table="metadata", seal=seal.hex()) from None
+    if any(len(each.after) not in (0, KEY_BYTES) for each in hidden):
+        raise StoreCorrupt(table="metadata", seal=seal.hex())
+    return found
+
+
+def sealed_row(row: bytes, seal: Seal) -> bytes:
+    """Return the metadata row of the topic in `row`, under that seal."""
+    if seal == Seal():
+        return topic_row(row)
+    hidden = [[each.after.hex(), each.through_ms] for each in seal.hidden]
+    told = json.dumps({"token": seal.token, "hidden": hidden}, separators=(",", ":"))
+    return topic_row(row) + b"\n" + told.encode()
