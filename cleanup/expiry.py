@@ -8,6 +8,8 @@ Nothing is scanned for nothing:
   expired is a range again.
 - Each of these says until when nothing more can expire, so that a pass has no need to look.
 
+What is sealed is in ranges too, which the topic's row has.
+
 Two rows stay that no reader sees, for keys must never go back when they are taken up again from
 the table: the greatest Message row of a topic, whatever its generation, and the greatest Payload
 row of a pointer that may still be written under.
@@ -24,6 +26,7 @@ from tables.keys import (
     payload_prefix,
     prefix,
 )
+from tables.seals import Seal
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Store
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, KEY_BYTES
@@ -101,6 +104,14 @@ def drop_dead_generations(store: Store, topic: Topic, drop: Drop) -> Generator[S
     dead_end = greatest if greatest is not None and is_left else stop
     yield from drop(MESSAGE, start, dead_end, reason=Reason.GENERATION)
     return not is_left
+
+
+def drop_sealed(topic: Topic, seal: Seal, drop: Drop) -> Generator[Step, None, None]:
+    """Drop what a topic's seal hides."""
+    start = prefix(topic.id, abs(topic.generation))
+    for hidden in seal.hidden:
+        yield Step(MESSAGE, Reason.SEALED)
+        yield from drop(MESSAGE, start + hidden.start, start + hidden.stop, reason=Reason.SEALED)
 
 
 def greatest_row(store: Store, topic: Topic) -> bytes | None:

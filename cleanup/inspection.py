@@ -24,6 +24,8 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.metadata_table import StoreMetadataTable, decoded
+from tables.sealed_store import unsealed
+from tables.seals import Seal, seal_of
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.cleanup import InvalidState, PruneBound
@@ -52,7 +54,7 @@ class Inspection:
 
         `transactions` gives their state; where it is None, that is recovered from the store.
         """
-        self._store = store
+        self._store = unsealed(store)
         self._limits = limits
         self._now_ms = now_ms
         self._transactions = transactions
@@ -60,6 +62,11 @@ class Inspection:
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+    def seal(self, topic_id: TopicId) -> Seal:
+        """Return what is hidden of a topic."""
+        row = self._store.get(METADATA, metadata_key(topic_id))
+        return Seal() if row is None else seal_of(row)
 
     def rows(self, table: str, start: bytes = b"", stop: bytes = _END) -> Iterator[Row]:
         """Give the rows of a range, as stored, holding no state of the table between them."""
@@ -147,6 +154,9 @@ class Inspection:
             said.append("There is no such row: never published, or cleaned up.")
             return facts | {"said": said}
         facts |= row_facts(MESSAGE, (key, value))
+        if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
+            said.append("It is sealed: a server sent it when another led; no reader is given it.")
+            return facts | {"said": said}
         said += self._said_of_pointer(facts.get("write_pointer", PLAIN))
         if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
             start = payload_prefix(key[:-KEY_BYTES], facts["write_pointer"])

@@ -124,7 +124,7 @@ class Partwise:
         await asyncio.sleep(_LOOK_AGAIN_S)
         again = await self._checked(checked, after, limit, is_cleaned=is_cleaned)
         lasting = [problem for problem in first.problems if problem in set(again.problems)]
-        return Problems(problems=lasting, rows=first.rows, next=first.next)
+        return Problems(problems=lasting, rows=first.rows, sealed=first.sealed, next=first.next)
 
     async def _checked(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
@@ -138,7 +138,7 @@ class Partwise:
             rows, following = _part(looking, checked, _from(after, b""), _END, limit)
             looking.prepared()
             found = list(looking.of_rows(checked, rows, is_cleaned=is_cleaned))
-            return Problems(problems=found, rows=len(rows), next=following)
+            return Problems(problems=found, rows=len(rows), sealed=looking.sealed, next=following)
 
         return await asyncio.to_thread(check)
 

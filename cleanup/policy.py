@@ -46,13 +46,15 @@ def message(
     *,
     invalids: Container[int],
     now_ms: int,
+    is_sealed: bool = False,
 ) -> Decision:
     """Decide on a row of the Message table.
 
     `topic` is what its metadata says, None where that is not known; `write_pointer` is as stored,
-    `PLAIN` where it has none; `invalids` is the invalid list.
+    `PLAIN` where it has none; `invalids` is the invalid list; `is_sealed`, whether the topic's seal
+    hides the row's key.
     """
-    if payload(topic, generation, timestamp_ms, now_ms=now_ms) is Decision.DROP:
+    if is_sealed or payload(topic, generation, timestamp_ms, now_ms=now_ms) is Decision.DROP:
         return Decision.DROP
     if topic is not None and write_pointer > PLAIN and write_pointer in invalids:
         return Decision.INVERT

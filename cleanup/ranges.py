@@ -28,6 +28,8 @@ class Reason(StrEnum):
     TTL = "ttl"
     GENERATION = "generation"
     INVALID = "invalid"
+    SEALED = "sealed"
+    """A leader before had sent it late, so that nobody is shown it."""
 
 
 @dataclass(frozen=True, slots=True)

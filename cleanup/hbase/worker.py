@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 
-from cleanup.expiry import drop_dead_generations, expire_messages
+from cleanup.expiry import drop_dead_generations, drop_sealed, expire_messages
 from cleanup.hbase.drops import PartDrop, TopicChanged
 from cleanup.hbase.parts import CachedTopics, Part
 from cleanup.hbase.payloads import expire_payloads
@@ -19,6 +19,7 @@ from cleanup.hbase.search import Found, Search
 from cleanup.ranges import Step
 from tables.hbase.regions import Region
 from tables.hbase.store import HBaseStore
+from tables.seals import seal_of
 from tables.store import MESSAGE
 from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
@@ -27,7 +28,7 @@ from tms.core.limits import Limits
 _SETTLED_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""
 _LOOK_AGAIN_MS = 3_600_000
-"""How often a part is looked at for rows of dead generations where none were left."""
+"""How often a part is looked at for rows of dead generations, or sealed, where none were left."""
 _MS_PER_S = 1_000
 
 _log = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ class Due:
     """Of the topic, when that was found."""
     expiry_ms: int = 0
     generations_steady_ms: int = 0
+    sealed_steady_ms: int = 0
 
 
 class Memory:
@@ -126,6 +128,10 @@ class Worker:
                 due.generations_steady_ms = steady_ms + _LOOK_AGAIN_MS
         if not topic.exists:
             return
+        if part.region.table == MESSAGE and steady_ms >= due.sealed_steady_ms:
+            yield from drop_sealed(topic, seal_of(part.known.row), drop)
+            # Once more after a while: there is no saying how late something comes.
+            due.sealed_steady_ms = steady_ms + _LOOK_AGAIN_MS
         now_ms = work.clock.now_ms()
         if now_ms >= due.expiry_ms:
             due.expiry_ms = yield from self._expire(part, now_ms, drop)

@@ -52,6 +52,8 @@ class Problems:
     problems: Sequence[str]
     rows: int
     """How many rows were looked at, topics in the case of the cache."""
+    sealed: int = 0
+    """How many of them are sealed: a server sent them when another led."""
     next: str | None = None
     """As in `Rows`."""
 

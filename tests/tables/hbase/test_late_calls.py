@@ -1,0 +1,232 @@
+"""What a server had sent before another led arrives later than that, whatever it was.
+
+The fence is far too short for it: between the first server and its gateway there is one that is
+paused with the request in hand, until the second server has written.
+"""
+
+import re
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cleanup.hbase.opening import Pruning
+from cleanup.ranges import Reason
+from dev.hbase.servers import HBaseServers
+from dev.processes import HOST, free_ports
+from tables.hbase.connections import Gateway
+from tables.hbase.creation import create
+from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tables.store import MESSAGE
+from tests.client.server_process import ServerProcess
+from tests.contracts.store_contract import rows_of
+from tests.tables.hbase.conftest import gateway_to
+from tests.tables.hbase.late_gateway import LateGateway
+from tests.tables.hbase.test_taking_turns import until
+from tms.core.clock import SystemClock
+from tms.core.limits import Limits
+
+pytestmark = pytest.mark.slow
+
+TOPIC = "/v1/namespaces/default/topics/t"
+FLAGS = (
+    *("--lease-s", "1.5", "--hbase-gateway-idle-s", "2"),
+    *("--hbase-timeout-s", "2", "--hbase-retry-s", "1", "--cleanup-period-s", "1"),
+)
+S_MAX = 60.0
+
+
+class Cluster:
+    """Servers on one store, each behind a gateway of its own."""
+
+    def __init__(self, hbase: HBaseServers, stack: ExitStack) -> None:
+        self.place = Place(HOST, hbase.gateway_port, f"t{uuid.uuid4().hex[:8]}", 1)
+        create(self.place, Gateway(HOST, hbase.gateway_port), (HOST, hbase.admin_port))
+        site = Path(hbase.folder, "conf", "gateway", "hbase-site.xml").read_text(encoding="utf-8")
+        found = re.search(r"clientPort</name><value>(\d+)", site)
+        assert found is not None
+        self.metadata = f"zk://{HOST}:{found[1]}/{self.place.prefix}?session_timeout_s=4"
+        self.http = stack.enter_context(httpx.Client(timeout=S_MAX, trust_env=False))
+        self.stack = stack
+
+    @property
+    def url(self) -> str:
+        return f"hbase://{HOST}:{self.place.port}/{self.place.prefix}"
+
+    def server(self) -> "Server":
+        """Start one, and return when it leads."""
+        return Server(self)
+
+    def stored(self) -> list[bytes]:
+        """Return the payloads that HBase has, whoever may be shown them."""
+        store = HBaseStore(self.place, gateway_to(self.place))
+        payloads = [value[1:] for _, value in rows_of(store, MESSAGE)]
+        store.close()
+        return payloads
+
+    def pruned(self) -> int:
+        """Have `tms prune` go over the store; return how much it dropped that was sealed."""
+        pruning = Pruning(self.url, {}, Limits(), SystemClock(), workers=1)
+        dropped = sum(each.dropped for each in pruning.steps() if each.reason is Reason.SEALED)
+        pruning.close()
+        return dropped
+
+
+class Server:
+    """A server that leads, behind its gateway."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.gateway = cluster.stack.enter_context(LateGateway(cluster.place.port))
+        [port] = free_ports(1)
+        store = f"hbase://{HOST}:{self.gateway.port}/{cluster.place.prefix}"
+        advertise = ("--advertise", f"http://{HOST}:{port}", "--metadata", cluster.metadata)
+        self.process = ServerProcess(store, port, *advertise, *FLAGS)
+        cluster.stack.callback(self.kill)
+        self.http = cluster.http
+        until(lambda: self.get("/v1/cluster").get("role") == "leader")
+
+    def kill(self) -> None:
+        if self.process._process.poll() is None:
+            self.process.kill()
+
+    def get(self, path: str) -> dict[str, object]:
+        told: dict[str, object] = self.http.get(self.process.url + path).json()
+        return told
+
+    def do(self, verb: str, path: str, body: object = None) -> httpx.Response:
+        answer = self.http.request(verb, self.process.url + path, json=body)
+        assert answer.status_code == 200, answer.text
+        return answer
+
+    def publish(self, payload: str, pointer: int | None = None) -> None:
+        body: dict[str, object] = {"messages": [payload]}
+        if pointer is not None:
+            body["transactionWritePointer"] = pointer
+        self.do("POST", f"{TOPIC}/publish", body)
+
+    def payloads(self, *, committed: bool = False) -> list[str]:
+        query = "?committed=true" if committed else ""
+        told = self.do("POST", f"{TOPIC}/poll{query}", {"limit": 1000}).json()
+        ids = [each["id"] for each in told]
+        assert ids == sorted(set(ids))
+        return [each["payload"] for each in told]
+
+    def ask_and_die(self, verb: str, path: str, body: object = None, *, held: list[bytes]) -> None:
+        """Ask for something whose request to HBase is held, and kill the server."""
+        self.gateway.hold(*held)
+
+        def ask() -> None:
+            with (
+                httpx.Client(timeout=S_MAX, trust_env=False) as http,
+                pytest.raises(httpx.HTTPError),
+            ):
+                http.request(verb, self.process.url + path, json=body)
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        assert self.gateway.held.wait(S_MAX)
+        self.kill()
+        asking.join(S_MAX)
+
+
+@pytest.fixture
+def cluster(servers: HBaseServers) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        yield Cluster(servers, stack)
+
+
+@pytest.fixture
+def first(cluster: Cluster) -> Server:
+    """The first leader, who has published."""
+    first = cluster.server()
+    first.do("PUT", TOPIC)
+    first.publish("before")
+    return first
+
+
+def test_a_late_publish_is_never_seen_and_cleaned_up(cluster: Cluster, first: Server) -> None:
+    body = {"messages": ["late"]}
+    first.ask_and_die("POST", f"{TOPIC}/publish", body, held=[b"mutateRows", b"late"])
+    second = cluster.server()
+    second.publish("after")
+    assert second.payloads() == ["before", "after"]
+
+    first.gateway.let_go()
+
+    assert sorted(cluster.stored()) == [b"after", b"before", b"late"]
+    assert second.payloads() == ["before", "after"]
+    second.kill()
+    third = cluster.server()
+    third.publish("at last")
+    assert third.payloads() == ["before", "after", "at last"]
+    third.kill()
+    assert cluster.pruned() == 1
+    assert sorted(cluster.stored()) == [b"after", b"at last", b"before"]
+
+
+def test_a_late_publish_to_a_topic_that_was_only_read(cluster: Cluster, first: Server) -> None:
+    body = {"messages": ["late"]}
+    first.ask_and_die("POST", f"{TOPIC}/publish", body, held=[b"mutateRows", b"late"])
+    second = cluster.server()
+    assert second.payloads() == ["before"]
+
+    first.gateway.let_go()
+
+    assert second.payloads() == ["before"]
+    second.kill()
+    assert cluster.server().payloads() == ["before"]
+
+
+def test_a_late_commit_is_none(cluster: Cluster, first: Server) -> None:
+    started = first.do("POST", "/v1/transactions?codec=false", {"timeout_s": 3600}).json()
+    transaction = f"/v1/transactions/{started['transaction_id']}"
+    first.publish("in a transaction", started["write_pointer"])
+    table = cluster.place.name_of("transaction")
+    first.ask_and_die("POST", f"{transaction}/commit", held=[b"mutateRows", table])
+    second = cluster.server()
+    second.do("POST", f"{transaction}/invalidate")
+    second.publish("after")
+
+    first.gateway.let_go()
+
+    for server in (second, None):
+        if server is None:
+            second.kill()
+            server = cluster.server()
+        assert server.get(transaction)["status"] == "invalid"
+        assert server.payloads(committed=True) == ["before", "after"]
+        started = server.do("POST", "/v1/transactions?codec=false").json()
+        server.do("POST", f"/v1/transactions/{started['transaction_id']}/commit")
+
+
+def test_a_late_change_of_a_topic_is_none(cluster: Cluster, first: Server) -> None:
+    first.ask_and_die("DELETE", TOPIC, held=[b"checkAndPut"])
+    second = cluster.server()
+    second.publish("after")
+
+    first.gateway.let_go()
+
+    assert second.payloads() == ["before", "after"]
+    second.kill()
+    assert cluster.server().payloads() == ["before", "after"]
+
+
+def test_a_late_prune_takes_only_what_had_expired(cluster: Cluster, first: Server) -> None:
+    first.gateway.hold(b"mutateRows", cluster.place.name_of(MESSAGE), b"default:t:")
+    first.do("PUT", f"{TOPIC}/properties", {"ttl": 1})
+    assert first.gateway.held.wait(S_MAX)
+    first.kill()
+    second = cluster.server()
+    second.do("PUT", f"{TOPIC}/properties", {"ttl": 3600})
+    second.publish("after")
+
+    first.gateway.let_go()
+
+    assert second.payloads()[-1] == "after"
+    second.kill()
+    assert cluster.server().payloads()[-1] == "after"
