@@ -32,7 +32,12 @@ _SIZE = {
     "disk_bytes": {**_COUNT, "description": "About what the whole table takes on disk."},
     "next": _NEXT,
 }
-_PROBLEMS = {"problems": {"type": "array", "items": TEXT}, "rows": _COUNT, "next": _NEXT}
+_PROBLEMS = {
+    "problems": {"type": "array", "items": TEXT},
+    "rows": _COUNT,
+    "sealed": {**_COUNT, "description": "Rows that a server sent when another led: hidden."},
+    "next": _NEXT,
+}
 _ROW = {
     "table": "message",
     "topic": "default:orders",
@@ -212,7 +217,7 @@ OPERATIONS = (
         answer={
             "application/json": json_media(
                 record(tuple(_PROBLEMS), _PROBLEMS),
-                none={"problems": [], "rows": 10_000, "next": None},
+                none={"problems": [], "rows": 10_000, "sealed": 0, "next": None},
             )
         },
         errors=_ERRORS,

@@ -171,6 +171,7 @@ async def test_a_cache_that_differs_from_its_table_is_found(rest: Rest) -> None:
     assert (await ask(rest, "problems", table="cache")) == {
         "problems": [],
         "rows": 1,
+        "sealed": 0,
         "next": None,
     }
     assert rest.services.inspection is not None

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.cluster.lease import BootClock, Lease, LeaseRecord, Sighting
-from tms.core.errors import NoLeader
+from tms.core.clock import KeyTime, ManualClock
+from tms.core.errors import NoLeader, StoreUnavailable
 
 LEASE_S = 10.0
 RECORD = LeaseRecord(token=1, holder=1, address="http://a", store="s", lease_s=LEASE_S, fence_s=5.0)
@@ -38,6 +39,47 @@ def test_a_lease_counts_from_when_a_renewal_was_sent() -> None:
     lease.renewed(sent_s=108.0)
     with pytest.raises(NoLeader):
         lease.check()
+
+
+def test_keys_are_given_up_to_the_ceiling_which_renewals_move_on() -> None:
+    lease = Lease(2, LEASE_S, Hands(), 0.0, keys_after_ms=100, keys_until_ms=500)
+    lease.give_keys(500)
+    with pytest.raises(StoreUnavailable):
+        lease.give_keys(501)
+
+    asked_ms = lease.ceiling_ms(now_ms=50)
+    assert asked_ms == 501 + 10_001
+    lease.renewed(0.0, asked_ms)
+    lease.give_keys(501)
+    assert lease.last_given_ms == 501
+    lease.renewed(1.0, 3)
+    assert lease.keys_until_ms == asked_ms
+
+
+def test_one_that_gave_no_keys_gives_back_the_ceiling_before_it() -> None:
+    lease = Lease(2, LEASE_S, Hands(), 0.0, keys_after_ms=100, keys_until_ms=50_000)
+
+    assert lease.last_given_ms == 101
+
+
+@given(
+    times=st.lists(st.integers(0, 2_000), min_size=1, max_size=8),
+    after_ms=st.integers(0, 1_000),
+    until_ms=st.integers(0, 1_000),
+)
+def test_the_time_of_keys_is_within_what_the_lease_allows(
+    times: list[int], after_ms: int, until_ms: int
+) -> None:
+    until_ms += after_ms + 1
+    lease = Lease(1, LEASE_S, Hands(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms)
+    clock = ManualClock(0)
+    time = KeyTime(clock, lease)
+    for now_ms in times:
+        clock.set(now_ms)
+        assert after_ms < time.now_ms() <= lease.keys_until_ms
+        if after_ms < now_ms <= until_ms:
+            assert time.now_ms() == now_ms
+    assert time.steady_ms() == clock.steady_ms()
 
 
 def test_one_that_was_given_back_is_free_and_needs_no_wait() -> None:

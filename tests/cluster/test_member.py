@@ -79,6 +79,8 @@ class Server:
         self.lease: Lease | None = None
         self.opened = 0
         self.fails = False
+        self.known_token = 0
+        """The latest that the store has seen."""
         self.may_close = asyncio.Event()
         self.may_close.set()
         self.member = Member(
@@ -102,6 +104,8 @@ class Server:
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
         if self.fails:
             raise StoreUnavailable(reason="a test")
+        if lease.token < self.known_token:
+            raise StoreUnavailable(later_token=self.known_token)
         self.opened += 1
         self.lease = lease
         self.world.open.append(self)
@@ -163,6 +167,45 @@ async def test_a_leader_that_stops_hands_over_without_a_wait(world: World) -> No
         first.write()
     second.write()
     assert [i.id for i in (await second.member.state()).instances] == [second.id]
+
+
+async def test_keys_of_a_leader_are_above_those_of_all_before(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    lease = first.lease
+    assert lease is not None
+    ceiling_ms = lease.keys_until_ms
+    await until(lambda: lease.keys_until_ms > ceiling_ms)
+    lease.give_keys(lease.keys_until_ms)
+    world.host.disconnect(first.session)
+    second = await world.server()
+    await until(lambda: second.is_open)
+    assert second.lease is not None
+    assert second.lease.keys_after_ms >= lease.keys_until_ms
+    world.host.reconnect(first.session)
+    await until(lambda: not first.is_open)
+
+    given_ms = second.lease.keys_after_ms + 5
+    second.lease.give_keys(given_ms)
+    await second.stop()
+
+    await until(lambda: first.is_open)
+    assert first.lease is not None
+    assert first.lease.keys_after_ms == given_ms
+
+
+async def test_one_whose_token_is_behind_what_the_store_knows_claims_anew(world: World) -> None:
+    """As where the metadata store is another one than before."""
+    first = await world.server(fence_s=0.1)
+    await until(lambda: first.is_open)
+    await first.stop()
+    second = await world.server(fence_s=0.1)
+    second.known_token = 40
+
+    await until(lambda: second.is_open)
+
+    assert second.lease is not None
+    assert second.lease.token == 41
 
 
 async def test_a_leader_that_is_cut_off_writes_no_more_before_another_leads(world: World) -> None:

@@ -195,22 +195,27 @@ def _moment(time_ms: int) -> str:
 @with_target
 def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
     """Check that all tables hold together; exit with 1 where they do not."""
-    problems = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
-    target.answer("\n".join(problems) or "All tables hold together.", {"problems": problems})
+    problems, sealed = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
+    lines = problems or ["All tables hold together."]
+    if sealed:
+        lines = [*lines, f"{sealed} rows are sealed: sent late by a server that led before."]
+    target.answer("\n".join(lines), {"problems": problems, "sealed": sealed})
     if problems:
         raise typer.Exit(1)
 
 
-async def _problems(url: str, store: str | None, *, is_cleaned: bool) -> list[str]:
+async def _problems(url: str, store: str | None, *, is_cleaned: bool) -> tuple[list[str], int]:
     found: list[str] = []
+    sealed = 0
     async with inspected(url, store) as inspection:
         with counting("checking") as count:
             for checked in CHECKED:
                 check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
                 async for part in parts(check):
                     found += part.problems
+                    sealed += part.sealed
                     count(part.rows)
-    return found
+    return found, sealed
 
 
 @app.command()
