@@ -9,7 +9,7 @@ from typing import Any
 import plyvel
 import pytest
 
-from tables import keys
+from tables import keys, seals
 from tables.hbase.layout import Salt
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
@@ -53,6 +53,7 @@ def hbase_row(table: str, key: bytes) -> bytes:
 T = 1_700_000_000_000
 NAMES: dict[str, Any] = {
     **vars(keys),
+    **vars(seals),
     **vars(message),
     **vars(topic),
     **vars(transaction),
