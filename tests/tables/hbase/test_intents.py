@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tables.hbase import intents
-from tables.hbase.intents import SLOTS, Intent, done, intent, key_of, latest
+from tables.hbase.intents import SLOTS, Intent, done, intent, key_of, latest, token_of
 from tables.hbase.writes import Run
 from tables.store import MESSAGE, TABLES, TRANSACTION
 from tms.core.errors import StoreCorrupt
@@ -32,8 +32,10 @@ class Rows:
             assert (run.table, run.is_delete) == (TRANSACTION, False)
             self._rows.update(run.rows)
 
-    def latest(self) -> Intent:
-        return latest(lambda table, row: self._rows.get(row) if table == TRANSACTION else None)
+    def latest(self, token: int = 0) -> Intent:
+        return latest(
+            lambda table, row: self._rows.get(row) if table == TRANSACTION else None, token
+        )
 
 
 @pytest.fixture
@@ -91,3 +93,19 @@ def test_a_damaged_one_is_told() -> None:
             rows.put(*intent(3, SOME), Run(TRANSACTION, False, {key_of(3, part): damage}))
             with pytest.raises(StoreCorrupt):
                 rows.latest()
+
+
+@pytest.mark.usefixtures("_small_parts")
+@pytest.mark.parametrize("before", [0, 3])
+def test_a_late_one_of_a_leader_before_overwrites_nothing(before: int) -> None:
+    rows = Rows()
+    rows.put(*intent(1, SOME, before), done(1, before), done(1, 4), *intent(2, SOME * 2, 4))
+    rows.put(*intent(2, SOME, before))
+
+    assert rows.latest(4) == Intent(2, SOME * 2)
+    assert rows.latest(before) == Intent(2, SOME)
+
+
+def test_rows_tell_whose_they_are() -> None:
+    for token in (0, 1, 2**40):
+        assert {token_of(key_of(number, 3, token)) for number in range(SLOTS)} == {token}

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from tables.hbase import intents
 from tables.hbase.connections import Failed, Gateway, Refused
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
+from tables.hbase.writes import Run
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
 from tests.contracts.store_contract import empty, put, rows_of
 from tests.tables.hbase.conftest import gateway_to
@@ -178,6 +180,40 @@ def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
 
     assert rows_of(store, MESSAGE) == []
     store.close()
+
+
+def led(place: Place, token: int) -> HBaseStore:
+    store = HBaseStore(place, gateway_to(place))
+    store.take_over(lambda _: None, token=token)
+    return store
+
+
+def test_a_late_intent_of_a_leader_before_does_not_count(
+    place: Place, hbase_store: HBaseStore
+) -> None:
+    before = all_rows(hbase_store)
+    first = led(place, 1)
+    write_whole(first)
+    finished = all_rows(first)
+    rows = first._intent_rows()
+    assert {intents.token_of(row) for row in rows} == {1}
+    second = led(place, 2)
+    assert all_rows(second) == finished
+    assert {intents.token_of(row) for row in second._intent_rows()} == {2}
+    empty(second)
+
+    late = intents.intent(first._intent + 1, [Run(MESSAGE, False, {b"\x00late": b"v"})], 1)
+    for run in late:
+        first._sender.send(run)
+    third = led(place, 3)
+
+    assert all_rows(third) == before
+    behind = HBaseStore(place, gateway_to(place))
+    with pytest.raises(StoreUnavailable) as refused:
+        behind.take_over(lambda _: None, token=2)
+    assert refused.value.detail["later_token"] == 3
+    for store in (first, second, third, behind):
+        store.close()
 
 
 def test_after_a_close_nobody_waits(place: Place, mortal: Mortal) -> None:

@@ -1,0 +1,245 @@
+"""A store of several leaders, on rows in memory: who seals what, and what is seen of late rows."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from cleanup import policy
+from cleanup.expiry import drop_sealed
+from cleanup.ranges import Budget, Reason, drop_range
+from tables.keys import after_prefix, metadata_key, prefix
+from tables.memory import MemoryStore
+from tables.sealed_store import SealedStore, SealedTables, unsealed
+from tables.seals import Hidden, Seal, seal_of
+from tables.store import MESSAGE, METADATA
+from tests.contracts.store_contract import put, rows_of
+from tms.core.errors import NoLeader, StoreUnavailable
+from tms.core.message import KEY
+from tms.core.topic import Topic, TopicId
+
+TOPIC = TopicId("default", "t")
+ROW = metadata_key(TOPIC)
+START = prefix(TOPIC, 1)
+STOP = after_prefix(START)
+
+
+class Reign:
+    """A lease that is held."""
+
+    def __init__(self, token: int, keys_after_ms: int, keys_until_ms: int) -> None:
+        self.token = token
+        self.keys_after_ms = keys_after_ms
+        self.keys_until_ms = keys_until_ms
+
+    def check(self) -> None:
+        """Hold it."""
+
+    def give_keys(self, last_ms: int) -> None:
+        if last_ms > self.keys_until_ms:
+            raise NoLeader(token=self.token)
+
+
+class World:
+    """Rows, and leaders of them whose ceilings are a hundred ms apart."""
+
+    def __init__(self) -> None:
+        self.rows = MemoryStore()
+
+    def leader(self, token: int) -> SealedStore:
+        return SealedStore(self.rows, Reign(token, 100 * (token - 1), 100 * token))
+
+    def late(self, *milliseconds: int) -> None:
+        """Let rows with keys of these times come by nobody's leave."""
+        put(self.rows, MESSAGE, *message_rows(milliseconds))
+
+    def seal(self) -> Seal:
+        row = self.rows.get(METADATA, ROW)
+        assert row is not None
+        return seal_of(row)
+
+
+def message_rows(milliseconds: Sequence[int]) -> list[tuple[bytes, bytes]]:
+    return [(START + KEY.pack(ms, 0), b"\x00%d" % ms) for ms in milliseconds]
+
+
+def publish(store: SealedStore, *milliseconds: int) -> None:
+    put(store, MESSAGE, *message_rows(milliseconds))
+
+
+def seen(store: SealedStore, **how: bool | int | None) -> list[int]:
+    return [int(value[1:]) for _, value in rows_of(store, MESSAGE, START, STOP, **how)]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    first = SealedTables(world.leader(1))
+    assert first.metadata.replace(None, Topic(TOPIC, 1, 60, {}))
+    publish(world.leader(1), 10, 20)
+    return world
+
+
+def test_what_comes_after_the_first_look_is_not_seen_by_anybody(world: World) -> None:
+    second = world.leader(2)
+    assert seen(second) == [10, 20]
+    world.late(30, 99)
+    assert seen(second) == [10, 20]
+    publish(second, 110)
+
+    for store in (second, world.leader(3), SealedStore(world.rows)):
+        assert seen(store) == [10, 20, 110]
+        assert seen(store, reverse=True) == [110, 20, 10]
+        assert seen(store, limit=3) == [10, 20, 110]
+        assert seen(store, reverse=True, limit=2) == [110, 20]
+        assert store.get(MESSAGE, message_rows([30])[0][0]) is None
+        assert store.get(MESSAGE, message_rows([20])[0][0]) == b"\x0020"
+    assert [int(value[1:]) for _, value in rows_of(unsealed(second), MESSAGE)] == [
+        *(10, 20, 30, 99, 110),
+    ]
+
+
+def test_what_was_shown_to_some_leaders_readers_stays(world: World) -> None:
+    """A late seal of the second leader must not hide what the third one has shown."""
+    second = world.rows.get(METADATA, ROW)
+    world.late(30)
+    third = world.leader(3)
+    assert seen(third) == [10, 20, 30]
+
+    late_seal = world.rows.compare_and_put(METADATA, ROW, second, b"of the second")
+
+    assert not late_seal
+    assert seen(world.leader(4)) == [10, 20, 30]
+
+
+def test_late_changes_of_a_topic_fail_once_it_is_sealed(world: World) -> None:
+    before = world.rows.get(METADATA, ROW)
+    second = world.leader(2)
+    publish(second, 110)
+
+    assert not world.rows.compare_and_put(METADATA, ROW, before, b"late")
+    tables = SealedTables(second)
+    old = tables.metadata.get(TOPIC)
+    assert old == Topic(TOPIC, 1, 60, {})
+    # Also one that leaves the properties as they are.
+    before = world.rows.get(METADATA, ROW)
+    third = SealedTables(world.leader(3))
+    assert third.metadata.replace(old, old)
+    assert not world.rows.compare_and_put(METADATA, ROW, before, b"late")
+
+
+def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
+    class Meddling(MemoryStore):
+        def compare_and_put(
+            self, table: str, key: bytes, expected: bytes | None, value: bytes | None
+        ) -> bool:
+            if not meddled:
+                meddled.append(SealedTables(world.leader(1)).metadata.replace(OLD, NEW))
+            return super().compare_and_put(table, key, expected, value)
+
+    OLD, NEW = Topic(TOPIC, 1, 60, {}), Topic(TOPIC, 1, 5, {})  # noqa: N806  as of a whole module
+    meddled: list[bool] = []
+    rows = Meddling()
+    rows._tables = world.rows._tables
+    second = SealedStore(rows, Reign(2, 100, 200))
+
+    publish(second, 110)
+
+    assert meddled == [True]
+    assert SealedTables(second).metadata.get(TOPIC) == NEW
+    assert world.seal() == Seal(2, (Hidden(KEY.pack(20, 0), 100),))
+
+
+def test_keys_go_on_above_what_is_hidden(world: World) -> None:
+    seen(world.leader(2))
+
+    for store in (world.leader(2), SealedStore(world.rows)):
+        last = SealedTables(store).messages.last_key(TOPIC, 1)
+        assert last == KEY.pack(100, 65_535)
+    publish(world.leader(2), 150)
+    assert SealedTables(SealedStore(world.rows)).messages.last_key(TOPIC, 1) == KEY.pack(150, 0)
+
+
+def test_a_new_generation_has_nothing_of_a_leader_before(world: World) -> None:
+    tables = SealedTables(world.leader(2))
+    old, deleted = Topic(TOPIC, 1, 60, {}), Topic(TOPIC, -1, 60, {})
+    assert tables.metadata.replace(old, deleted)
+    assert tables.metadata.replace(deleted, Topic(TOPIC, 2, 60, {}))
+
+    put(world.rows, MESSAGE, (prefix(TOPIC, 2) + KEY.pack(50, 0), b"\x00late"))
+
+    start = prefix(TOPIC, 2)
+    assert rows_of(tables.store, MESSAGE, start, after_prefix(start)) == []
+    assert world.seal() == Seal(2, (Hidden(b"", 100),))
+
+
+def test_no_row_is_written_above_the_ceiling(world: World) -> None:
+    second = world.leader(2)
+    publish(second, 200)
+
+    with pytest.raises(NoLeader):
+        publish(second, 201)
+    assert seen(second) == [10, 20, 200]
+
+
+def test_a_leader_whose_token_is_behind_is_told(world: World) -> None:
+    seen(world.leader(5))
+
+    with pytest.raises(StoreUnavailable) as refused:
+        seen(world.leader(4))
+    assert refused.value.detail["later_token"] == 5
+
+
+def test_where_no_ceiling_is_known_nothing_is_hidden(world: World) -> None:
+    """As where a server of a version without seals led before."""
+    second = SealedStore(world.rows, Reign(2, 0, 500))
+
+    assert seen(second) == [10, 20]
+    publish(second, 400)
+    assert seen(SealedStore(world.rows)) == [10, 20, 400]
+    assert world.seal().hidden == ()
+
+
+def test_cleanup_drops_what_is_hidden_and_nothing_else(world: World) -> None:
+    publish(world.leader(2), 110)
+    world.late(30, 40)
+    seal, topic = world.seal(), Topic(TOPIC, 1, 1_000, {})
+    before = rows_of(world.rows, MESSAGE)
+
+    def drop(table: str, start: bytes, stop: bytes, *, reason: Reason):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        return drop_range(world.rows, Budget(10, 1_000), table, start, stop, reason=reason)
+
+    steps = list(drop_sealed(topic, seal, drop))
+
+    assert sum(step.dropped for step in steps) == 2
+    assert {step.reason for step in steps} == {Reason.SEALED}
+    kept = [
+        row
+        for row in before
+        if policy.message(
+            topic,
+            generation=1,
+            timestamp_ms=KEY.unpack(row[0][-KEY.size :])[0],
+            write_pointer=0,
+            invalids=(),
+            now_ms=500,
+            is_sealed=seal.range_of(row[0][-KEY.size :]) is not None,
+        )
+        is policy.Decision.KEEP
+    ]
+    assert rows_of(world.rows, MESSAGE) == kept
+
+
+def test_a_store_without_leaders_is_as_it_was() -> None:
+    store = SealedStore(MemoryStore())
+    tables = SealedTables(store)
+    topic = Topic(TOPIC, 1, 60, {})
+    assert tables.metadata.replace(None, topic)
+    assert not tables.metadata.replace(None, topic)
+    publish(store, 5)
+
+    assert store.beneath.get(METADATA, ROW) == b'{"generation":"1","ttl":"60"}'
+    assert tables.messages.last_key(TOPIC, 1) == KEY.pack(5, 0)
+    deleted = Topic(TOPIC, -1, 60, {})
+    assert tables.metadata.replace(topic, deleted)
+    assert tables.metadata.forget(deleted)
+    assert rows_of(store, METADATA) == []
