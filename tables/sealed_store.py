@@ -116,6 +116,10 @@ class SealedStore:
         """
         return self._look(topic).seal
 
+    def is_sealed(self, topic: bytes) -> bool:
+        """Whether a topic is known to be sealed. Asks nobody."""
+        return topic in self._looks
+
     def _look(self, topic: bytes) -> _Look:
         look = self._looks.get(topic)
         if look is None:

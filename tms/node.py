@@ -73,6 +73,7 @@ with _importing("tables"), _importing("cleanup"):
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
     from tables.sealed_store import SealedStore, SealedTables
+    from tables.sealing import Sealing
     from tables.store import Store
     from tables.store_tables import StoreTables
 
@@ -181,6 +182,8 @@ class OpenServices:
     """None where nobody asked for it."""
     inspection: Partwise | None = None
     """As above."""
+    sealing: Sealing | None = None
+    """None where this server leads no others."""
 
     @property
     def own_transactions(self) -> TransactionService | None:
@@ -200,6 +203,8 @@ class OpenServices:
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the store."""
         self.messaging.stop_waiting()
+        if self.sealing is not None:
+            await asyncio.to_thread(self.sealing.close)
         if self.cleanup is not None:
             await self.cleanup.close()
         await self._engine.writer.close()
@@ -249,6 +254,8 @@ async def open_services(
         cache=services.messaging.cache_check(),
     )
     services = replace(services, inspection=inspection)
+    if lease is not None and isinstance(tables, SealedTables):
+        services = replace(services, sealing=Sealing(tables))
     try:
         hbase = hbase_options(settings, lease)
         cleanup = await _start_cleanup(

@@ -102,9 +102,10 @@ class Leader:
 
     def __init__(self, world: "LeadersMachine", before: "Leader | None", skew_ms: int) -> None:
         self.clock = ManualClock(max(1, world.now_ms + skew_ms))
-        after_ms = 0 if before is None else before.lease.keys_until_ms
+        last: Lease | None = None if before is None else before.lease
+        after_ms = 0 if last is None else last.keys_until_ms
         until_ms = ceiling_ms(max(self.clock.now_ms(), after_ms + 1), LEASE_S)
-        token = 1 if before is None else before.lease.token + 1
+        token = 1 if last is None else last.token + 1
         self.lease = Lease(
             token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms
         )

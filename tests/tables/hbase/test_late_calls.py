@@ -110,7 +110,7 @@ class Server:
         self.do("POST", f"{TOPIC}/publish", body)
 
     def payloads(self, *, committed: bool = False) -> list[str]:
-        query = "?committed=true" if committed else ""
+        query = "?isolation=committed" if committed else ""
         told = self.do("POST", f"{TOPIC}/poll{query}", {"limit": 1000}).json()
         ids = [each["id"] for each in told]
         assert ids == sorted(set(ids))
