@@ -186,6 +186,8 @@ class SealedStore:
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
+        if table == METADATA and self._lease is not None:
+            self._look(key)  # so that what is read of a topic is not changed late
         value = self.beneath.get(table, key)
         if value is not None and table == METADATA:
             return topic_row(value)

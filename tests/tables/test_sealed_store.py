@@ -127,6 +127,14 @@ def test_late_changes_of_a_topic_fail_once_it_is_sealed(world: World) -> None:
     assert not world.rows.compare_and_put(METADATA, ROW, before, b"late")
 
 
+def test_what_is_read_of_a_topic_is_not_changed_late(world: World) -> None:
+    """Else its state in memory would outlive it, and what is published to that be lost."""
+    before = world.rows.get(METADATA, ROW)
+    assert SealedTables(world.leader(2)).metadata.get(TOPIC) == Topic(TOPIC, 1, 60, {})
+
+    assert not world.rows.compare_and_put(METADATA, ROW, before, b"late")
+
+
 def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
     class Meddling(MemoryStore):
         def compare_and_put(
