@@ -106,7 +106,7 @@ class Leader:
         after_ms = 0 if last is None else last.keys_until_ms
         until_ms = ceiling_ms(max(self.clock.now_ms(), after_ms + 1), LEASE_S)
         token = 1 if last is None else last.token + 1
-        self.lease = Lease(
+        self.lease: Lease = Lease(
             token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms
         )
         self.store = OneOfMany(world.rows, self.lease)
