@@ -1,0 +1,74 @@
+"""What is sealed, as those see it who look into the tables, or copy them."""
+
+import pytest
+
+from cleanup.inspection import Inspection
+from cleanup.verification import Verification
+from tables.copying import Copying
+from tables.memory import MemoryStore
+from tables.sealed_store import SealedStore
+from tables.store import MESSAGE, METADATA
+from tables.transaction_table import StoreTransactionTable
+from tests.contracts.store_contract import rows_of
+from tests.tables.test_sealed_store import TOPIC, World, message_rows, publish, seen
+from tests.tables.test_sealed_store import world as a_world
+from tms.core.limits import Limits
+from tms.core.message import MessageId
+from tms.transactions.recovery import recover
+
+NOW_MS = 1_000
+
+world = a_world
+
+
+@pytest.fixture
+def second(world: World) -> SealedStore:
+    """A leader to whom a row came late."""
+    second = world.leader(2)
+    publish(second, 110)
+    world.late(30)
+    return second
+
+
+def test_it_is_told_why_nobody_is_given_a_row(second: SealedStore) -> None:
+    inspection = Inspection(second, Limits(), NOW_MS)
+
+    late, shown = [inspection.explain(TOPIC, MessageId(ms, 0).encode()) for ms in (30, 110)]
+
+    assert late["said"] == [
+        "It is sealed: a server sent it when another led; no reader is given it."
+    ]
+    assert shown["said"] == ["It belongs to no transaction: all readers are given it."]
+    assert [row["published_ms"] for row in inspection.decoded(MESSAGE, TOPIC, None)] == [
+        *(10, 20),
+        *(30, 110),
+    ]
+
+
+def test_sealed_rows_are_counted_and_are_no_problem(second: SealedStore) -> None:
+    verification = Verification(second, Limits(), NOW_MS)
+
+    assert list(verification.problems()) == []
+    assert verification.sealed == 1
+
+
+def test_late_rows_of_the_log_are_no_problem(world: World) -> None:
+    table = StoreTransactionTable(world.rows)
+    recover(table, Limits(), NOW_MS, 1)
+    found = recover(table, Limits(), NOW_MS, 2)
+    table.put_snapshot(found.next_sequence, table.snapshot(table.snapshots()[0]))
+    table.drop_before(found.next_sequence, 1_000)
+    table.put_row(found.next_sequence - 2**40, b"late")
+
+    assert list(Verification(world.rows, Limits(), NOW_MS).problems()) == []
+
+
+def test_a_copy_has_only_what_is_shown(second: SealedStore) -> None:
+    target = MemoryStore()
+    copying = Copying(second, target, "a test")
+
+    list(copying.steps((), ()))
+
+    assert rows_of(target, MESSAGE) == message_rows([10, 20, 110])
+    assert [row for _, row in rows_of(target, METADATA)] == [b'{"generation":"1","ttl":"60"}']
+    assert seen(second) == [10, 20, 110]
