@@ -5,9 +5,9 @@
    open the store, and nothing that comes later with a key of a leader before.
 2. Under a lease no row is written whose key is above the lease's ceiling.
 
-So a topic that is used costs a compare-and-put for each leadership, and a message nothing. Without
-a lease nothing is sealed, but what was sealed is hidden. The messages of one topic are meant: a
-scan across topics gives all there is.
+So a topic costs a compare-and-put for each leadership (`tables.sealing` sees to those that nobody
+uses), and a message nothing. Without a lease nothing is sealed, but what was sealed is hidden. The
+messages of one topic are meant: a scan across topics gives all there is.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -272,6 +272,7 @@ class SealedStore:
         start = _prefix(key, value)
         if stored is None or _prefix(key, stored) != start:
             seal = self._anew(seal)
+        self._looks.pop(key, None)  # without an answer, nobody knows which generation there is
         if not self.beneath.compare_and_put(METADATA, key, stored, sealed_row(value, seal)):
             return False
         self._keep(key, _Look(start, seal))
