@@ -1,9 +1,9 @@
 """The thread of cleanup: a pass on a period, and on demand, in slices with pauses between.
 
 While the server has requests, it works for a slice and pauses, so that publishing keeps its
-latency; otherwise it goes on at once. A pass that fails, because the disk is full or the server is
-stopping, is logged and done again with the next period: deletes need room too. Nothing but `stop`
-ends the thread.
+latency, for the less the longer a pass is overdue; otherwise it goes on at once. A pass that fails,
+because the disk is full or the server is stopping, is logged and done again with the next period:
+deletes need room too. Nothing but `stop` ends the thread.
 """
 
 import logging
@@ -154,7 +154,7 @@ class Runner:
                 self.counts.add(step)
                 rows += step.dropped + step.inverted
                 if perf_counter() >= slice_ends:
-                    if self._is_stopped_in_pause():
+                    if self._is_stopped_in_pause(perf_counter() - started):
                         return
                     slice_ends = perf_counter() + self._slice_s
         except TmsError as error:
@@ -174,11 +174,16 @@ class Runner:
         self.counts.failed_passes += 1
         self.last_failure = reason
 
-    def _is_stopped_in_pause(self) -> bool:
-        """Let others have their turn; return whether it is to stop."""
+    def _is_stopped_in_pause(self, pass_s: float) -> bool:
+        """Let others have their turn; return whether it is to stop.
+
+        Where a pass has taken longer than a period, pauses are shorter by as much: the next one is
+        due, and what is never finished falls ever further behind.
+        """
+        pause_s = self._pause_s * min(1.0, self._period_s / pass_s)
         with self._changed:
             if self._is_busy():
-                self._changed.wait_for(lambda: self._stopping, self._pause_s)
+                self._changed.wait_for(lambda: self._stopping, pause_s)
             return self._stopping
 
     def _is_busy(self) -> bool:

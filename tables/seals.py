@@ -8,10 +8,10 @@ an earlier leader had in hand, and arrives after the topic was sealed, is told b
 above what the topic held then, `after` (20 hexadecimal digits; "" where that was nothing), and not
 above the ceiling of the leaders before, `through`, in ms since 1970. Such rows are hidden.
 
-A leader seals a topic under its token before its first write to it, by a compare-and-put of the
-metadata row. Thus a change of the topic that an earlier leader sends late fails too: it expects the
-row as that was. A seal says all that is hidden, so that only the latest one counts. Ranges are in
-the order of keys. DO NOT CHANGE: stored.
+A leader seals a topic under its token before it first reads it or writes to it, by a
+compare-and-put of the metadata row. Thus a change of the topic that an earlier leader sends late
+fails too: it expects the row as that was. A seal says all that is hidden, so that only the latest
+one counts. Ranges are in the order of keys. DO NOT CHANGE: stored.
 """
 
 import json

@@ -32,6 +32,8 @@ class Scripted(Cleaner):
 
     def __init__(self) -> None:
         self.passes = 0
+        self.began = threading.Semaphore(0)
+        """Released with each pass."""
         self.error: Exception | None = None
         self.hold = threading.Event()
         self.hold.set()
@@ -39,6 +41,7 @@ class Scripted(Cleaner):
 
     def steps(self) -> Iterator[Step]:
         self.passes += 1
+        self.began.release()
         while True:
             self.hold.wait()
             if self.error is not None:
@@ -98,8 +101,7 @@ def test_it_stops_within_a_pass(cleaner: Scripted) -> None:
     runner = Runner(cleaner, limits, ManualClock(NOW_MS), time.monotonic_ns)
     runner.start()
     runner.ask()
-    while not cleaner.passes:
-        time.sleep(0.001)
+    assert cleaner.began.acquire(timeout=LONG_S)
     runner.stop()
     runner.stop()
 
@@ -109,8 +111,7 @@ def test_it_stops_within_a_pass(cleaner: Scripted) -> None:
 def test_a_period(cleaner: Scripted) -> None:
     runner = Runner(cleaner, Limits(cleanup_period_s=0.001), ManualClock(NOW_MS), lambda: 0)
     runner.start()
-    while cleaner.passes < 3:
-        time.sleep(0.001)
+    assert all(cleaner.began.acquire(timeout=LONG_S) for _ in range(3))
     runner.stop()
 
 
