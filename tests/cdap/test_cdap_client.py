@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 HERE = Path(__file__).parent
 DOWNLOAD_S_MAX = 600
@@ -45,9 +45,11 @@ def classes(tmp_path: Path) -> str:
 
 @pytest.mark.slow
 def test_cdaps_java_client_works_unchanged(classes: str, tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", "--topic-info", "flat") as server:
-        port = server.url.rpartition(":")[2]
+    flags = ("--topic-info", "flat", "--transactions", "foreign")
+    with ServerProcess(f"leveldb:{tmp_path / 'data'}", *flags) as server:
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
-        told = run("java", *opened, "-cp", classes, "CdapClient", port, seconds=RUN_S_MAX)
+        told = run(
+            "java", *opened, "-cp", classes, "CdapClient", str(server.port), seconds=RUN_S_MAX
+        )
 
     assert told.splitlines()[-1] == "all held"

@@ -12,7 +12,7 @@ from tables.keys import prefix, transactional_start
 from tables.store import MESSAGE
 from tests.api.rest import NOW_MS, TOPIC, Rest, opened, refusal
 from tests.cli.conftest import run_command
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.client import connect
 from tms.core.inspection import ROWS_MAX
 from tms.core.message import KEY
@@ -38,6 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
             topic.publish(b"dead", invalid)
             client.transactions.invalidate(invalid.transaction_id)
         yield server
+        assert server.stop() == 0
 
 
 def debug(server: ServerProcess, *arguments: str) -> tuple[int, str, str]:

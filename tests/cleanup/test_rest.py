@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.rest import NOW_MS, Rest, opened, refusal
 from tests.cli.conftest import run_command
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 NOTHING_INVALID = {
     "count": 0,
@@ -61,5 +61,6 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
         assert out.startswith("1 passes, 0 not finished")
         assert "0 write pointers are on the invalid list." in out
         shown = json.loads(run_command("cleanup", "show", "--json")[1])
+        assert server.stop() == 0
 
     assert shown["passes"] == 1

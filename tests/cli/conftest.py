@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from typer.testing import CliRunner
 
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.cli.main import app
 
 _numbers = itertools.count()
@@ -25,6 +25,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[ServerProcess]:
     with ServerProcess("memory:") as server:
         yield server
+        assert server.stop() == 0
 
 
 def run_command(*arguments: str, given: bytes | None = None) -> Outcome:

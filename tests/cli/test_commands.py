@@ -8,7 +8,7 @@ import pytest
 
 import tms
 from tests.cli.conftest import Run, run_command
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.wire.transaction_codec import encode_transaction
 
 

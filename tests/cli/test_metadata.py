@@ -8,7 +8,7 @@ import pytest
 
 import tms
 from tests.cli.conftest import Outcome, run_command
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.cli.metadata import follow
 from tms.cli.target import Target
 from tms.metadata.host import MetadataHost
@@ -129,8 +129,10 @@ def test_the_settings_of_namespaces_are_there(tmp_path: Path) -> None:
 
 def test_a_folder_that_a_server_has_open_is_told(tmp_path: Path) -> None:
     url = f"leveldb:{tmp_path / 'data'}"
-    with ServerProcess(url):
+    with ServerProcess(url) as server:
+        assert server.url
         code, _, err = Metadata(url)("ls")
+        assert server.stop() == 0
 
     assert code == 1
     assert err.startswith("Another process holds the data folder.")

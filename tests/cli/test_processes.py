@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tms
-from tests.client.server_process import COMMAND, ROOT, ServerProcess, environment
+from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 
 
 def start(*arguments: str, **variables: str) -> "subprocess.Popen[str]":
@@ -98,7 +98,7 @@ def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, topic: str)
 
 def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
     store = f"leveldb:{tmp_path / 'data'}"
-    with ServerProcess(store, 0, "--topic-info", "flat") as server:
+    with ServerProcess(store, "--topic-info", "flat") as server:
         with tms.connect(server.url) as client:
             client.topic("orders").create(owner="shop")
             client.topic("orders").publish(b"kept")

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 import tms
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
-    with ServerProcess("memory:", 0, "--cache-bytes-max", "100000") as server:
+    with ServerProcess("memory:", "--cache-bytes-max", "100000") as server:
         yield server
+        assert server.stop() == 0
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 import tms
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 import tms
 from tests.client.faulty_server import FaultyServer, answer
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.core.message import Message, MessageBlock
 from tms.wire.avro_bodies import AVRO
 
@@ -42,10 +42,11 @@ def test_a_follow_outlives_crashes_of_the_server_and_misses_and_doubles_nothing(
                 topic.publish(b"%d" % (life * MESSAGES_PER_LIFE + number))
             if life < CRASHES:
                 server.kill()
-                server = ServerProcess(store, server.port)
+                server = ServerProcess(store, port=server.port)
+                assert server.url  # it serves
         follower.join(30)
         assert list(topic.poll()) == followed
-    server.stop()
+    assert server.stop() == 0
 
     assert [message.payload for message in followed] == [b"%d" % n for n in range(expected)]
 

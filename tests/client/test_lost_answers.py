@@ -10,7 +10,7 @@ import pytest
 import tms
 from tests.client.lossy_proxy import Loss, LossyProxy
 from tests.client.participant import Noting
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 each_loss = pytest.mark.parametrize("loss", ["request", "answer"])
 

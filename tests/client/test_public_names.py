@@ -11,7 +11,7 @@ import pytest
 import tms
 import tms.aio
 import tms.client
-from tests.client.server_process import ROOT, environment
+from tests.servers.server_process import ROOT, environment
 from tms.core.errors import class_of
 from tms.core.problems import CATALOGUE
 from tms.core.transactions import Transactions as AsyncTransactions

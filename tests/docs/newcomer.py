@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.docs.markdown import ROOT, Block
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 ADDRESS = "127.0.0.1:11015"
 """The server's address in the pages; here it is one with a free port."""
@@ -47,7 +47,7 @@ class Newcomer:
         if self._server is not None:
             self._server.wait()  # the page has ended the one before
         self._server = self._servers.enter_context(
-            ServerProcess(self._folder / "tms-data", transactions="own")
+            ServerProcess(f"leveldb:{self._folder / 'tms-data'}")
         )
         assert self._server.url
 

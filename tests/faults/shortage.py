@@ -5,13 +5,14 @@ file system of its own that is really full (ENOSPC); mounting it takes root.
 """
 
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 _CHUNK = bytes(64 * 1024)
 
@@ -35,10 +36,11 @@ class FileLimit:
         self._bytes_max = bytes_max
 
     def begin(self, server: ServerProcess) -> None:
-        server.limit_file_bytes(self._bytes_max)
+        _, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (self._bytes_max, hard))
 
     def end(self, server: ServerProcess) -> None:
-        server.lift_file_limit()
+        FileLimit(resource.RLIM_INFINITY).begin(server)
 
 
 class FullDisk:

@@ -17,7 +17,8 @@ from tests.cli.conftest import run_command
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.rebirths import Rebirths
-from tests.faults.server_process import ServerProcess
+from tests.faults.serving import serve
+from tests.servers.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, Unavailable
 
@@ -74,7 +75,7 @@ def test_a_pass_that_is_killed_takes_nothing_that_lives(
     ledger, rebirths = Ledger(), Rebirths()
 
     async def one_round(number: int) -> None:
-        with ServerProcess(tmp_path, *CLEANS) as server:
+        with serve(tmp_path, *CLEANS) as server:
             if number == 0:
                 async with await tms.aio.connect(server.url) as client:
                     await client.topic(LASTING).create()
@@ -87,7 +88,7 @@ def test_a_pass_that_is_killed_takes_nothing_that_lives(
         asyncio.run(one_round(number))
         told = run_command("debug", "verify", "--store", f"leveldb:{tmp_path}")
         assert told[:2] == (0, "All tables hold together.\n")
-    with ServerProcess(tmp_path, *CLEANS) as server:
+    with serve(tmp_path, *CLEANS) as server:
         asyncio.run(check_log(server.url, LASTING, ledger, settled=True))
         asyncio.run(rebirths.check(server.url))
         time.sleep(1.1)  # the last of the brief ones expire

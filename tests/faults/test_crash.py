@@ -14,7 +14,8 @@ import tms.aio
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.rebirths import Rebirths
-from tests.faults.server_process import ServerProcess
+from tests.faults.serving import serve
+from tests.servers.server_process import ServerProcess
 
 ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "20"))
 TOPIC = "log"
@@ -22,7 +23,7 @@ TOPIC = "log"
 
 def kill_while_opening(folder: Path, chance: random.Random) -> None:
     """Kill a server at some moment before it serves, maybe while it recovers."""
-    with ServerProcess(folder) as server:
+    with serve(folder) as server:
         server.wait_until_told(chance.uniform(0.2, 1.0))
 
 
@@ -48,7 +49,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, chance: random.Ra
 
     async def one_round(number: int) -> None:
         flags = ("--leveldb-write-buffer-bytes", str(chance.choice((2**16, 2**20, 2**24))))
-        with ServerProcess(tmp_path, *flags) as server:
+        with serve(tmp_path, *flags) as server:
             if number == 0:
                 async with await tms.aio.connect(server.url) as client:
                     await client.topic(TOPIC).create()
@@ -60,7 +61,7 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path, chance: random.Ra
 
     for number in range(ROUNDS):
         asyncio.run(one_round(number))
-    with ServerProcess(tmp_path) as server:
+    with serve(tmp_path) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
         asyncio.run(rebirths.check(server.url))
         assert server.stop() == 0

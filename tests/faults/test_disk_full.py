@@ -14,8 +14,9 @@ import pytest
 import tms.aio
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
-from tests.faults.server_process import ServerProcess, refusal
+from tests.faults.serving import refusal, serve
 from tests.faults.shortage import FileLimit, FullDisk, Shortage, small_disk
+from tests.servers.server_process import ServerProcess
 from tms.core.errors import StoreUnavailable, TmsError
 
 TOPIC = "log"
@@ -81,16 +82,16 @@ def check_shortage(folder: Path, shortage: Shortage, chance: random.Random) -> N
                 await bear(server, ledger, load, shortage)
         await check_log(server.url, TOPIC, ledger, settled=True)
 
-    with ServerProcess(folder, *SMALL) as server:
+    with serve(folder, *SMALL) as server:
         asyncio.run(create_topic(server))
         asyncio.run(bear_times(server, 2))
         server.kill()
-    with ServerProcess(folder, *SMALL) as server:
+    with serve(folder, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
         asyncio.run(bear_times(server, 1))
         assert server.stop() == 0
         assert "Traceback" not in server.log
-    with ServerProcess(folder, *SMALL) as server:
+    with serve(folder, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
@@ -130,12 +131,12 @@ def test_a_disk_with_little_room_again_and_again(disk: FullDisk, chance: random.
             server.kill()
 
     for _ in range(4):
-        with ServerProcess(disk.data, *SMALL) as server:
+        with serve(disk.data, *SMALL) as server:
             if not ledger.requests:
                 asyncio.run(create_topic(server))
             asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
             asyncio.run(run_out_of_room(server))
-    with ServerProcess(disk.data, *SMALL) as server:
+    with serve(disk.data, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
@@ -151,7 +152,7 @@ def test_killed_and_started_on_a_full_disk(disk: FullDisk, chance: random.Random
             await load.until_failed(20)
             server.kill()
 
-    with ServerProcess(disk.data, *SMALL) as server:
+    with serve(disk.data, *SMALL) as server:
         asyncio.run(publish_until_full(server))
 
     exit_code, log = refusal(disk.data, *SMALL)
@@ -161,7 +162,7 @@ def test_killed_and_started_on_a_full_disk(disk: FullDisk, chance: random.Random
     assert "Traceback" not in log
 
     disk.end()
-    with ServerProcess(disk.data, *SMALL) as server:
+    with serve(disk.data, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
@@ -174,19 +175,20 @@ def test_files_that_may_not_grow_far(tmp_path: Path, chance: random.Random) -> N
         await create_topic(server)
         async with Load(server.url, TOPIC, ledger, chance) as load:
             for _ in range(4):
-                server.limit_file_bytes(chance.randrange(70_000, 1_500_000))
+                limit = FileLimit(chance.randrange(70_000, 1_500_000))
+                limit.begin(server)
                 await load.until_failed(5)
                 if chance.random() < 0.5:
-                    server.lift_file_limit()
+                    limit.end(server)
                     await load.until_acknowledged(20)
-            server.lift_file_limit()
+            limit.end(server)
             await load.until_acknowledged(20)
         await check_log(server.url, TOPIC, ledger, settled=True)
 
-    with ServerProcess(tmp_path, *SMALL) as server:
+    with serve(tmp_path, *SMALL) as server:
         asyncio.run(publish_against_limits(server))
         server.kill()
-    with ServerProcess(tmp_path, *SMALL) as server:
+    with serve(tmp_path, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
@@ -205,10 +207,10 @@ def test_stopped_on_a_full_disk(disk: FullDisk, chance: random.Random) -> None:
         assert exit_code == 0
         assert "Traceback" not in server.log
 
-    with ServerProcess(disk.data, *SMALL) as server:
+    with serve(disk.data, *SMALL) as server:
         asyncio.run(publish_until_full(server))
     disk.end()
-    with ServerProcess(disk.data, *SMALL) as server:
+    with serve(disk.data, *SMALL) as server:
         asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 
@@ -216,7 +218,8 @@ def test_topics_cannot_be_changed_meanwhile(tmp_path: Path) -> None:
     async def change_topics(server: ServerProcess) -> None:
         async with await tms.aio.connect(server.url, retry_for_s=0) as client:
             await client.topic("kept").create(ttl=100)
-            server.limit_file_bytes(0)
+            limit = FileLimit(0)
+            limit.begin(server)
             for change in (
                 client.topic("other").create(),
                 client.topic("kept").delete(),
@@ -226,11 +229,11 @@ def test_topics_cannot_be_changed_meanwhile(tmp_path: Path) -> None:
                     await change
                 assert caught.value.problem.code == "store_unavailable"
             assert await client.topics() == ["kept"]
-            server.lift_file_limit()
+            limit.end(server)
         async with await tms.aio.connect(server.url, retry_for_s=20) as client:
             await client.topic("kept").replace_properties(ttl=300)
             assert await client.topics() == ["kept"]
 
-    with ServerProcess(tmp_path) as server:
+    with serve(tmp_path) as server:
         asyncio.run(change_topics(server))
         server.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tms
-from tests.faults.server_process import ServerProcess, refusal
+from tests.faults.serving import refusal, serve
 from tms.core.errors import StoreLocked
 from tms.node import open_services
 
@@ -21,7 +21,7 @@ def publish_and_count(url: str) -> int:
 
 
 def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as holder:
+    with serve(tmp_path) as holder:
         with tms.connect(holder.url) as client:
             client.topic("t").create()
         exit_code, log = refusal(tmp_path)
@@ -41,17 +41,17 @@ def test_a_second_process_is_refused_and_told_who_holds_the_folder(tmp_path: Pat
 
 
 def test_the_folder_is_free_when_its_holder_was_killed(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as holder:
+    with serve(tmp_path) as holder:
         with tms.connect(holder.url) as client:
             client.topic("t").create()
         assert publish_and_count(holder.url) == 1
         holder.kill()
-    with ServerProcess(tmp_path) as server:
+    with serve(tmp_path) as server:
         assert publish_and_count(server.url) == 2
 
 
 def test_a_lock_file_that_was_cleared_away_lets_nobody_in(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as holder:
+    with serve(tmp_path) as holder:
         with tms.connect(holder.url) as client:
             client.topic("t").create()
         (tmp_path / "tms.lock").unlink()

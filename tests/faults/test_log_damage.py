@@ -14,7 +14,7 @@ import tms.aio
 from tests.faults.ledger import Ledger
 from tests.faults.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
 from tests.faults.load import Load, check_log
-from tests.faults.server_process import ServerProcess, refusal
+from tests.faults.serving import refusal, serve
 from tms.core.errors import TmsError
 
 TOPIC = "log"
@@ -38,7 +38,7 @@ class Killed(NamedTuple):
 @pytest.fixture(scope="module")
 def killed_once(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     killed = Killed(tmp_path_factory.mktemp("killed") / "data", Ledger())
-    with ServerProcess(killed.folder) as server:
+    with serve(killed.folder) as server:
         asyncio.run(publish_some(server.url, killed.ledger, 60))
         asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
         server.kill()
@@ -53,7 +53,7 @@ def killed(killed_once: Killed, tmp_path: Path) -> Killed:
 
 
 def check_after_restart(killed: Killed) -> None:
-    with ServerProcess(killed.folder) as server:
+    with serve(killed.folder) as server:
         asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
 
 
@@ -115,7 +115,7 @@ def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) 
 
 
 def test_a_missing_log_or_table_is_refused(killed: Killed) -> None:
-    with ServerProcess(killed.folder) as server:  # its opening makes a table of the log
+    with serve(killed.folder) as server:  # its opening makes a table of the log
         assert server.url
         server.kill()
     table = next((killed.folder / "leveldb").glob("*.ldb"))
@@ -129,13 +129,13 @@ def test_a_missing_log_or_table_is_refused(killed: Killed) -> None:
 
 
 def test_damage_in_a_table_is_told_and_not_handed_out(killed: Killed) -> None:
-    with ServerProcess(killed.folder) as server:  # its opening makes a table of the log
+    with serve(killed.folder) as server:  # its opening makes a table of the log
         assert server.url
         server.kill()
     table = max((killed.folder / "leveldb").glob("*.ldb"), key=lambda path: path.stat().st_size)
     flip(table, table.stat().st_size // 3)
 
-    with ServerProcess(killed.folder) as server:
+    with serve(killed.folder) as server:
         with pytest.raises(TmsError) as caught:
             asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
         assert caught.value.problem.code in ("store_corrupt", "outcome_unknown")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import tms
-from tests.faults.server_process import ServerProcess, refusal
+from tests.faults.serving import refusal, serve
 
 
 def mount(*arguments: str | Path) -> bool:
@@ -66,11 +66,9 @@ def test_a_format_file_that_is_damaged(tmp_path: Path, text: str) -> None:
 
 
 def test_a_taken_port_leaves_the_folder_in_order(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "a") as holder:
-        address = holder.url.removeprefix("http://")
-        with ServerProcess(tmp_path / "b", url=address) as second:
-            assert second.wait() == 1
-            assert address in second.log
-            assert "Traceback" not in second.log
-    with ServerProcess(tmp_path / "b") as server:
+    with serve(tmp_path / "a") as holder, serve(tmp_path / "b", port=holder.port) as second:
+        assert second.wait() == 1
+        assert f"127.0.0.1:{holder.port}" in second.log
+        assert "Traceback" not in second.log
+    with serve(tmp_path / "b") as server:
         assert server.url

@@ -10,7 +10,8 @@ import pytest
 import tms.aio
 from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
-from tests.faults.server_process import ServerProcess
+from tests.faults.serving import serve
+from tests.servers.server_process import ServerProcess
 from tms.core.errors import OutcomeUnknown, ServerUnreachable, Stopping
 
 TOPIC = "log"
@@ -46,12 +47,12 @@ async def _count_waiting(client: tms.aio.AsyncClient) -> int:
 @pytest.mark.slow
 def test_sigterm_under_load_loses_nothing(tmp_path: Path, chance: random.Random) -> None:
     for number in range(4):
-        with ServerProcess(tmp_path / str(number), "--stop-grace-s", str(GRACE_S)) as server:
+        with serve(tmp_path / str(number), "--stop-grace-s", str(GRACE_S)) as server:
             ledger = Ledger()
             asyncio.run(_create(server))
             assert asyncio.run(stop_under_load(server, ledger, chance)) == 0
             assert "Traceback" not in server.log
-        with ServerProcess(tmp_path / str(number)) as server:
+        with serve(tmp_path / str(number)) as server:
             asyncio.run(check_log(server.url, TOPIC, ledger, settled=True))
 
 

@@ -16,7 +16,7 @@ from time import monotonic
 import pytest
 
 import tms.aio
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
 from tms.core.topic import TopicId
@@ -155,12 +155,12 @@ def test_every_commit_is_whole_after_kill_9(tmp_path: Path, chance: random.Rando
     async def rounds() -> None:
         work = Work()
         for number in range(ROUNDS):
-            with ServerProcess(tmp_path, transactions="own") as server:
+            with ServerProcess(f"leveldb:{tmp_path}") as server:
                 if number == 0:
                     await create(server)
                 await check(server, work)
                 await crash(server, work, chance, str(number))
-        with ServerProcess(tmp_path, transactions="own") as server:
+        with ServerProcess(f"leveldb:{tmp_path}") as server:
             await check(server, work)
         assert len(work.committed) >= ROUNDS
 

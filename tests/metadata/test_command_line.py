@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.cli.conftest import Outcome, run_command
-from tests.client.server_process import COMMAND, ROOT, environment
+from tests.servers.server_process import COMMAND, ROOT, environment
 
 pytestmark = pytest.mark.slow
 

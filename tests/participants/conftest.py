@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 import tms
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[ServerProcess]:
     with ServerProcess("memory:") as server:
         yield server
+        assert server.stop() == 0
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from tests.client.server_process import ROOT, environment
+from tests.servers.server_process import ROOT, environment
 
 POINTS = ("persisting", "persisted", "committed", "decided", "done")
 """Before the participant persists; after that; after TMS has committed; after the database has;

@@ -9,9 +9,9 @@ import pytest
 
 import tms
 from tests.client.participant import Noting
-from tests.client.server_process import ServerProcess
 from tests.participants.crashing import POINTS, crash
 from tests.participants.waiting import recovered
+from tests.servers.server_process import ServerProcess
 from tms.client.recovery import Recovered
 from tms.sqlite import SqliteParticipant
 

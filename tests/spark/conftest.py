@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tms
-from tests.client.server_process import ROOT, ServerProcess
+from tests.servers.server_process import ROOT, ServerProcess
 from tests.spark.crashing import VARIABLE, CrashingDataSource
 
 _numbers = itertools.count()
@@ -37,6 +37,7 @@ MASTER = "local[2,3]"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(f"leveldb:{tmp_path_factory.mktemp('spark') / 'data'}") as server:
         yield server
+        assert server.stop() == 0
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import pytest
 
 import tms
 from dev.spark.cluster import Cluster
-from tests.client.server_process import ROOT, ServerProcess, environment
+from tests.servers.server_process import ROOT, ServerProcess, environment
 from tests.spark.conftest import JAVA
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import tms
-from tests.client.server_process import ROOT, ServerProcess, environment
+from tests.servers.server_process import ROOT, ServerProcess, environment
 from tests.spark.conftest import JAVA
 from tests.spark.crashing import (
     AFTER_COMMIT,
@@ -124,11 +124,12 @@ def test_a_server_that_is_killed_in_the_middle_of_a_batch(
         query = start_copying(spark, first.url, "n", tmp_path)
         wait_for(crash_order.with_suffix(".reached"))
         first.kill()
-    with ServerProcess(store, port) as second, tms.connect(second.url, "n") as client:
+    with ServerProcess(store, port=port) as second, tms.connect(second.url, "n") as client:
         crash_order.unlink()
 
         assert query.awaitTermination(END_S_MAX)
         assert copied(client) == [*range(ROWS)]
+        assert second.stop() == 0
 
 
 def wait_for(file: Path) -> None:

@@ -7,9 +7,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tms
-from tests.client.server_process import ServerProcess
 from tests.docs.markdown import ROOT, blocks
 from tests.docs.newcomer import ADDRESS
+from tests.servers.server_process import ServerProcess
 
 EXAMPLES = ROOT / "examples" / "spark"
 PRINTED = {

@@ -6,7 +6,7 @@ import sys
 import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
-from tests.client.server_process import ROOT, environment
+from tests.servers.server_process import ROOT, environment
 from tms.core.errors import InvalidRequest
 from tms.spark.columns import DEFAULT_SCHEMA, arrow_schema
 from tms.spark.source import TmsDataSource, check_version

@@ -23,7 +23,7 @@ from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tests.faults.ledger import Ledger, Request
 from tests.faults.load import check_log
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = int(os.environ.get("TMS_HBASE_ROUNDS", "1"))
@@ -85,11 +85,10 @@ def serve_on(
 ) -> ServerProcess:
     """Start a server on a store, through its gateway or what stands before that."""
     return ServerProcess(
-        Path("unused"),
-        *("--store", f"hbase://{place.host}:{port or place.port}/{place.prefix}"),
+        f"hbase://{place.host}:{port or place.port}/{place.prefix}",
+        *("--transactions", transactions),
         *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", str(RETRY_S)),
         *flags,
-        transactions=transactions,
     )
 
 

@@ -31,7 +31,7 @@ from tests.faults.hbase.conftest import (
     serve_on,
 )
 from tests.faults.load import Load
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
 from tms.core.errors import OutcomeUnknown, Unavailable
 

@@ -17,9 +17,9 @@ from tests.faults.hbase.pump import Pump
 from tests.faults.ledger import Ledger
 from tests.faults.load import check_log
 from tests.faults.rebirths import Rebirths
-from tests.faults.server_process import ServerProcess
 from tests.faults.test_crash import TOPIC, crash_under_load
 from tests.faults.test_transaction_crash import Work
+from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ from tests.faults.hbase.conftest import (
 from tests.faults.hbase.pump import Pump
 from tests.faults.hbase.slow_gateway import SlowGateway
 from tests.faults.load import Load
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -3,10 +3,8 @@
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from tables.keys import prefix
 from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE
 from tests.cli.conftest import run_command
-from tests.faults.server_process import ROOT, ServerProcess
+from tests.servers.server_process import COMMAND, ROOT, ServerProcess
 from tms.core.clock import SystemClock
 from tms.core.message import KEY
 from tms.core.topic import Topic, TopicId
@@ -42,9 +40,9 @@ def workers(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def server(url: str, tmp_path: Path, workers: str) -> Iterator[ServerProcess]:
-    flags = ("--store", url, "--cleanup-workers", workers, "--cleanup-period-s", "3600")
-    with ServerProcess(tmp_path / "unused", *flags, transactions="own") as server:
+def server(url: str, workers: str) -> Iterator[ServerProcess]:
+    flags = ("--cleanup-workers", workers, "--cleanup-period-s", "3600")
+    with ServerProcess(url, *flags) as server:
         yield server
         server.stop()  # one that was killed keeps the next one waiting
 
@@ -131,9 +129,8 @@ def test_one_that_is_told_to_stop_lets_others(url: str, hbase_store: HBaseStore)
         batch.put_rows(MESSAGE, [(start + KEY.pack(n, 0), b"\0x") for n in numbers])
         hbase_store.write(batch)
     StoreMetadataTable(hbase_store).replace(None, topic)
-    code = "from tms.cli.main import main; main()"
     pruning = subprocess.Popen(
-        [sys.executable, "-c", code, "prune", "--store", url], cwd=ROOT, stdout=subprocess.DEVNULL
+        [*COMMAND, "prune", "--store", url], cwd=ROOT, stdout=subprocess.DEVNULL
     )
     eventually(lambda: first_key(hbase_store, MESSAGE, start, start + b"\xff") != start + bytes(10))
     pruning.terminate()

@@ -23,8 +23,8 @@ from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE
-from tests.client.server_process import ServerProcess
 from tests.contracts.store_contract import rows_of
+from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tests.tables.hbase.late_gateway import LateGateway
 from tests.tables.hbase.test_taking_turns import until
@@ -85,14 +85,13 @@ class Server:
         [port] = free_ports(1)
         store = f"hbase://{HOST}:{self.gateway.port}/{cluster.place.prefix}"
         advertise = ("--advertise", f"http://{HOST}:{port}", "--metadata", cluster.metadata)
-        self.process = ServerProcess(store, port, *advertise, *FLAGS)
+        self.process = ServerProcess(store, *advertise, *FLAGS, port=port)
         cluster.stack.callback(self.kill)
         self.http = cluster.http
         until(lambda: self.get("/v1/cluster").get("role") == "leader")
 
     def kill(self) -> None:
-        if self.process._process.poll() is None:
-            self.process.kill()
+        self.process.kill()
 
     def get(self, path: str) -> dict[str, object]:
         told: dict[str, object] = self.http.get(self.process.url + path).json()

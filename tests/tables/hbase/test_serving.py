@@ -5,7 +5,6 @@
 
 import os
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,8 +15,8 @@ from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import Store
 from tests.contracts.store_contract import empty
-from tests.faults.server_process import ServerProcess
 from tests.messaging.test_service_model import ServiceMachine
+from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tms.core.topic import TopicId
 from tms.messaging import cache
@@ -57,13 +56,12 @@ def url(place: Place, hbase_store: HBaseStore) -> str:
     return f"hbase://{place.host}:{place.port}/{place.prefix}"
 
 
-def served(url: str, tmp_path: Path) -> ServerProcess:
-    flags = ("--store", url, "--hbase-timeout-s", "6")
-    return ServerProcess(tmp_path / "unused", *flags, transactions="own")
+def served(url: str) -> ServerProcess:
+    return ServerProcess(url, "--hbase-timeout-s", "6")
 
 
-def test_what_was_acknowledged_survives_the_server(url: str, tmp_path: Path) -> None:
-    with served(url, tmp_path) as server:
+def test_what_was_acknowledged_survives_the_server(url: str) -> None:
+    with served(url) as server:
         with tms.connect(server.url) as client:
             orders = client.topic("orders")
             orders.create()
@@ -74,7 +72,7 @@ def test_what_was_acknowledged_survives_the_server(url: str, tmp_path: Path) -> 
                 orders.publish(b"never", tx)
                 raise ZeroDivisionError
         server.kill()
-    with served(url, tmp_path) as server, tms.connect(server.url) as client:
+    with served(url) as server, tms.connect(server.url) as client:
         orders = client.topic("orders")
         orders.publish(b"four")
         with client.transaction() as tx:
@@ -83,8 +81,8 @@ def test_what_was_acknowledged_survives_the_server(url: str, tmp_path: Path) -> 
     assert found == [b"one", b"two", b"three", b"four"]
 
 
-def test_what_tasks_stored_is_read_in_parts(url: str, tmp_path: Path) -> None:
-    with served(url, tmp_path) as server, tms.connect(server.url) as client:
+def test_what_tasks_stored_is_read_in_parts(url: str) -> None:
+    with served(url) as server, tms.connect(server.url) as client:
         orders = client.topic("orders")
         orders.create()
         transaction = client.transactions.start(tms.StartRequest()).transaction_id
@@ -97,7 +95,7 @@ def test_what_tasks_stored_is_read_in_parts(url: str, tmp_path: Path) -> None:
         ]
         client.transactions.commit(transaction, publish=kept)
         server.kill()
-    with served(url, tmp_path) as server, tms.connect(server.url) as client:
+    with served(url) as server, tms.connect(server.url) as client:
         orders = client.topic("orders")
         start, end, _ = orders.range()
         middle = orders.reach(start, end, messages=150)

@@ -5,7 +5,6 @@ Here, so that one HBase serves it and the tests beside it.
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +13,7 @@ import tms
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, PAYLOAD
-from tests.faults.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tests.spark.conftest import spark  # noqa: F401  the same session as there
 from tms.spark.jobs import prune
 
@@ -29,9 +28,8 @@ def url(place: Place, hbase_store: HBaseStore) -> str:
 
 
 @pytest.fixture
-def server(url: str, tmp_path: Path) -> Iterator[ServerProcess]:
-    flags = ("--store", url, "--cleanup-workers", "0")
-    with ServerProcess(tmp_path / "unused", *flags, transactions="own") as server:
+def server(url: str) -> Iterator[ServerProcess]:
+    with ServerProcess(url, "--cleanup-workers", "0") as server:
         yield server
         server.stop()
 

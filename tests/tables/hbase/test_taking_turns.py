@@ -29,7 +29,7 @@ from tables.hbase.connections import Failed, Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import COLUMN, Place
 from tables.store import MESSAGE
-from tests.client.server_process import ServerProcess
+from tests.servers.server_process import ServerProcess
 from tms.cluster.lease import BootClock, Lease, ceiling_ms
 from tms.core.clock import SystemClock
 from tms.core.message import position_of
@@ -204,12 +204,16 @@ class Pair:
 
     def __init__(self, url: str, metadata: str) -> None:
         self.servers = [self._server(url, metadata, port) for port in free_ports(2)]
+        assert all(server.url for server in self.servers)
+        # By then each has seen that the gateway closes idle connections: one that is paused before
+        # takes it for a gateway that does not, and stops.
+        time.sleep(IDLE_S)
         self.http = httpx.Client(timeout=S_MAX, trust_env=False)
 
     @staticmethod
     def _server(url: str, metadata: str, port: int) -> ServerProcess:
         advertise = ("--advertise", f"http://{HOST}:{port}", "--metadata", metadata)
-        return ServerProcess(url, port, *advertise, *FLAGS)
+        return ServerProcess(url, *advertise, *FLAGS, port=port)
 
     @property
     def urls(self) -> str:
@@ -247,9 +251,7 @@ class Pair:
     def close(self) -> None:
         self.http.close()
         for server in self.servers:
-            if server._process.poll() is None:
-                server._process.send_signal(signal.SIGCONT)
-                server.kill()
+            server.kill()
 
 
 @pytest.fixture
@@ -332,14 +334,14 @@ def _pause_the_leader(pair: Pair, load: Load) -> None:
     def commit() -> None:
         answers.append(pair.http.post(f"{leader.url}{transaction}/commit").status_code)
 
-    leader._process.send_signal(signal.SIGSTOP)
+    os.kill(leader.pid, signal.SIGSTOP)
     late = threading.Thread(target=commit, daemon=True)
     late.start()
     until(lambda: pair.role(successor) == "leader")
     assert pair.http.post(f"{successor.url}{transaction}/invalidate").status_code == 200
     load.until_more()
     seen = pair.poll(successor)
-    leader._process.send_signal(signal.SIGCONT)
+    os.kill(leader.pid, signal.SIGCONT)
     until(lambda: pair.role(leader) == "standby")
     late.join(S_MAX)
     load.until_more()

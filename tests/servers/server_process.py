@@ -1,0 +1,129 @@
+"""A server in a process of its own, to stop, kill and start again.
+
+It is ended by its pid, whatever becomes of the test. Its output goes through a pipe, so that a
+limit on the size of its files is none on its log, and on to where pytest shows it with a failure.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-c", "from tms.cli.main import main; main()")
+START_S_MAX = 30.0
+STOP_S_MAX = 20.0
+
+_GREETING = re.compile(r"TMS serves .* at (http://\S+:(\d+)) ")
+_STDERR = 2
+
+
+def environment() -> dict[str, str]:
+    """Return this process's environment without any setting of TMS."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("TMS_")}
+    return {**clean, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
+
+
+class ServerProcess:
+    """`tms serve` on a store; a context manager that leaves no process behind.
+
+    At its end it kills: a test that wants the server to end in good order stops it.
+    """
+
+    def __init__(self, store: str, *flags: str, port: int = 0) -> None:
+        """Start it, and do not wait. Port 0 is any free one."""
+        self._lines: list[str] = []
+        self._greeting: re.Match[str] | None = None
+        self._told = Event()
+        self._process = subprocess.Popen(
+            [*COMMAND, "serve", "--store", store, "--listen", f"127.0.0.1:{port}", *flags],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        # A descriptor of its own, as a process has: pytest takes the other one away between tests.
+        with self._process.stdout as output, os.fdopen(os.dup(_STDERR), "w", 1) as shown:
+            for line in output:
+                self._lines.append(line)
+                shown.write(line)
+                if self._greeting is None:
+                    self._greeting = _GREETING.match(line)
+                    if self._greeting is not None:
+                        self._told.set()
+        self._told.set()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What it has printed so far, on both streams."""
+        return "".join(self._lines)
+
+    @property
+    def url(self) -> str:
+        """Where it serves; waits until it does."""
+        return self._greeted()[1]
+
+    @property
+    def port(self) -> int:
+        """The port of `url`."""
+        return int(self._greeted()[2])
+
+    def _greeted(self) -> re.Match[str]:
+        if not self._told.wait(START_S_MAX):
+            self.kill()
+        assert self._greeting is not None, "the server did not start; its log says why"
+        return self._greeting
+
+    def wait_until_told(self, seconds: float) -> bool:
+        """Wait up to `seconds` until it serves or has ended; return whether it does either."""
+        return self._told.wait(seconds)
+
+    def wait(self) -> int:
+        """Return the exit code once it has ended by itself; -9 where it was killed."""
+        try:
+            exit_code = self._process.wait(STOP_S_MAX)
+        finally:
+            self._process.kill()
+        self._reader.join()
+        return exit_code
+
+    def kill(self) -> None:
+        """End it as a crash does. Ending it twice is no error."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+
+    def terminate(self) -> None:
+        """Ask it to stop, and do not wait."""
+        self._process.terminate()
+
+    def stop(self) -> int:
+        """Ask it to stop, and return its exit code."""
+        self.terminate()
+        return self.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
