@@ -4,13 +4,18 @@
 """
 
 import shutil
+import signal
+import socket
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dev.hbase.servers import HBaseServers, start
+from dev.processes import HOST, free_ports
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
@@ -18,6 +23,13 @@ from tables.hbase.store import HBaseStore
 from tests.contracts.store_contract import empty
 
 BUCKETS = 3
+UNTIL_S_MAX = 240.0
+QUICK = "quick-gateway"
+SITE = {
+    "hbase.thrift.server.socket.read.timeout": "1500",
+    "hbase.client.operation.timeout": "4000",
+    "hbase.rpc.timeout": "4000",
+}
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +41,46 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
     servers = start(folder)
     yield servers
     servers.stop()
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    """Return what `condition` returns, once that is true."""
+    deadline = time.monotonic() + UNTIL_S_MAX
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(scope="session")
+def quick_port(servers: HBaseServers) -> Iterator[int]:
+    """The port of a gateway that closes idle connections soon."""
+    conf = Path(servers.folder, "conf", QUICK)
+    shutil.copytree(Path(servers.folder, "conf", "gateway"), conf)
+    site = conf / "hbase-site.xml"
+    more = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in SITE.items()
+    )
+    text = site.read_text(encoding="utf-8")
+    site.write_text(text.replace("</configuration>", f"{more}</configuration>"), encoding="utf-8")
+    [own] = free_ports(1)
+    servers.commands[QUICK] = [
+        f"{own}"
+        if part == f"{servers.gateway_port}"
+        else part.replace("/conf/gateway:", f"/conf/{QUICK}:")
+        for part in servers.commands["gateway"]
+    ]
+    servers.start(QUICK)
+
+    def listens() -> bool:
+        servers.check_running()
+        with socket.socket() as probe:
+            return probe.connect_ex((HOST, own)) == 0
+
+    until(listens)
+    yield own
+    servers.kill(QUICK, signal.SIGTERM)
 
 
 @pytest.fixture(scope="session")

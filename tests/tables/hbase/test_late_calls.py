@@ -25,9 +25,8 @@ from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE
 from tests.contracts.store_contract import rows_of
 from tests.servers.server_process import ServerProcess
-from tests.tables.hbase.conftest import gateway_to
+from tests.tables.hbase.conftest import gateway_to, until
 from tests.tables.hbase.late_gateway import LateGateway
-from tests.tables.hbase.test_taking_turns import until
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 

@@ -7,16 +7,13 @@ that HBase has. `HBASE_TURNS=20` in the environment has the leader paused that m
 import asyncio
 import os
 import re
-import shutil
 import signal
-import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -30,6 +27,7 @@ from tables.hbase.creation import create
 from tables.hbase.layout import COLUMN, Place
 from tables.store import MESSAGE
 from tests.servers.server_process import ServerProcess
+from tests.tables.hbase.conftest import until
 from tms.cluster.lease import BootClock, Lease, ceiling_ms
 from tms.core.clock import SystemClock
 from tms.core.message import position_of
@@ -44,12 +42,6 @@ LEASE_S = 2.0
 IDLE_S = 2.0
 TIMEOUT_S = 5.0
 S_MAX = 240.0
-QUICK = "quick-gateway"
-SITE = {
-    "hbase.thrift.server.socket.read.timeout": "1500",
-    "hbase.client.operation.timeout": "4000",
-    "hbase.rpc.timeout": "4000",
-}
 FLAGS = (
     *("--lease-s", str(LEASE_S), "--hbase-gateway-idle-s", str(IDLE_S)),
     *("--hbase-timeout-s", str(TIMEOUT_S), "--hbase-retry-s", "1"),
@@ -58,50 +50,11 @@ TOPIC = TopicId("default", "t")
 PATH = "/v1/namespaces/default/topics/t"
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + S_MAX
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.05)
-    return found
-
-
-@pytest.fixture(scope="module")
-def port(servers: HBaseServers) -> Iterator[int]:
-    """The port of a gateway that closes idle connections soon."""
-    conf = Path(servers.folder, "conf", QUICK)
-    shutil.copytree(Path(servers.folder, "conf", "gateway"), conf)
-    site = conf / "hbase-site.xml"
-    more = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>"
-        for name, value in SITE.items()
-    )
-    text = site.read_text(encoding="utf-8")
-    site.write_text(text.replace("</configuration>", f"{more}</configuration>"), encoding="utf-8")
-    [own] = free_ports(1)
-    servers.commands[QUICK] = [
-        f"{own}"
-        if part == f"{servers.gateway_port}"
-        else part.replace("/conf/gateway:", f"/conf/{QUICK}:")
-        for part in servers.commands["gateway"]
-    ]
-    servers.start(QUICK)
-
-    def listens() -> bool:
-        servers.check_running()
-        with socket.socket() as probe:
-            return probe.connect_ex((HOST, own)) == 0
-
-    until(listens)
-    yield own
-    servers.kill(QUICK, signal.SIGTERM)
-
-
 @pytest.fixture
-def own_place(servers: HBaseServers, port: int) -> Place:
+def own_place(servers: HBaseServers, quick_port: int) -> Place:
     """A store of the test's own."""
-    place = Place(HOST, port, f"t{uuid.uuid4().hex[:8]}", 1)
-    create(place, Gateway(HOST, port), (HOST, servers.admin_port))
+    place = Place(HOST, quick_port, f"t{uuid.uuid4().hex[:8]}", 1)
+    create(place, Gateway(HOST, quick_port), (HOST, servers.admin_port))
     return place
 
 
