@@ -3,26 +3,44 @@
 The server is real; the client reaches it through a proxy that loses what the test says.
 """
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 import tms
-from tests.client.lossy_proxy import Loss, LossyProxy
 from tests.client.participant import Noting
+from tests.servers.proxy import Loss, Proxy
 from tests.servers.server_process import ServerProcess
 
 each_loss = pytest.mark.parametrize("loss", ["request", "answer"])
 
 
+class HttpProxy(Proxy):
+    """Notes the path of each request, of the lost ones too."""
+
+    def __init__(self, port: int) -> None:
+        self.paths: list[str] = []
+        super().__init__(port)
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+    def heard(self, request: bytes) -> None:
+        head = re.match(rb"[A-Z]+ (\S+) HTTP/1.1\r\n", request)
+        if head:  # otherwise it is the body
+            self.paths.append(head[1].decode())
+
+
 @pytest.fixture
-def proxy(server: ServerProcess) -> Iterator[LossyProxy]:
-    with LossyProxy(server.port) as proxy:
+def proxy(server: ServerProcess) -> Iterator[HttpProxy]:
+    with HttpProxy(server.port) as proxy:
         yield proxy
 
 
 @pytest.fixture
-def client(proxy: LossyProxy, namespace: str) -> Iterator[tms.Client]:
+def client(proxy: HttpProxy, namespace: str) -> Iterator[tms.Client]:
     with tms.connect(proxy.url, namespace) as client:
         yield client
 
@@ -31,19 +49,19 @@ def committed(topic: tms.Topic) -> list[bytes]:
     return [message.payload for message in topic.poll(committed=True)]
 
 
-def verbs(proxy: LossyProxy) -> list[str]:
+def verbs(proxy: HttpProxy) -> list[str]:
     """Return the last parts of the requests' paths that are about transactions."""
-    paths = [line.partition("?")[0] for line in proxy.lines if "/v1/transactions" in line]
+    paths = [path.partition("?")[0] for path in proxy.paths if "/v1/transactions" in path]
     return [path.rpartition("/")[2] for path in paths]
 
 
 @each_loss
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_commit_is_settled(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, times: int
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, times: int
 ) -> None:
     participant = Noting()
-    proxy.lose("/commit", loss, times)
+    proxy.lose(loss, b"/commit ", times=times)
     with client.transaction(participants=[participant]) as tx:
         topic.publish(b"once", tx)
 
@@ -56,7 +74,7 @@ def test_a_commit_is_settled(
 
 
 def test_a_lost_commit_of_a_transaction_that_ended_meanwhile_is_rolled_back(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, server: ServerProcess
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, server: ServerProcess
 ) -> None:
     class Ending(Noting):
         def persist(self) -> None:
@@ -64,7 +82,7 @@ def test_a_lost_commit_of_a_transaction_that_ended_meanwhile_is_rolled_back(
                 operator.transactions.invalidate(tx.transaction_id)
 
     participant = Noting()
-    proxy.lose("/commit", "request")
+    proxy.lose("request", b"/commit ")
     tx = client.transaction(participants=[participant, Ending()])
     with pytest.raises(tms.TransactionNotInProgress), tx:
         pass
@@ -73,7 +91,7 @@ def test_a_lost_commit_of_a_transaction_that_ended_meanwhile_is_rolled_back(
 
 
 def test_a_server_that_stays_away_leaves_the_outcome_open(
-    proxy: LossyProxy, server: ServerProcess, namespace: str
+    proxy: HttpProxy, server: ServerProcess, namespace: str
 ) -> None:
     """Nobody is rolled back: the commit may have been carried out, as it was here."""
     participant = Noting()
@@ -82,8 +100,8 @@ def test_a_server_that_stays_away_leaves_the_outcome_open(
         tx = client.transaction(participants=[participant])
         with pytest.raises(tms.OutcomeUnknown) as unknown, tx:  # noqa: PT012
             client.topic("orders").publish(b"one", tx)
-            proxy.lose("/commit", "answer")
-            proxy.lose("?codec=false", "request", 1000)
+            proxy.lose("answer", b"/commit ")
+            proxy.lose("request", b"?codec=false ", times=1000)
 
     assert unknown.value.detail["transaction_id"] == tx.transaction_id
     assert participant.calls == ["one.start", "one.changes", "one.persist"]
@@ -95,9 +113,9 @@ def test_a_server_that_stays_away_leaves_the_outcome_open(
 
 @each_loss
 def test_can_commit_is_repeated(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss
 ) -> None:
-    proxy.lose("/can-commit", loss)
+    proxy.lose(loss, b"/can-commit ")
     with client.transaction(participants=[Noting(keys=[b"k"])]) as tx:
         topic.publish(b"one", tx)
 
@@ -107,9 +125,9 @@ def test_can_commit_is_repeated(
 @each_loss
 @pytest.mark.parametrize("verb", ["rollback", "abort"])
 def test_a_rollback_is_repeated(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, verb: str
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, verb: str
 ) -> None:
-    proxy.lose(f"/{verb}", loss)
+    proxy.lose(loss, f"/{verb} ".encode())
     with client.transaction() as tx:
         topic.publish(b"one", tx)
         tx.abort()
@@ -119,8 +137,8 @@ def test_a_rollback_is_repeated(
 
 
 @each_loss
-def test_an_invalidation_is_repeated(client: tms.Client, proxy: LossyProxy, loss: Loss) -> None:
-    proxy.lose("/invalidate", loss)
+def test_an_invalidation_is_repeated(client: tms.Client, proxy: HttpProxy, loss: Loss) -> None:
+    proxy.lose(loss, b"/invalidate ")
     participant = Noting(fails_at={"rollback"})
     with pytest.raises(LookupError, match="body") as raised:  # noqa: SIM117
         with client.transaction(participants=[participant]) as tx:
@@ -131,8 +149,8 @@ def test_an_invalidation_is_repeated(client: tms.Client, proxy: LossyProxy, loss
 
 
 @each_loss
-def test_a_start_is_repeated(client: tms.Client, proxy: LossyProxy, loss: Loss) -> None:
-    proxy.lose("/transactions", loss)
+def test_a_start_is_repeated(client: tms.Client, proxy: HttpProxy, loss: Loss) -> None:
+    proxy.lose(loss, b"/transactions ")
     with client.transaction():
         pass
 
@@ -142,9 +160,9 @@ def test_a_start_is_repeated(client: tms.Client, proxy: LossyProxy, loss: Loss) 
 @each_loss
 @pytest.mark.parametrize("if_open", ["join", "fence"])
 def test_an_owners_start_takes_the_place_of_the_lost_one(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, if_open: str
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, if_open: str
 ) -> None:
-    proxy.lose("/transactions", loss)
+    proxy.lose(loss, b"/transactions ")
     with client.transaction(owner=topic.namespace, sequence=1, if_open=tms.IfOpen(if_open)) as tx:
         topic.publish(b"one", tx)
 
@@ -152,18 +170,18 @@ def test_an_owners_start_takes_the_place_of_the_lost_one(
 
 
 def test_an_owners_start_that_must_not_take_another_place_is_not_repeated(
-    client: tms.Client, proxy: LossyProxy, namespace: str
+    client: tms.Client, proxy: HttpProxy, namespace: str
 ) -> None:
-    proxy.lose("/transactions", "answer")
+    proxy.lose("answer", b"/transactions ")
     with pytest.raises(tms.OutcomeUnknown), client.transaction(owner=namespace):
         pass
 
 
 @each_loss
 def test_a_checkpoint_is_repeated(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss
 ) -> None:
-    proxy.lose("/checkpoint", loss)
+    proxy.lose(loss, b"/checkpoint ")
     with client.transaction() as tx:
         topic.publish(b"one", tx)
         tx.checkpoint()
@@ -175,11 +193,11 @@ def test_a_checkpoint_is_repeated(
 @each_loss
 @pytest.mark.parametrize("buffer", [False, True])
 def test_a_publish_in_doubt_dooms_the_transaction(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, *, buffer: bool
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, *, buffer: bool
 ) -> None:
     """Even where the body goes on: whether the message is there, and once, nobody knows."""
     participant = Noting()
-    proxy.lose("/store" if buffer else "/publish", loss)
+    proxy.lose(loss, b"/store " if buffer else b"/publish ")
     tx = client.transaction(participants=[participant])
     with pytest.raises(tms.OutcomeUnknown), tx:  # noqa: PT012
         with pytest.raises(tms.OutcomeUnknown):
@@ -194,9 +212,9 @@ def test_a_publish_in_doubt_dooms_the_transaction(
 
 @each_loss
 def test_many_topics_with_a_sequence_are_published_to_once(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss, namespace: str
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss, namespace: str
 ) -> None:
-    proxy.lose("/publish", loss)
+    proxy.lose(loss, b"/publish ")
     published = client.publish_all({"orders": b"one"}, owner=namespace, sequence=1)
 
     assert published.is_duplicate == (loss == "answer")
@@ -205,21 +223,21 @@ def test_many_topics_with_a_sequence_are_published_to_once(
 
 @each_loss
 def test_many_topics_without_one_are_left_to_the_caller(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss
 ) -> None:
-    proxy.lose("/publish", loss)
+    proxy.lose(loss, b"/publish ")
     with pytest.raises(tms.OutcomeUnknown):
         client.publish_all({"orders": b"one"})
 
     assert committed(topic) == ([b"one"] if loss == "answer" else [])
 
 
-def test_a_move_in_doubt_is_left_to_the_caller(topic: tms.Topic, proxy: LossyProxy) -> None:
+def test_a_move_in_doubt_is_left_to_the_caller(topic: tms.Topic, proxy: HttpProxy) -> None:
     topic.publish([b"one", b"two"])
     billing = topic.subscription("billing")
     billing.create()
     first = next(billing.poll())
-    proxy.lose("/advance", "answer")
+    proxy.lose("answer", b"/advance ")
     with pytest.raises(tms.OutcomeUnknown):
         billing.advance(first)
 
@@ -228,12 +246,12 @@ def test_a_move_in_doubt_is_left_to_the_caller(topic: tms.Topic, proxy: LossyPro
 
 @each_loss
 def test_a_move_with_a_lost_commit_is_made_once(
-    client: tms.Client, topic: tms.Topic, proxy: LossyProxy, loss: Loss
+    client: tms.Client, topic: tms.Topic, proxy: HttpProxy, loss: Loss
 ) -> None:
     topic.publish([b"one", b"two"])
     billing = topic.subscription("billing")
     billing.create()
-    proxy.lose("/commit", loss)
+    proxy.lose(loss, b"/commit ")
     with client.transaction() as tx:
         billing.advance(next(billing.poll(tx=tx)), tx)
 

@@ -12,8 +12,8 @@ import pytest
 
 from tests.contracts.metadata_store_contract import until
 from tests.coordination.holder import GUARDED, Guarded
-from tests.metadata.proxy import Proxy
 from tests.metadata.servers import Open, expire
+from tests.servers.proxy import Proxy
 from tms.coordination import CoordinationService, LeaderState
 from tms.core.errors import LockBusy, MetadataClosed
 from tms.metadata.cache import JsonCodec, MetadataCache
@@ -150,12 +150,12 @@ async def test_who_waits_to_lead_ends_also_without_a_connection(
 ) -> None:
     kind, _, rest = remote.partition("://")
     host, _, base = rest.partition("/")
-    proxy = await Proxy(int(host.rpartition(":")[2])).open()
+    proxy = Proxy(int(host.rpartition(":")[2]))
     member = Member(await sessions_at(f"{kind}://{proxy.address}/{base}"))
     await one.service.become_leader(PATH, b"one")
     waiting = asyncio.ensure_future(member.service.become_leader(PATH, b"two"))
     election = member.service.election("/leader")
-    await proxy.cut()
+    proxy.close()
     electing = asyncio.ensure_future(election.elect(b"two"))
     await asyncio.sleep(0.05)
     await asyncio.wait_for(member.service.close(), SOON_S_MAX)

@@ -9,8 +9,8 @@ from aetcd import rpc
 
 from dev.processes import Servers
 from tests.contracts.metadata_store_contract import until
-from tests.metadata.proxy import Proxy
 from tests.metadata.servers import Open, fresh_url
+from tests.servers.proxy import Proxy
 from tms.core.errors import MetadataClosed, MetadataUnavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import NEW, Change, MetadataStore, Notification, SessionEvent
@@ -44,7 +44,7 @@ class Behind:
 async def behind(remote: str, sessions_at: Open, timeout_s: float) -> Behind:
     kind, _, rest = remote.partition("://")
     host, _, base = rest.partition("/")
-    proxy = await Proxy(int(host.rpartition(":")[2])).open()
+    proxy = Proxy(int(host.rpartition(":")[2]))
     store = await sessions_at(f"{kind}://{proxy.address}/{base}", timeout_s)
     return Behind(proxy, store, await sessions_at(remote))
 
@@ -54,7 +54,7 @@ async def lasting(remote: str, sessions_at: Open) -> AsyncIterator[Behind]:
     """A session that outlives the test's faults."""
     found = await behind(remote, sessions_at, 30)
     yield found
-    await found.proxy.cut()
+    found.proxy.close()
 
 
 @pytest.fixture
@@ -62,18 +62,18 @@ async def short(remote: str, sessions_at: Open) -> AsyncIterator[Behind]:
     """A session that does not."""
     found = await behind(remote, sessions_at, SHORT_S)
     yield found
-    await found.proxy.cut()
+    found.proxy.close()
 
 
 async def test_a_broken_connection_is_told_and_made_anew(lasting: Behind) -> None:
     mine = await lasting.store.put("/e", b"", ephemeral=True)
     for count in range(1, 3):
-        await lasting.proxy.cut()
+        lasting.proxy.close()
         await lasting.until_events(*[LOST, BACK] * (count - 1), LOST)
         assert not lasting.store.is_connected
         with pytest.raises(MetadataUnavailable):
             await lasting.store.get("/e")
-        await lasting.proxy.open()
+        lasting.proxy.open()
         await lasting.until_events(*[LOST, BACK] * count)
 
     found = await lasting.store.get("/e")
@@ -83,9 +83,9 @@ async def test_a_broken_connection_is_told_and_made_anew(lasting: Behind) -> Non
 
 
 async def test_changes_are_told_again_after_a_break(lasting: Behind) -> None:
-    await lasting.proxy.cut()
+    lasting.proxy.close()
     await lasting.until_events(LOST)
-    await lasting.proxy.open()
+    lasting.proxy.open()
     await lasting.until_events(LOST, BACK)
     told: list[Notification] = []
     lasting.store.observe(told.append)
@@ -101,12 +101,12 @@ async def test_no_cache_stays_stale_over_a_break(lasting: Behind) -> None:
     assert await cache.get("/changed") == await cache.get("/deleted") == 1
     assert await cache.get("/created") is None
     assert await cache.get_children("/") == ["changed", "deleted"]
-    await lasting.proxy.cut()
+    lasting.proxy.close()
     await lasting.until_events(LOST)
     await lasting.other.put("/changed", b"2")
     await lasting.other.delete("/deleted")
     await lasting.other.put("/created", b"3")
-    await lasting.proxy.open()
+    lasting.proxy.open()
     await lasting.until_events(LOST, BACK)
 
     assert await cache.get("/changed") == 2
@@ -121,7 +121,7 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
 ) -> None:
     kind, _, rest = remote.partition("://")
     host, _, base = rest.partition("/")
-    proxy = await Proxy(int(host.rpartition(":")[2])).open()
+    proxy = Proxy(int(host.rpartition(":")[2]))
     other = await sessions_at(remote)
     # One of its two ways is held with a put inside, as by a server that stands still.
     store = await sessions_at(f"{kind}://{proxy.address},{host}/{base}", SHORT_S)
@@ -144,7 +144,7 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
     assert found is not None
     assert found.value == (b"newest" if refused else b"late")
     await store.put("/k", b"and on")
-    await proxy.cut()
+    proxy.close()
 
 
 async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
@@ -154,14 +154,14 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
     cache = MetadataCache(found.store, JsonCodec(int))
     await found.other.put("/k", b"0")
     assert await cache.get("/k") == 0
-    await found.proxy.cut()
+    found.proxy.close()
     await found.until_events(LOST)
     for number in range(1, 5):
         revision = (await found.other.put("/k", b"%d" % number)).modified_revision
     asked = rpc.CompactionRequest(revision=revision, physical=True)
     with grpc.insecure_channel(etcd.addresses) as channel:
         await asyncio.to_thread(rpc.KVStub(channel).Compact, asked)
-    await found.proxy.open()
+    found.proxy.open()
     await found.until_events(LOST, BACK)
 
     assert await cache.get("/k") == 4
@@ -172,7 +172,7 @@ async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(
         while await cache.get("/k") != 5:
             await asyncio.sleep(0.01)
     await cache.close()
-    await found.proxy.cut()
+    found.proxy.close()
 
 
 async def test_a_lost_session_is_told_before_others_can_have_what_it_held(short: Behind) -> None:
@@ -184,11 +184,11 @@ async def test_a_lost_session_is_told_before_others_can_have_what_it_held(short:
             seen_when_gone.append(list(short.events))
 
     short.other.observe(hear)
-    await short.proxy.cut()
+    short.proxy.close()
     async with asyncio.timeout(30):
         while not seen_when_gone:
             await asyncio.sleep(0.01)
-    await short.proxy.open()
+    short.proxy.open()
     await short.until_events(LOST, GONE, BACK, NEW_ONE)
 
     assert seen_when_gone[0] == [LOST, GONE]
@@ -223,7 +223,7 @@ async def test_closing_ends_every_call_also_without_a_connection(lasting: Behind
     lasting.proxy.hold()
     calls = [asyncio.ensure_future(lasting.store.put(f"/{n}", b"")) for n in range(300)]
     await asyncio.sleep(0.1)
-    await lasting.proxy.cut()
+    lasting.proxy.close()
     await asyncio.wait_for(lasting.store.close(), 25)
     done = await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 5)
 

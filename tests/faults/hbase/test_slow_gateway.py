@@ -22,8 +22,8 @@ from tests.faults.hbase.conftest import (
     check_settled,
 )
 from tests.faults.hbase.pump import Pump
-from tests.faults.hbase.slow_gateway import SlowGateway
 from tests.faults.load import Load
+from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -37,8 +37,8 @@ ROOM_MIB = 200
 
 
 @pytest.fixture
-def gateway(place: Place) -> Iterator[SlowGateway]:
-    with SlowGateway(place.port) as gateway:
+def gateway(place: Place) -> Iterator[Proxy]:
+    with Proxy(place.port) as gateway:
         yield gateway
 
 
@@ -69,7 +69,7 @@ async def publish_much(server: ServerProcess) -> list[httpx.Response]:
 
 
 def test_what_is_delayed_is_answered_late(
-    serve: Serve, gateway: SlowGateway, chance: random.Random
+    serve: Serve, gateway: Proxy, chance: random.Random
 ) -> None:
     async def scenario(server: ServerProcess) -> None:
         await create(server)
@@ -87,7 +87,7 @@ def test_what_is_delayed_is_answered_late(
 
 
 def test_a_silent_gateway_is_503_until_it_answers_again(
-    serve: Serve, gateway: SlowGateway, chance: random.Random
+    serve: Serve, gateway: Proxy, chance: random.Random
 ) -> None:
     ledger = TimedLedger()
 
@@ -104,7 +104,7 @@ def test_a_silent_gateway_is_503_until_it_answers_again(
             assert codes <= {"store_unavailable", "queue_full"}
             assert memory_mib(server) < before + QUEUE_MIB + ROOM_MIB
             assert load.failures
-            gateway.let_go()
+            gateway.release()
             await load.until_acknowledged(30)
         await checked(server, ledger)
 
@@ -115,7 +115,7 @@ def test_a_silent_gateway_is_503_until_it_answers_again(
 
 
 def test_connections_that_break_again_and_again_lose_nothing(
-    serve: Serve, gateway: SlowGateway, chance: random.Random
+    serve: Serve, gateway: Proxy, chance: random.Random
 ) -> None:
     ledger = TimedLedger()
 
@@ -134,7 +134,7 @@ def test_connections_that_break_again_and_again_lose_nothing(
 
 
 def test_positions_move_with_their_commits_while_connections_break(
-    serve: Serve, gateway: SlowGateway
+    serve: Serve, gateway: Proxy
 ) -> None:
     """Also where a move follows one that got no answer, and may yet come."""
     pump = Pump()

@@ -24,9 +24,9 @@ from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE
 from tests.contracts.store_contract import rows_of
+from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to, until
-from tests.tables.hbase.late_gateway import LateGateway
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 
@@ -43,7 +43,8 @@ S_MAX = 60.0
 class Cluster:
     """Servers on one store, each behind a gateway of its own."""
 
-    def __init__(self, hbase: HBaseServers, stack: ExitStack) -> None:
+    def __init__(self, hbase: HBaseServers, quick_port: int, stack: ExitStack) -> None:
+        self.quick_port = quick_port
         self.place = Place(HOST, hbase.gateway_port, f"t{uuid.uuid4().hex[:8]}", 1)
         create(self.place, Gateway(HOST, hbase.gateway_port), (HOST, hbase.admin_port))
         site = Path(hbase.folder, "conf", "gateway", "hbase-site.xml").read_text(encoding="utf-8")
@@ -80,7 +81,7 @@ class Server:
     """A server that leads, behind its gateway."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.gateway = cluster.stack.enter_context(LateGateway(cluster.place.port))
+        self.gateway = cluster.stack.enter_context(Proxy(cluster.quick_port))
         [port] = free_ports(1)
         store = f"hbase://{HOST}:{self.gateway.port}/{cluster.place.prefix}"
         advertise = ("--advertise", f"http://{HOST}:{port}", "--metadata", cluster.metadata)
@@ -116,7 +117,7 @@ class Server:
 
     def ask_and_die(self, verb: str, path: str, body: object = None, *, held: list[bytes]) -> None:
         """Ask for something whose request to HBase is held, and kill the server."""
-        self.gateway.hold(*held)
+        self.gateway.catch(*held)
 
         def ask() -> None:
             with (
@@ -127,15 +128,15 @@ class Server:
 
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
-        assert self.gateway.held.wait(S_MAX)
+        assert self.gateway.caught.wait(S_MAX)
         self.kill()
         asking.join(S_MAX)
 
 
 @pytest.fixture
-def cluster(servers: HBaseServers) -> Iterator[Cluster]:
+def cluster(servers: HBaseServers, quick_port: int) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        yield Cluster(servers, stack)
+        yield Cluster(servers, quick_port, stack)
 
 
 @pytest.fixture
@@ -154,7 +155,7 @@ def test_a_late_publish_is_never_seen_and_cleaned_up(cluster: Cluster, first: Se
     second.publish("after")
     assert second.payloads() == ["before", "after"]
 
-    first.gateway.let_go()
+    first.gateway.send_caught()
 
     assert sorted(cluster.stored()) == [b"after", b"before", b"late"]
     assert second.payloads() == ["before", "after"]
@@ -173,7 +174,7 @@ def test_a_late_publish_to_a_topic_that_was_only_read(cluster: Cluster, first: S
     second = cluster.server()
     assert second.payloads() == ["before"]
 
-    first.gateway.let_go()
+    first.gateway.send_caught()
 
     assert second.payloads() == ["before"]
     second.kill()
@@ -190,7 +191,7 @@ def test_a_late_commit_is_none(cluster: Cluster, first: Server) -> None:
     second.do("POST", f"{transaction}/invalidate")
     second.publish("after")
 
-    first.gateway.let_go()
+    first.gateway.send_caught()
 
     _check_invalid(second, transaction)
     second.kill()
@@ -209,7 +210,7 @@ def test_a_late_change_of_a_topic_is_none(cluster: Cluster, first: Server) -> No
     second = cluster.server()
     second.publish("after")
 
-    first.gateway.let_go()
+    first.gateway.send_caught()
 
     assert second.payloads() == ["before", "after"]
     second.kill()
@@ -219,15 +220,15 @@ def test_a_late_change_of_a_topic_is_none(cluster: Cluster, first: Server) -> No
 def test_a_late_prune_takes_only_what_had_expired(cluster: Cluster, first: Server) -> None:
     first.publish("expires too")
     first.publish("expires last")
-    first.gateway.hold(b"mutateRows", cluster.place.name_of(MESSAGE), b"default:t:")
+    first.gateway.catch(b"mutateRows", cluster.place.name_of(MESSAGE), b"default:t:")
     first.do("PUT", f"{TOPIC}/properties", {"ttl": 1})
-    assert first.gateway.held.wait(S_MAX)
+    assert first.gateway.caught.wait(S_MAX)
     first.kill()
     second = cluster.server()
     second.do("PUT", f"{TOPIC}/properties", {"ttl": 3600})
     second.publish("after")
 
-    first.gateway.let_go()
+    first.gateway.send_caught()
 
     assert second.payloads()[-1] == "after"
     second.kill()
