@@ -7,15 +7,14 @@ is not as simple as that goes uvicorn's way: a query, a body that is large, enco
 way, a client that expects a 100, an answer that is to be compressed. Endpoints, errors, metrics and
 what is sent are the same either way.
 
-An endpoint runs at once up to where it waits for something, and from there on in a task; so it must
-not ask for its task before that. (Python 3.12 has such tasks of its own.)
+An endpoint runs without a task while it can (`api.runs`), so it must not ask for its task before it
+waits a second time.
 """
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from types import coroutine
 from typing import Any, NamedTuple, Protocol
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,6 +26,7 @@ from api.endpoint import Endpoint
 from api.errors import error_body
 from api.exchange import JSON_TYPE, Exchange
 from api.joined_writes import JoinedWritesProtocol
+from api.runs import Run
 from tms.core.errors import InvalidRequest, TmsError, TooLarge
 
 _BODY_BYTES_MAX = 64 * 1024
@@ -188,10 +188,7 @@ class DirectProtocol(JoinedWritesProtocol):
             return
         exchange = DirectExchange(self, found, self._fields, self._body)
         self.cycle = exchange  # type: ignore[assignment]  # it has what uvicorn asks of one here
-        task = _started(self.loop, exchange.run(found.endpoint))
-        if task is not None:
-            self.tasks.add(task)
-            task.add_done_callback(self.tasks.discard)
+        Run(exchange.run(found.endpoint), self.loop, self.tasks).start()
 
 
 def _nowhere(_: str) -> HotEndpoint | None:
@@ -314,34 +311,3 @@ async def _no_more() -> Any:
 
 async def _no_message(_: Any) -> None:
     raise AssertionError("an answer is written, not told of")
-
-
-def _started(
-    loop: asyncio.AbstractEventLoop, running: Coroutine[Any, Any, None]
-) -> "asyncio.Task[None] | None":
-    """Run a coroutine up to where it waits; return the task of the rest, if there is any."""
-    try:
-        awaited = running.send(None)
-    except StopIteration:
-        return None
-    return loop.create_task(_finish(running, awaited))
-
-
-async def _finish(running: Coroutine[Any, Any, None], awaited: Any) -> None:
-    await _rest(running, awaited)
-
-
-@coroutine
-def _rest(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
-    if awaited is not None:
-        awaited._asyncio_future_blocking = True  # noqa: SLF001  how a task knows what it awaits
-    while True:
-        thrown: BaseException | None = None
-        try:
-            yield awaited
-        except BaseException as error:  # it is the coroutine's, whatever it is
-            thrown = error
-        try:
-            awaited = running.send(None) if thrown is None else running.throw(thrown)
-        except StopIteration:
-            return

@@ -49,6 +49,24 @@ async def test_requests_that_come_during_a_flush_share_the_next_one(
     assert await payloads(service) == [b"%d" % i for i in range(20)]
 
 
+async def test_of_many_large_requests_half_is_written_while_the_others_come(
+    service: Service, store: FaultyStore
+) -> None:
+    large = [b"x" * 1000] * 20
+    callers = 32
+
+    async def publish_thrice() -> None:
+        for _ in range(3):
+            await service.publish(TOPIC, large)
+
+    await asyncio.gather(*(publish_thrice() for _ in range(callers)))
+
+    requests = [rows // len(large) for rows in store.batches]
+    assert sum(requests) == 3 * callers
+    assert max(requests) == callers // 2
+    assert len(await payloads(service)) == 3 * callers * len(large)
+
+
 async def test_a_request_has_contiguous_ids_among_many(service: Service) -> None:
     ranges = await asyncio.gather(
         *(service.publish(TOPIC, [b"x"] * 5, POINTER + i) for i in range(50))

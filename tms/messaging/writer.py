@@ -2,7 +2,7 @@
 
 How it works, and what the order of the steps is for:
 1. A request is queued, or refused where the queue is full. Nothing queued is dropped.
-2. One flush at a time takes what is queued, in order, up to a size.
+2. One flush at a time takes what is queued, in order, up to a size; of much, half.
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write lane. Meanwhile requests queue up, so
    the busier it is, the more requests share one fsync.
@@ -43,6 +43,11 @@ connections it makes flushes of 30 small requests instead of 5, for a seventh le
 request. Large requests are better received while others are written. A request that finds nothing
 under way waits for one turn."""
 
+_LARGE_FLUSH_BYTES = 256 * 1024
+"""From this size on a flush takes no more than half of the requests that there are. With all of
+them in one, callers wait for the disk and then the disk for callers; so the next half is received
+while one is written: a fifth more messages/s with 32 connections that publish 100 at a time."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -68,6 +73,8 @@ class Writer:
         self._queue_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
+        self._outstanding = 0
+        """Requests at the end of the last flush: those it answered, and those that wait."""
         self._stopping = False
         self._drained: asyncio.Future[None] | None = None
         metrics.gauge("queue_requests", "Requests waiting for a flush.", lambda: len(self._queue))
@@ -108,7 +115,10 @@ class Writer:
         """Take what is queued, in order, up to the size of one flush."""
         taken: list[Queued] = []
         size = 0
+        half = (max(self._outstanding, len(self._queue)) + 1) // 2
         while self._queue and (not taken or size < self._limits.flush_bytes_max):
+            if size >= _LARGE_FLUSH_BYTES and len(taken) >= half:
+                break
             queued = self._queue.popleft()
             size += queued[0].size_bytes
             taken.append(queued)
@@ -125,6 +135,7 @@ class Writer:
             self._written(taken, added, error)
             self._metrics.flush_seconds.observe(perf_counter() - started)
             self._metrics.flush_requests.observe(len(taken))
+            self._outstanding = len(taken) + len(self._queue)
             self._is_flushing = bool(self._queue)
             if self._is_flushing:
                 is_small = self._queue_bytes < _SMALL_FLUSH_BYTES
