@@ -1,6 +1,9 @@
 """Whether a gateway closes idle connections is tried."""
 
 import asyncio
+import socket
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -54,6 +57,29 @@ async def test_one_that_does_not_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert problem is not None
     assert f"{HOST}:{port} keeps an idle connection for more than 0.1 s" in problem
     assert "hbase.thrift.server.socket.read.timeout" in problem
+
+
+async def test_one_that_closes_while_we_are_paused_is_right(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gateway, "SLACK_S", 0.2)
+    accepted = threading.Event()
+
+    def close_soon(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        accepted.set()
+        time.sleep(0.05)
+        connection.close()
+
+    with socket.create_server((HOST, 0)) as listening:
+        closing = threading.Thread(target=close_soon, args=[listening])
+        closing.start()
+        checking = asyncio.create_task(check_idle_close(HOST, listening.getsockname()[1], 0.2))
+        await asyncio.to_thread(accepted.wait)
+        time.sleep(1.0)  # noqa: ASYNC251  the pause
+
+        assert await checking is None
+        closing.join()
 
 
 async def test_one_that_is_not_there_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,9 +158,6 @@ class Pair:
     def __init__(self, url: str, metadata: str) -> None:
         self.servers = [self._server(url, metadata, port) for port in free_ports(2)]
         assert all(server.url for server in self.servers)
-        # By then each has seen that the gateway closes idle connections: one that is paused before
-        # takes it for a gateway that does not, and stops.
-        time.sleep(IDLE_S)
         self.http = httpx.Client(timeout=S_MAX, trust_env=False)
 
     @staticmethod
