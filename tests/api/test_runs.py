@@ -41,7 +41,7 @@ async def test_what_waits_once_goes_on_with_the_answer_and_needs_no_task() -> No
 
     async def run() -> None:
         seen.append(await answer)
-        seen.append(asyncio.tasks._current_tasks.get(asyncio.get_running_loop()))
+        seen.append(asyncio.current_task())
 
     running = Running(run())
     assert (seen, running.tasks) == ([], set())
