@@ -32,8 +32,6 @@ from tms.core.errors import InvalidRequest, TmsError, TooLarge
 _BODY_BYTES_MAX = 64 * 1024
 _NOT_SIMPLE = frozenset((b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"))
 _HEADS_KEPT = 64
-HEAD_BYTES_MAX = 64 * 1024
-"""The largest head of a request."""
 
 
 class HotEndpoint(NamedTuple):
@@ -60,10 +58,17 @@ class HotApp(Protocol):
 class DirectProtocol(JoinedWritesProtocol):
     """uvicorn's HTTP/1.1, with the short way for what is simple."""
 
-    def __init__(self, *args: Any, idle: "Timeouts[DirectProtocol]", **kwargs: Any) -> None:
-        """Take part in `idle` while no request is under way."""
+    def __init__(
+        self,
+        *args: Any,
+        idle: "Timeouts[DirectProtocol]",
+        head_bytes_max: int,
+        **kwargs: Any,
+    ) -> None:
+        """Take part in `idle` while no request is under way; refuse heads over a size."""
         super().__init__(*args, **kwargs)
         self._idle = idle
+        self._head_bytes_max = head_bytes_max
         self._find_hot: Callable[[str], HotEndpoint | None] = getattr(self.app, "find", _nowhere)
         self._found: HotEndpoint | None = None
         """Where the request goes whose body is being read, if it is a simple one."""
@@ -73,6 +78,9 @@ class DirectProtocol(JoinedWritesProtocol):
         self._defaults_head = b""
         self._head_bytes: float = 0
         """Of a head that is under way; far below where there is none."""
+        self._arrived_bytes = 0
+        """What came last."""
+        self._refusal: TmsError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a new connection, on which there is to be a request in time."""
@@ -110,10 +118,11 @@ class DirectProtocol(JoinedWritesProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
+        self._arrived_bytes = len(data)
         self._head_bytes += len(data)
         super().data_received(data)
-        if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
-            self._refuse(TooLarge("head_too_large", head_bytes_max=HEAD_BYTES_MAX))
+        if self._head_bytes > self._head_bytes_max and not self.transport.is_closing():
+            self._refuse(self._head_too_large())
         if self._found is not None:
             self._found = None
             self._go_by_asgi()
@@ -121,8 +130,11 @@ class DirectProtocol(JoinedWritesProtocol):
                 super().on_body(self._body)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP."""
-        self._refuse(InvalidRequest("malformed_request", reason=msg))
+        """Refuse what the parser, or a callback of it, did not take."""
+        self._refuse(self._refusal or InvalidRequest("malformed_request", reason=msg))
+
+    def _head_too_large(self) -> TmsError:
+        return TooLarge("head_too_large", request_head_bytes_max=self._head_bytes_max)
 
     def _refuse(self, error: TmsError) -> None:
         body = error_body(error)
@@ -139,12 +151,21 @@ class DirectProtocol(JoinedWritesProtocol):
     def on_headers_complete(self) -> None:
         """Look where the request goes."""
         self._idle.leave(self)
+        if max(self._arrived_bytes, self._head_bytes) > self._head_bytes_max:
+            self._check_head()
         self._head_bytes = -math.inf
         self._found = self._find()
         if self._found is None:
             self._go_by_asgi()
         else:
             self._body = b""
+
+    def _check_head(self) -> None:
+        """Refuse a head that came whole, with its body or others' requests, and is too large."""
+        fields = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.url) + fields > self._head_bytes_max:
+            self._refusal = self._head_too_large()
+            raise self._refusal
 
     def _go_by_asgi(self) -> None:
         url, headers = self.url, self.headers

@@ -26,11 +26,9 @@ from starlette.types import ASGIApp
 
 from api.deadlines import Timeouts
 from api.direct import DirectProtocol
+from tms.core.limits import Limits
 
 GRACE_S = 10.0
-
-KEEP_ALIVE_S = 60
-"""Longer than clients keep a connection for reuse, so that it is they who close it."""
 
 _BACKLOG = 2048
 _STOP_POLL_S = 0.01
@@ -45,6 +43,7 @@ async def serve(
     *,
     host: str,
     port: int,
+    limits: Limits,
     on_started: Callable[[str], None],
     on_stopping: Callable[[], None],
     stop: asyncio.Event | None = None,
@@ -55,10 +54,11 @@ async def serve(
     Port 0 stands for any that is free; `on_started` gets the URL. Signals are heeded in the main
     thread only. Raises `OSError`, naming the address, where it cannot be listened on.
     """
-    idle = Timeouts(KEEP_ALIVE_S, DirectProtocol.end)
+    idle = Timeouts(limits.request_head_s_max, DirectProtocol.end)
+    protocol = partial(DirectProtocol, idle=idle, head_bytes_max=limits.request_head_bytes_max)
     config = uvicorn.Config(
         app,
-        http=partial(DirectProtocol, idle=idle),  # type: ignore[arg-type]
+        http=protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -67,7 +67,6 @@ async def serve(
         proxy_headers=False,
         server_header=False,
         backlog=_BACKLOG,
-        timeout_keep_alive=KEEP_ALIVE_S,
     )
     listeners = await _listen(host, port)
     server = _Server(config, stop or asyncio.Event(), on_stopping, grace_s)

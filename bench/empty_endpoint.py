@@ -12,6 +12,7 @@ import uvloop
 from starlette.types import Receive, Scope, Send
 
 from api.serve import serve
+from tms.core.limits import Limits
 
 
 @lru_cache
@@ -34,6 +35,7 @@ async def _main() -> None:
         _app,
         host="127.0.0.1",
         port=0,
+        limits=Limits(),
         on_started=lambda url: print(f"An empty endpoint is at {url} now.", flush=True),
         on_stopping=lambda: None,
     )

@@ -223,6 +223,7 @@ async def live(
             app,
             host="127.0.0.1",
             port=0,
+            limits=limits,
             on_started=started.set_result,
             on_stopping=services.messaging.stop_waiting,
             stop=stop,

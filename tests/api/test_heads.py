@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from api import serve
-from api.direct import HEAD_BYTES_MAX
 from tests.api.rest import TOPIC, Live, Wire, live
+from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
+HEAD_BYTES_MAX = Limits().request_head_bytes_max
 
 
 async def refused(wire: Wire) -> tuple[int, str]:
@@ -47,6 +47,31 @@ async def test_a_head_without_end_is_refused_at_its_cap(served: Live) -> None:
     assert HEAD_BYTES_MAX <= sent < HEAD_BYTES_MAX * 2
 
 
+@pytest.mark.parametrize("path", ["/health", f"{TOPIC}/publish"])
+async def test_the_cap_of_a_head_is_set_and_told(anyio_backend: object, path: str) -> None:
+    async with live(Limits(request_head_bytes_max=1000)) as served:
+        await served.create()
+        wire = await served.connect()
+        await wire.send("POST", path, b"{}" * 1000, {"x-filler": "v" * 1000})
+        status, _, body = await wire.answer()
+        assert await wire.rest() == b""
+        await wire.close()
+
+    assert status == 431
+    assert json.loads(body)["error"]["detail"] == {"request_head_bytes_max": 1000}
+
+
+async def test_a_large_body_makes_no_large_head(anyio_backend: object) -> None:
+    async with live(Limits(request_head_bytes_max=1000)) as served:
+        await served.create()
+        wire = await served.connect()
+        for _ in range(3):
+            body = json.dumps({"messages": ["x" * 2000]}).encode()
+            await wire.send("POST", f"{TOPIC}/publish", body, {"content-type": "application/json"})
+            assert (await wire.answer())[0] == 200
+        await wire.close()
+
+
 async def test_many_requests_are_no_large_head(served: Live) -> None:
     await served.create()
     wire = await served.connect()
@@ -58,10 +83,9 @@ async def test_many_requests_are_no_large_head(served: Live) -> None:
 
 @pytest.mark.parametrize("begin", [b"", b"GET / HTTP/1.1\r\nhost:"])
 async def test_a_connection_without_a_request_is_closed_in_time(
-    anyio_backend: object, monkeypatch: pytest.MonkeyPatch, begin: bytes
+    anyio_backend: object, begin: bytes
 ) -> None:
-    monkeypatch.setattr(serve, "KEEP_ALIVE_S", 0.1)
-    async with live() as served:
+    async with live(Limits(request_head_s_max=0.1)) as served:
         wire = await served.connect()
         wire.writer.write(begin)
         assert await wire.rest() == b""
@@ -76,10 +100,9 @@ async def test_a_connection_without_a_request_is_closed_in_time(
 
 
 async def test_a_connection_at_work_is_not_closed_for_its_time(
-    anyio_backend: object, monkeypatch: pytest.MonkeyPatch
+    anyio_backend: object,
 ) -> None:
-    monkeypatch.setattr(serve, "KEEP_ALIVE_S", 0.05)
-    async with live() as served:
+    async with live(Limits(request_head_s_max=0.05)) as served:
         await served.create()
         wire = await served.connect()
         await wire.send(

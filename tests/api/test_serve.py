@@ -9,6 +9,7 @@ import pytest
 
 from api.serve import serve
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
+from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
 AVRO = {"content-type": AVRO_TYPE}
@@ -26,7 +27,7 @@ async def main():
     services = await open_services("memory:")
     await services.messaging.create_topic(TopicId("ns", "t"))
     app = create_app(services, Limits(), registry=CollectorRegistry())
-    await serve(app, host="127.0.0.1", port=0, grace_s=60,
+    await serve(app, host="127.0.0.1", port=0, limits=Limits(), grace_s=60,
         on_started=lambda url: print(url, flush=True), on_stopping=services.messaging.stop_waiting)
     await services.close()
     print("closed", flush=True)
@@ -141,6 +142,7 @@ async def test_an_address_that_is_taken_is_named(served: Live) -> None:
             served.app,
             host="127.0.0.1",
             port=served.port,
+            limits=Limits(),
             on_started=nothing,
             on_stopping=nothing,
         )
@@ -149,7 +151,9 @@ async def test_an_address_that_is_taken_is_named(served: Live) -> None:
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "192.0.2.1"])
 async def test_an_address_that_is_not_this_machines_is_named(served: Live, host: str) -> None:
     with pytest.raises(OSError, match=rf"cannot listen on {host}:0: "):
-        await serve(served.app, host=host, port=0, on_started=nothing, on_stopping=nothing)
+        await serve(
+            served.app, host=host, port=0, limits=Limits(), on_started=nothing, on_stopping=nothing
+        )
 
 
 async def test_localhost_is_all_of_its_addresses_at_one_port(served: Live) -> None:
@@ -160,6 +164,7 @@ async def test_localhost_is_all_of_its_addresses_at_one_port(served: Live) -> No
             served.app,
             host="localhost",
             port=0,
+            limits=Limits(),
             on_started=started.set_result,
             on_stopping=nothing,
             stop=stop,

@@ -91,6 +91,7 @@ async def second(leader: Live) -> AsyncIterator[Second]:
             app,
             host="127.0.0.1",
             port=0,
+            limits=LIMITS,
             on_started=started.set_result,
             on_stopping=lambda: None,
             stop=stop,

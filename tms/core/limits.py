@@ -50,6 +50,9 @@ class Limits:
     request_messages_max: int = 100_000
     message_bytes_max: int = 10 * 1024 * 1024
     request_body_s_max: float = 30.0
+    request_head_bytes_max: int = 64 * 1024
+    request_head_s_max: float = 60.0
+    """Longer than clients keep a connection for reuse, so that it is they who close it."""
 
     queue_bytes_max: int = 64 * 1024 * 1024
     queue_requests_max: int = 10_000

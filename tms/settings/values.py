@@ -233,6 +233,13 @@ class Settings(BaseSettings):
     request_body_s_max: float = _limit(
         "request_body_s_max", "How long the body of a request may take to arrive."
     )
+    request_head_bytes_max: int = _limit(
+        "request_head_bytes_max", "The largest head of a request: its line and its headers."
+    )
+    request_head_s_max: float = _limit(
+        "request_head_s_max",
+        "How long a connection is kept on which no whole head of a request arrives.",
+    )
     queue_bytes_max: int = _limit(
         "queue_bytes_max", "The most payload waiting to be written; then publishers get 503."
     )
