@@ -3,9 +3,9 @@
 For each request uvicorn makes a task, a scope, an event, and messages for its parts and those of
 its answer: about half of what a small publish costs. Here a request whose body comes with its head
 goes to its endpoint while the socket is read, and its answer to the socket in one piece. Whatever
-is not as simple as that goes uvicorn's way: a query, a body that is large, encoded or still under
-way, a client that expects a 100, an answer that is to be compressed. Endpoints, errors, metrics and
-what is sent are the same either way.
+is not as simple as that goes uvicorn's way: a poll that waits, a body that is large, encoded or
+still under way, a client that expects a 100, an answer that is to be compressed. Endpoints, errors,
+metrics and what is sent are the same either way.
 
 An endpoint runs without a task while it can (`api.runs`), so it must not ask for its task before it
 waits a second time.
@@ -31,6 +31,8 @@ from tms.core.errors import InvalidRequest, TmsError, TooLarge
 
 _BODY_BYTES_MAX = 64 * 1024
 _NOT_SIMPLE = frozenset((b"transfer-encoding", b"content-encoding", b"expect", b"upgrade"))
+_WAITS = b"wait"
+"""Names the query's value that makes a poll wait, for which it needs a task."""
 _HEADS_KEPT = 64
 
 
@@ -182,9 +184,12 @@ class DirectProtocol(JoinedWritesProtocol):
     def _find(self) -> HotEndpoint | None:
         parser, url = self.parser, self.url
         is_busy = self.cycle is not None and not self.cycle.response_complete
-        if is_busy or parser.get_method() != b"POST" or b"?" in url or b"%" in url:
+        if is_busy or parser.get_method() != b"POST" or b"%" in url or b"#" in url:
             return None
-        found = self._find_hot(url.decode("latin-1"))
+        path, _, query = url.partition(b"?")
+        if _WAITS in query:
+            return None
+        found = self._find_hot(path.decode("latin-1"))
         if found is None or parser.get_http_version() != "1.1":
             return None
         self._fields = fields = dict(self.headers)
@@ -241,11 +246,12 @@ class DirectExchange(Exchange):
         fields: dict[bytes, bytes],
         body: bytes,
     ) -> None:
+        path, _, query = protocol.url.partition(b"?")
         scope = {
             "method": "POST",
-            "path": protocol.url.decode("latin-1"),
+            "path": path.decode("latin-1"),
             "path_params": found.path_params,
-            "query_string": b"",
+            "query_string": query,
         }
         super().__init__(found.endpoint.context, scope, _no_more, _no_message, fields)
         self.take_whole(body)

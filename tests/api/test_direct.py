@@ -51,6 +51,10 @@ REQUESTS: dict[str, tuple[str, bytes, Mapping[str, str]]] = {
     "the last on its connection": (PUBLISH, ONE, {**AVRO, "connection": "close"}),
     "polled": (POLL, b'{"limit": 3}', JSON),
     "polled from no topic": (f"{TOPICS}/none/poll", b"{}", JSON),
+    "polled what is committed": (f"{POLL}?isolation=committed", b'{"limit": 3}', JSON),
+    "polled by no transaction": (f"{POLL}?transaction_id=1", b"{}", JSON),
+    "a wrong query": (f"{POLL}?isolation=none", b"{}", JSON),
+    "an unknown query": (f"{POLL}?none=1&none", b'{"limit": 3}', JSON),
     "no transaction": (f"{TRANSACTIONS}/1/commit", b"", {}),
 }
 
@@ -92,7 +96,7 @@ async def test_a_transaction_in_requests_that_go_the_short_way(
     served: Live, no_cycle: None
 ) -> None:
     wire = await served.connect()
-    await wire.send("POST", TRANSACTIONS)
+    await wire.send("POST", f"{TRANSACTIONS}?codec=false", b"{}", JSON)
     status, _, body = await wire.answer()
     assert status == 200
     transaction_id = body.split(b'"transaction_id":')[1].split(b",")[0].strip(b' "}').decode()
