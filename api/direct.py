@@ -65,11 +65,16 @@ class DirectProtocol(JoinedWritesProtocol):
         *args: Any,
         idle: "Timeouts[DirectProtocol]",
         head_bytes_max: int,
+        runs: set[Run],
         **kwargs: Any,
     ) -> None:
-        """Take part in `idle` while no request is under way; refuse heads over a size."""
+        """Take part in `idle` while no request is under way; refuse heads over a size.
+
+        Requests that wait without a task are in `runs` meanwhile.
+        """
         super().__init__(*args, **kwargs)
         self._idle = idle
+        self._runs = runs
         self._head_bytes_max = head_bytes_max
         self._find_hot: Callable[[str], HotEndpoint | None] = getattr(self.app, "find", _nowhere)
         self._found: HotEndpoint | None = None
@@ -214,7 +219,7 @@ class DirectProtocol(JoinedWritesProtocol):
             return
         exchange = DirectExchange(self, found, self._fields, self._body)
         self.cycle = exchange  # type: ignore[assignment]  # it has what uvicorn asks of one here
-        Run(exchange.run(found.endpoint), self.loop, self.tasks).start()
+        Run(exchange.run(found.endpoint), self.loop, self.tasks, self._runs).start()
 
 
 def _nowhere(_: str) -> HotEndpoint | None:

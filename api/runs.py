@@ -14,17 +14,20 @@ from typing import Any
 class Run:
     """A coroutine that runs up to its second wait at once, and from there on in a task."""
 
-    __slots__ = ("_awaited", "_loop", "_running", "_tasks")
+    __slots__ = ("_awaited", "_loop", "_running", "_runs", "_tasks")
 
     def __init__(
         self,
         running: Coroutine[Any, Any, None],
         loop: asyncio.AbstractEventLoop,
         tasks: "set[asyncio.Task[None]]",
+        runs: "set[Run]",
     ) -> None:
+        """Be among `runs` while it waits without a task, and its task among `tasks`."""
         self._running = running
         self._loop = loop
         self._tasks = tasks
+        self._runs = runs
         self._awaited: Any = None
         """What it waits for; None for a turn of the loop."""
 
@@ -38,8 +41,19 @@ class Run:
         else:
             awaited._asyncio_future_blocking = False  # noqa: SLF001  as a task that heard of it
             awaited.add_done_callback(self._go_on)
+            self._runs.add(self)
+
+    def take_task(self) -> None:
+        """Have a task already now, by which it can be waited for and cancelled.
+
+        Where it is to go on in the next turn of the loop, it does so first.
+        """
+        if self._awaited.remove_done_callback(self._go_on):
+            self._runs.discard(self)
+            self._leave()
 
     def _go_on(self, _: object) -> None:
+        self._runs.discard(self)
         if self._waits():
             self._leave()
 

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 
 from api.deadlines import Timeouts
 from api.direct import DirectProtocol
+from api.runs import Run
 from tms.core.limits import Limits
 
 GRACE_S = 10.0
@@ -55,7 +56,10 @@ async def serve(
     thread only. Raises `OSError`, naming the address, where it cannot be listened on.
     """
     idle = Timeouts(limits.request_head_s_max, DirectProtocol.end)
-    protocol = partial(DirectProtocol, idle=idle, head_bytes_max=limits.request_head_bytes_max)
+    runs: set[Run] = set()
+    protocol = partial(
+        DirectProtocol, idle=idle, head_bytes_max=limits.request_head_bytes_max, runs=runs
+    )
     config = uvicorn.Config(
         app,
         http=protocol,  # type: ignore[arg-type]
@@ -69,7 +73,7 @@ async def serve(
         backlog=_BACKLOG,
     )
     listeners = await _listen(host, port)
-    server = _Server(config, stop or asyncio.Event(), on_stopping, grace_s)
+    server = _Server(config, stop or asyncio.Event(), on_stopping, grace_s, runs)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listeners[0].getsockname()[1]}"
     server.on_started = lambda: on_started(url)
@@ -114,8 +118,10 @@ class _Server(uvicorn.Server):
         stop: asyncio.Event,
         on_stopping: Callable[[], None],
         grace_s: float,
+        runs: set[Run],
     ) -> None:
         super().__init__(config)
+        self._runs = runs
         self.on_started: Callable[[], None]
         self._stop = stop
         self._on_stopping = on_stopping
@@ -147,6 +153,9 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(_STOP_POLL_S)
         for connection in list(state.connections):
             connection.transport.abort()
+        for run in list(self._runs):
+            run.take_task()
+        await asyncio.sleep(0)
         # Those that wait for their client now see that it is gone; the others are cancelled, after
         # the cut, so that uvicorn has nobody left to send a 500 to.
         if state.tasks:

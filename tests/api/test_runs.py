@@ -16,7 +16,8 @@ class Running:
 
     def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
-        Run(coroutine, asyncio.get_running_loop(), self.tasks).start()
+        self.runs: set[Run] = set()
+        Run(coroutine, asyncio.get_running_loop(), self.tasks, self.runs).start()
 
 
 async def turns() -> None:
@@ -139,3 +140,32 @@ async def test_several_may_wait_for_one_future() -> None:
 
     assert seen == [7, 7, 7]
     assert not any(running.tasks for running in runs)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_what_waits_once_can_be_given_a_task_and_be_cancelled(*, is_answered: bool) -> None:
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    seen: list[object] = []
+
+    async def run() -> None:
+        try:
+            seen.append(await answer)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    running = Running(run())
+    (waiting,) = running.runs
+    if is_answered:
+        answer.set_result(7)
+    waiting.take_task()
+    await asyncio.sleep(0)
+    for task in running.tasks:
+        task.cancel()
+    await turns()
+
+    assert (seen, running.runs, running.tasks) == (
+        [7 if is_answered else "cancelled"],
+        set(),
+        set(),
+    )

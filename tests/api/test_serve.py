@@ -4,12 +4,17 @@ import asyncio
 import signal
 import socket
 import sys
+import threading
 
 import pytest
 
+from api.direct import DirectExchange
+from api.endpoint import Endpoint
 from api.serve import serve
+from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
 from tms.core.limits import Limits
+from tms.core.tables import Batch
 
 pytestmark = pytest.mark.anyio
 AVRO = {"content-type": AVRO_TYPE}
@@ -130,6 +135,42 @@ async def test_what_is_not_done_after_the_grace_period_is_cut_off_without_an_ans
 
         assert await wire.rest() == b""
         await wire.close()
+
+
+async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = threading.Event()
+    at_work: list[DirectExchange] = []
+    run, write = DirectExchange.run, MemoryStore.write
+
+    async def noted(exchange: DirectExchange, endpoint: Endpoint) -> None:
+        at_work.append(exchange)
+        try:
+            await run(exchange, endpoint)
+        finally:
+            at_work.remove(exchange)
+
+    def kept(store: MemoryStore, batch: Batch) -> None:
+        assert written.wait(10)
+        write(store, batch)
+
+    async with live(grace_s=0.05) as served:
+        await served.create()
+        await served.publish(b"so that the topic is in memory, and the next one waits but once")
+        monkeypatch.setattr(DirectExchange, "run", noted)
+        monkeypatch.setattr(MemoryStore, "write", kept)
+        wire = await served.connect()
+        await wire.send("POST", f"{TOPIC}/publish", avro_publish(b"x"), AVRO)
+        while not at_work:
+            await asyncio.sleep(0)
+        served.stop.set()
+        await served.stopped
+
+        assert at_work == []
+        assert await wire.rest() == b""
+        await wire.close()
+        written.set()
 
 
 def nothing(*_: object) -> None:
