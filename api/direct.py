@@ -5,7 +5,8 @@ its answer: about half of what a small publish costs. Here a request whose body 
 goes to its endpoint while the socket is read, and its answer to the socket in one piece. Whatever
 is not as simple as that goes uvicorn's way: a poll that waits, a body that is large, encoded or
 still under way, a client that expects a 100, an answer that is to be compressed. Endpoints, errors,
-metrics and what is sent are the same either way.
+metrics and what is sent are the same either way. A head that came before is not even parsed
+(`api.known_heads`).
 
 An endpoint runs without a task while it can (`api.runs`), so it must not ask for its task before it
 waits a second time.
@@ -26,6 +27,7 @@ from api.endpoint import Endpoint
 from api.errors import error_body
 from api.exchange import JSON_TYPE, Exchange
 from api.joined_writes import JoinedWritesProtocol
+from api.known_heads import HEAD_BYTES_MAX, HEAD_END, KnownHeads, SimpleHead
 from api.runs import Run
 from tms.core.errors import InvalidRequest, TmsError, TooLarge
 
@@ -66,6 +68,7 @@ class DirectProtocol(JoinedWritesProtocol):
         idle: "Timeouts[DirectProtocol]",
         head_bytes_max: int,
         runs: set[Run],
+        known_heads: KnownHeads,
         **kwargs: Any,
     ) -> None:
         """Take part in `idle` while no request is under way; refuse heads over a size.
@@ -75,12 +78,16 @@ class DirectProtocol(JoinedWritesProtocol):
         super().__init__(*args, **kwargs)
         self._idle = idle
         self._runs = runs
+        self._known_heads = known_heads
         self._head_bytes_max = head_bytes_max
         self._find_hot: Callable[[str], HotEndpoint | None] = getattr(self.app, "find", _nowhere)
-        self._found: HotEndpoint | None = None
-        """Where the request goes whose body is being read, if it is a simple one."""
-        self._fields: dict[bytes, bytes] = {}
+        self._is_between = True
+        """Whether what comes next begins a request."""
+        self._head: SimpleHead | None = None
+        """Of the request whose body is being read, if it is a simple one."""
         self._body = b""
+        self._answered: SimpleHead | None = None
+        """Of the last request that went the short way."""
         self._defaults: list[tuple[bytes, bytes]] | None = None
         self._defaults_head = b""
         self._head_bytes: float = 0
@@ -125,13 +132,32 @@ class DirectProtocol(JoinedWritesProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
+        end = data.find(HEAD_END, 0, HEAD_BYTES_MAX) if self._is_between else -1
+        if end < 0:
+            self._parse(data)
+            return
+        behind = end + len(HEAD_END)
+        body_bytes = len(data) - behind
+        known = self._known_heads.find(data[:end])
+        if known is not None and known.body_bytes == body_bytes and not self._is_busy():
+            self._idle.leave(self)
+            self._answer(known, data[behind:])
+            return
+        self._answered = None
+        self._parse(data)
+        answered = self._answered
+        # Where it is so long, nothing else was in the data.
+        if answered is not None and answered.body_bytes == body_bytes:
+            self._known_heads.keep(data[:end], answered)
+
+    def _parse(self, data: bytes) -> None:
         self._arrived_bytes = len(data)
         self._head_bytes += len(data)
         super().data_received(data)
         if self._head_bytes > self._head_bytes_max and not self.transport.is_closing():
             self._refuse(self._head_too_large())
-        if self._found is not None:
-            self._found = None
+        if self._head is not None:
+            self._head = None
             self._go_by_asgi()
             if self._body:
                 super().on_body(self._body)
@@ -151,6 +177,7 @@ class DirectProtocol(JoinedWritesProtocol):
 
     def on_message_begin(self) -> None:
         """Begin with a head. Its scope is made where it is known to be wanted."""
+        self._is_between = False
         self.url = b""
         self.headers = []
         self._head_bytes = 0
@@ -161,8 +188,8 @@ class DirectProtocol(JoinedWritesProtocol):
         if max(self._arrived_bytes, self._head_bytes) > self._head_bytes_max:
             self._check_head()
         self._head_bytes = -math.inf
-        self._found = self._find()
-        if self._found is None:
+        self._head = self._simple_head()
+        if self._head is None:
             self._go_by_asgi()
         else:
             self._body = b""
@@ -186,40 +213,56 @@ class DirectProtocol(JoinedWritesProtocol):
         """Take in a header."""
         self.headers.append((name.lower(), value))
 
-    def _find(self) -> HotEndpoint | None:
+    def _is_busy(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _simple_head(self) -> SimpleHead | None:
         parser, url = self.parser, self.url
-        is_busy = self.cycle is not None and not self.cycle.response_complete
-        if is_busy or parser.get_method() != b"POST" or b"%" in url or b"#" in url:
+        if self._is_busy() or parser.get_method() != b"POST" or b"%" in url or b"#" in url:
             return None
-        path, _, query = url.partition(b"?")
+        raw_path, _, query = url.partition(b"?")
         if _WAITS in query:
             return None
-        found = self._find_hot(path.decode("latin-1"))
+        path = raw_path.decode("latin-1")
+        found = self._find_hot(path)
         if found is None or parser.get_http_version() != "1.1":
             return None
-        self._fields = fields = dict(self.headers)
+        fields = dict(self.headers)
         is_simple = fields.keys().isdisjoint(_NOT_SIMPLE) and not (
             found.app is not found.endpoint and takes_gzip(fields.get(b"accept-encoding", b""))
         )
-        is_small = int(fields.get(b"content-length", b"0")) <= _BODY_BYTES_MAX
-        return found if is_simple and is_small else None
+        body_bytes = int(fields.get(b"content-length", b"0"))
+        if not is_simple or body_bytes > _BODY_BYTES_MAX:
+            return None
+        scope = {
+            "method": "POST",
+            "path": path,
+            "path_params": found.path_params,
+            "query_string": query,
+        }
+        return SimpleHead(found.endpoint, scope, fields, body_bytes, parser.should_keep_alive())
 
     def on_body(self, body: bytes) -> None:
         """Take in a part of the body."""
-        if self._found is None:
+        if self._head is None:
             super().on_body(body)
         else:
             self._body += body
 
     def on_message_complete(self) -> None:
         """Have the request answered."""
-        found, self._found = self._found, None
-        if found is None:
+        self._is_between = True
+        head, self._head = self._head, None
+        if head is None:
             super().on_message_complete()
-            return
-        exchange = DirectExchange(self, found, self._fields, self._body)
+        else:
+            self._answered = head
+            self._answer(head, self._body)
+
+    def _answer(self, head: SimpleHead, body: bytes) -> None:
+        exchange = DirectExchange(self, head, body)
         self.cycle = exchange  # type: ignore[assignment]  # it has what uvicorn asks of one here
-        Run(exchange.run(found.endpoint), self.loop, self.tasks, self._runs).start()
+        Run(exchange.run(head.endpoint), self.loop, self.tasks, self._runs).start()
 
 
 def _nowhere(_: str) -> HotEndpoint | None:
@@ -244,27 +287,14 @@ class DirectExchange(Exchange):
 
     message_event = _Nobody()
 
-    def __init__(
-        self,
-        protocol: DirectProtocol,
-        found: HotEndpoint,
-        fields: dict[bytes, bytes],
-        body: bytes,
-    ) -> None:
-        path, _, query = protocol.url.partition(b"?")
-        scope = {
-            "method": "POST",
-            "path": path.decode("latin-1"),
-            "path_params": found.path_params,
-            "query_string": query,
-        }
-        super().__init__(found.endpoint.context, scope, _no_more, _no_message, fields)
+    def __init__(self, protocol: DirectProtocol, head: SimpleHead, body: bytes) -> None:
+        super().__init__(head.endpoint.context, head.scope, _no_more, _no_message, head.fields)
         self.take_whole(body)
         self._protocol = protocol
         self._cycle: RequestResponseCycle | None = None
         self.disconnected = False
         self.response_complete = False
-        self.keep_alive = protocol.parser.should_keep_alive()
+        self.keep_alive = head.keep_alive
 
     async def run(self, endpoint: Endpoint) -> None:
         """Have the endpoint answer; where it does not, end the connection."""

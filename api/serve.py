@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 
 from api.deadlines import Timeouts
 from api.direct import DirectProtocol
+from api.known_heads import KnownHeads
 from api.runs import Run
 from tms.core.limits import Limits
 
@@ -58,7 +59,11 @@ async def serve(
     idle = Timeouts(limits.request_head_s_max, DirectProtocol.end)
     runs: set[Run] = set()
     protocol = partial(
-        DirectProtocol, idle=idle, head_bytes_max=limits.request_head_bytes_max, runs=runs
+        DirectProtocol,
+        idle=idle,
+        head_bytes_max=limits.request_head_bytes_max,
+        runs=runs,
+        known_heads=KnownHeads(),
     )
     config = uvicorn.Config(
         app,
