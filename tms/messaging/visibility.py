@@ -53,14 +53,12 @@ class View:
 
 def _sees_between(transaction: Transaction, least: int, greatest: int) -> bool:
     """Whether a transaction sees whatever is under a pointer from `least` to `greatest`."""
-    return (
-        least >= PLAIN
-        and greatest <= transaction.read_pointer
-        and not any(
-            bisect_left(excluded, least) < bisect_right(excluded, greatest)
-            for excluded in (transaction.in_progress, transaction.invalids)
-        )
-    )
+    if least < PLAIN or greatest > transaction.read_pointer:
+        return False
+    in_progress, invalids = transaction.in_progress, transaction.invalids
+    return bisect_left(in_progress, least) == bisect_right(in_progress, greatest) and bisect_left(
+        invalids, least
+    ) == bisect_right(invalids, greatest)
 
 
 def _share(excluded: Sequence[int], asked: Sequence[int]) -> bool:

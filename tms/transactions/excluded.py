@@ -3,8 +3,8 @@
 A snapshot is two lists, of what was in progress and of what was invalid. Kept for each transaction
 they would take space that grows with the square of how many are in progress. So what is kept is
 when each pointer left a list, as long as a snapshot in progress still has it on, and a list is put
-together again from that. The lists of late are kept besides, as far as they fit: a reader polls by
-the id of its transaction.
+together again from that. The snapshots of late are kept besides, as far as they fit: a reader polls
+by the id of its transaction.
 
 Times are write pointers: an event's is the last one given out before it. So a transaction started
 before an event if, and only if, its id is not above the event's.
@@ -12,21 +12,16 @@ before an event if, and only if, its id is not above the event's.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
+from tms.core.transaction import Transaction
 from tms.transactions.in_progress import InProgress, Open
 from tms.transactions.invalids import Invalids
 
 _KEPT_POINTERS_MAX = 4_000_000
 """Pointers in the lists kept, 8 bytes each."""
 _SWEEP_MIN = 1_000
-
-
-class Lists(NamedTuple):
-    """What a snapshot excludes, both ascending."""
-
-    in_progress: tuple[int, ...]
-    invalids: tuple[int, ...]
 
 
 class Past(NamedTuple):
@@ -37,7 +32,7 @@ class Past(NamedTuple):
 
 
 class Excluded:
-    """The lists of all snapshots in progress."""
+    """The snapshots of all transactions in progress."""
 
     def __init__(
         self,
@@ -53,7 +48,7 @@ class Excluded:
         self._invalids = invalids
         self._last_end = 0
         self._sweep_at = _SWEEP_MIN
-        self._kept: dict[int, Lists] = {}
+        self._kept: dict[int, Transaction] = {}
         self._kept_pointers = 0
         self._kept_pointers_max = kept_pointers_max
 
@@ -63,13 +58,31 @@ class Excluded:
         self.truncated.update(truncated)
         self._last_end = max(ended.values(), default=0)
 
-    def lists(self, opened: Open) -> Lists:
-        """Return what the transaction's snapshot excludes."""
+    def snapshot(self, opened: Open) -> Transaction:
+        """Return the transaction with what its snapshot excludes."""
         kept = self._kept.get(opened.id)
         if kept is None:
-            kept = Lists(self._in_progress_at(opened.id), self._invalids_at(opened.id))
-            self._keep(opened.id, kept)
+            kept = self._snapshot(opened)
+            self._keep(kept)
+        elif len(kept.checkpoint_write_pointers) < len(opened.checkpoints):
+            kept = self._kept[opened.id] = replace(
+                kept,
+                write_pointer=opened.checkpoints[-1],
+                checkpoint_write_pointers=tuple(opened.checkpoints),
+            )
         return kept
+
+    def _snapshot(self, opened: Open) -> Transaction:
+        return Transaction(
+            read_pointer=opened.read_pointer,
+            transaction_id=opened.id,
+            write_pointer=opened.checkpoints[-1] if opened.checkpoints else opened.id,
+            invalids=self._invalids_at(opened.id),
+            in_progress=self._in_progress_at(opened.id),
+            first_short_in_progress=opened.first_short,
+            type=opened.type,
+            checkpoint_write_pointers=tuple(opened.checkpoints),
+        )
 
     def has_ended(self, opened: Open, now: int) -> None:
         """Note that a transaction left those in progress, `now` being the last write pointer."""
@@ -106,9 +119,9 @@ class Excluded:
         if len(self.ended) + len(self.truncated) > self._sweep_at:
             self.sweep()
 
-    def _keep(self, transaction_id: int, lists: Lists) -> None:
-        self._kept[transaction_id] = lists
-        self._kept_pointers += len(lists.in_progress)
+    def _keep(self, snapshot: Transaction) -> None:
+        self._kept[snapshot.transaction_id] = snapshot
+        self._kept_pointers += len(snapshot.in_progress)
         while self._kept_pointers > self._kept_pointers_max:
             oldest = next(iter(self._kept))
             self._kept_pointers -= len(self._kept.pop(oldest).in_progress)

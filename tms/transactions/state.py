@@ -294,18 +294,7 @@ class TransactionState(Ledger):
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`.
         """
-        opened = self._open(transaction_id, Event.CHECKPOINT)
-        in_progress, invalids = self.excluded.lists(opened)
-        return Transaction(
-            read_pointer=opened.read_pointer,
-            transaction_id=opened.id,
-            write_pointer=opened.checkpoints[-1] if opened.checkpoints else opened.id,
-            invalids=invalids,
-            in_progress=in_progress,
-            first_short_in_progress=opened.first_short,
-            type=opened.type,
-            checkpoint_write_pointers=tuple(opened.checkpoints),
-        )
+        return self.excluded.snapshot(self._open(transaction_id, Event.CHECKPOINT))
 
     def latest_snapshot(self) -> Transaction:
         """Return what a transaction would see that started now, for a reader that has none."""
