@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import accumulate, pairwise
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from api.deadlines import Timeouts
-from api.direct import DirectProtocol
+from api.direct import DirectProtocol, HotApp
 from api.joined_writes import JoinedWritesProtocol
 from api.known_heads import KnownHeads, SimpleHead
 from api.runs import Run
@@ -21,6 +22,7 @@ from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, TOPICS, Live, Rest, Wire, avro_publish, live, opened
 from tms.core.limits import Limits
 from tms.core.tables import Batch
+from tms.core.transactions import StartRequest, TransactionStatus
 
 PUBLISH = f"{TOPIC}/publish"
 ONE = avro_publish(b"x" * 100)
@@ -147,13 +149,71 @@ async def test_a_connection_whose_request_is_at_work_is_not_idle(
         await wire.close()
 
 
-def test_heads_are_kept_up_to_a_number() -> None:
-    heads = KnownHeads()
-    said = object.__new__(SimpleHead)
-    for number in range(10_000):
-        heads.keep(b"%d" % number, said)
-        assert heads.find(b"%d" % number) is said
-        assert len(heads) <= 1024
+def commit(transaction_id: int | str, verb: str = "commit") -> bytes:
+    return request(f"/v1/transactions/{transaction_id}/{verb}", b"")
+
+
+@pytest.fixture
+async def own(anyio_backend: object) -> AsyncIterator[Live]:
+    """A server with transactions of its own, to which the head of a commit is known."""
+    async with live(own=True) as served:
+        wire = await served.connect()
+        wire.writer.write(commit(1))
+        assert (await wire.answer())[0] == 404
+        await wire.close()
+        yield served
+
+
+@pytest.mark.anyio
+async def test_the_head_of_a_commit_is_known_whatever_its_id(
+    own: Live, parsed: list[bytes]
+) -> None:
+    transactions = own.services.transactions
+    assert transactions is not None
+    ids = [(await transactions.start(StartRequest())).transaction_id for _ in range(3)]
+    wire = await own.connect()
+    for asked, status in ((ids[0], 200), (2, 404), (ids[2], 200), (ids[0], 409)):
+        wire.writer.write(commit(asked))
+        answered, _, body = await wire.answer()
+        assert answered == status
+        assert str(asked).encode() in body or status == 200
+
+    assert parsed == []
+    found = [(await transactions.info(transaction_id)).status for transaction_id in ids]
+    assert found == [
+        TransactionStatus.COMMITTED,
+        TransactionStatus.IN_PROGRESS,
+        TransactionStatus.COMMITTED,
+    ]
+    await wire.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        (commit(""), 404),
+        (commit("1?x"), 405),
+        (commit("1/2"), 404),
+        (commit("%31"), 404),
+        (commit("-1"), 400),
+        (commit("1" * 20), 400),
+        (commit(1, "can-commit"), 400),
+        (commit(1, "none"), 404),
+        (commit(1, "commit?x"), 404),
+    ],
+)
+async def test_a_path_that_is_not_the_same_but_for_an_id_is_parsed(
+    own: Live, parsed: list[bytes], other: bytes, status: int
+) -> None:
+    wire = await own.connect()
+    wire.writer.write(other)
+    assert (await wire.answer())[0] == status
+    assert parsed == [other]
+    wire.writer.write(commit(1))
+    assert (await wire.answer())[0] == 404
+    assert parsed == [other]
+    await wire.close()
 
 
 class _Recorded(asyncio.Transport):
@@ -304,3 +364,14 @@ def test_no_head_is_taken_for_another(connections: _Connections, other: bytes, s
         status,
     ]
     assert connections.answers([other, KNOWN, other], [size + len(KNOWN)]) == [status, 200, status]
+
+
+def test_heads_are_kept_up_to_a_number(connections: _Connections) -> None:
+    heads = KnownHeads()
+    found = cast("HotApp", connections.rest.app).find(PUBLISH)
+    assert found is not None
+    said = SimpleHead(found.endpoint, {}, {}, 0, keep_alive=True)
+    for number in range(10_000):
+        heads.keep(b"%d" % number, said)
+        assert heads.find(b"%d" % number) is said
+        assert len(heads) <= 1024
