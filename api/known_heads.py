@@ -54,10 +54,8 @@ class KnownHeads:
         if not head.startswith(_OF_TRANSACTION):
             return self._heads.get(head)
         key, transaction_id = _without_id(head)
-        found = self._heads.get(key)
-        return (
-            found if found is None or not transaction_id else found.of_transaction(transaction_id)
-        )
+        said = self._heads.get(key)
+        return said.of_transaction(transaction_id) if said and transaction_id else said
 
     def keep(self, head: bytes, said: SimpleHead) -> None:
         """Keep what a head said; where there are too many, begin anew."""
