@@ -21,6 +21,7 @@ class _JoiningTransport:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._head: bytes | None = None
+        self.is_closing = transport.is_closing
 
     def write(self, data: bytes) -> None:
         """Hold the head of an answer; write anything else, behind what is held."""
@@ -35,7 +36,8 @@ class _JoiningTransport:
 
     def write_whole(self, data: bytes) -> None:
         """Write a whole answer, behind what is held."""
-        self._write_head()
+        if self._head is not None:
+            self._write_head()
         self._transport.write(data)
 
     def _write_head(self) -> None:

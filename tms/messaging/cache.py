@@ -116,17 +116,23 @@ class _Block:
         payloads: Sequence[bytes],
         payload_bytes: int,
         write_pointer: int | None,
-    ) -> None:
+    ) -> int:
+        """Add entries; return by how much the block weighs more."""
+        count = len(keys)
+        weight = payload_bytes + _WAITING_OVERHEAD_BYTES * count
         if write_pointer is not None and self.pointers is None:
             self.pointers = array("q", bytes(_POINTER_BYTES * self.count))
+            weight += _POINTER_BYTES * self.count
         if self.pointers is not None:
-            self.pointers.extend([write_pointer or PLAIN] * len(keys))
+            self.pointers.extend([write_pointer or PLAIN] * count)
+            weight += _POINTER_BYTES * count
         if write_pointer is not None:
             least, greatest = self.bounds or (write_pointer, write_pointer)
             self.bounds = (min(least, write_pointer), max(greatest, write_pointer))
         self._keys += keys
         self._payloads += payloads
         self._waiting_bytes += payload_bytes
+        return weight
 
     def encode(self) -> None:
         """Encode the entries that are not yet."""
@@ -204,17 +210,13 @@ class TopicCache:
     ) -> None:
         """Add entries whose keys are above all others here, of `payload_bytes` all together."""
         block = self._open_block(keys[0])
-        before = block.weight
-        block.append(keys, payloads, payload_bytes, write_pointer)
-        self._budget.changed(block.weight - before)
+        self._budget.changed(block.append(keys, payloads, payload_bytes, write_pointer))
 
     def append_reference(self, key: bytes, write_pointer: int) -> None:
         """Add a reference whose key is above all others here."""
         block = self._open_block(key)
-        before = block.weight
         block.references.add(block.count)
-        block.append((key,), (b"",), 0, write_pointer)
-        self._budget.changed(block.weight - before)
+        self._budget.changed(block.append((key,), (b"",), 0, write_pointer))
 
     def _open_block(self, first_key: bytes) -> _Block:
         """Return the newest block, or a new one where it is full."""

@@ -127,6 +127,9 @@ class AvroReader:
 
     def has_value(self) -> bool:
         """Return whether something follows, not null, of a union of both."""
+        if self._body[self._at : self._at + 1] == NULL:
+            self._at += 1
+            return False
         return self.branch(2) == 0
 
     def sized(self) -> bytes:
@@ -174,6 +177,9 @@ class AvroReader:
 
     def _block(self, cap: Cap | None, before: int) -> int:
         """Return how many items the next block of an array has; 0 at its end."""
+        if self._body[self._at : self._at + 1] == END:
+            self._at += 1
+            return 0
         count = self.number()
         if count < 0:
             count = -count

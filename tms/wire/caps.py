@@ -1,5 +1,6 @@
 """How many of something a body may have, checked before they are all decoded."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from tms.core.errors import TooLarge
@@ -19,6 +20,7 @@ class Cap(NamedTuple):
             raise TooLarge(self.code, count=count, **{self.limit: self.count_max})
 
 
+@lru_cache
 def messages_cap(messages_max: int) -> Cap:
     """Return the cap of a publish."""
     return Cap("too_many_messages", "request_messages_max", messages_max)
