@@ -84,12 +84,14 @@ class LevelDBBatch:
         """Add a put."""
         self.put_rows(table, ((key, value),))
 
-    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
-        """Add a put for each key and value."""
-        prefix, put = _PREFIXES[table], self.writes.put
+    def put_rows(
+        self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
+    ) -> None:
+        """Add a put for each key, behind `prefix`, and value, behind `start`."""
+        prefix, put = _PREFIXES[table] + prefix, self.writes.put
         try:
             for key, value in rows:
-                put(prefix + key, value)
+                put(prefix + key, start + value)
         except RuntimeError as error:
             raise StoreUnavailable(reason=str(error)) from error
 

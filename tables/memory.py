@@ -26,9 +26,11 @@ class MemoryBatch:
         """Add a put."""
         self.writes.append((table, key, value))
 
-    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
-        """Add a put for each key and value."""
-        self.writes += [(table, key, value) for key, value in rows]
+    def put_rows(
+        self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
+    ) -> None:
+        """Add a put for each key, behind `prefix`, and value, behind `start`."""
+        self.writes += [(table, prefix + key, start + value) for key, value in rows]
 
     def delete(self, table: str, key: bytes) -> None:
         """Add a delete."""

@@ -41,13 +41,7 @@ class StoreMessageTable:
     ) -> None:
         """Add one entry for each payload, under the key of the same index."""
         start = PLAIN_START if write_pointer is None else transactional_start(write_pointer)
-        batch.put_rows(
-            MESSAGE,
-            [
-                (topic_prefix + key, start + payload)
-                for key, payload in zip(keys, payloads, strict=True)
-            ],
-        )
+        batch.put_rows(MESSAGE, zip(keys, payloads, strict=True), topic_prefix, start)
 
     def append_reference(
         self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int

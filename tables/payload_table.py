@@ -29,11 +29,8 @@ class StorePayloadTable:
         payloads: Sequence[bytes],
     ) -> None:
         """Add the payloads, each under the write pointer and its key."""
-        start = payload_prefix(topic_prefix, write_pointer)
-        batch.put_rows(
-            PAYLOAD,
-            [(start + key, payload) for key, payload in zip(keys, payloads, strict=True)],
-        )
+        prefix = payload_prefix(topic_prefix, write_pointer)
+        batch.put_rows(PAYLOAD, zip(keys, payloads, strict=True), prefix)
 
     def read(
         self,

@@ -60,15 +60,17 @@ class SealedBatch:
         """Add a put."""
         self.put_rows(table, ((key, value),))
 
-    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
-        """Add a put for each key and value."""
+    def put_rows(
+        self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
+    ) -> None:
+        """Add a put for each key, behind `prefix`, and value, behind `start`."""
         if table in self._tables:
             rows = list(rows)
-            self._note([key for key, _ in rows])
+            self._note([prefix + key for key, _ in rows])
             if table in _KEYED and rows:
-                latest = max([key[-KEY_BYTES:] for key, _ in rows])
+                latest = max([(prefix + key)[-KEY_BYTES:] for key, _ in rows])
                 self.last_ms = max(self.last_ms, KEY.unpack(latest)[0])
-        self.batch.put_rows(table, rows)
+        self.batch.put_rows(table, rows, prefix, start)
 
     def delete(self, table: str, key: bytes) -> None:
         """Add a delete."""

@@ -77,17 +77,20 @@ class HBaseBatch:
         """Add a put."""
         self.put_rows(table, ((key, value),))
 
-    def put_rows(self, table: str, rows: Iterable[Row]) -> None:
-        """Add a put for each key and value."""
+    def put_rows(
+        self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
+    ) -> None:
+        """Add a put for each key, behind `prefix`, and value, behind `start`."""
         topic, salt = None, b""
         run = self._run(table, is_delete=False)
-        for key, value in rows:
+        for end, value in rows:
+            key = prefix + end
             if topic is None or not key.startswith(topic):
                 topic, salt = self._bucket(table, key)
             row = salt + key
             if row in run.rows:
                 run = self._begin(table, is_delete=False)
-            run.rows[row] = value
+            run.rows[row] = start + value
 
     def delete(self, table: str, key: bytes) -> None:
         """Add a delete."""

@@ -42,6 +42,22 @@ def test_arrays_have_the_librarys_bytes(values: list[bytes]) -> None:
     reader.end()
 
 
+@given(
+    st.lists(st.tuples(LENGTHS, st.integers(1, 40)), max_size=3),
+    st.integers(0, 200),
+)
+def test_arrays_of_items_of_one_length(runs: list[tuple[int, int]], cut: int) -> None:
+    values = [bytes((number % 251,)) * length for length, count in runs for number in range(count)]
+    encoded = bytes_array(values)
+    reader = AvroReader(encoded)
+    assert reader.bytes_array(MANY) == values
+    reader.end()
+
+    if 0 < cut < len(encoded):
+        with pytest.raises(InvalidRequest):
+            AvroReader(encoded[:-cut]).bytes_array(MANY)
+
+
 def test_blocks_with_their_size_are_read() -> None:
     block = sized(b"a") + sized(b"b")
     body = number(-2) + number(len(block)) + block + number(1) + sized(b"c") + b"\x00"

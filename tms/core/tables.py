@@ -22,8 +22,17 @@ class Batch(Protocol):
         """Add a put."""
         ...
 
-    def put_rows(self, table: str, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add a put for each key and value: `put` for many, at less cost."""
+    def put_rows(
+        self,
+        table: str,
+        rows: Iterable[tuple[bytes, bytes]],
+        prefix: bytes = b"",
+        start: bytes = b"",
+    ) -> None:
+        """Add a put for each key, behind `prefix`, and value, behind `start`.
+
+        As `put` for many, at less cost.
+        """
         ...
 
     def delete(self, table: str, key: bytes) -> None:

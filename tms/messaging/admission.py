@@ -20,6 +20,14 @@ BURST_MS = 1_000
 _MS_PER_S = 1_000
 
 
+def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | None:
+    """Return the bytes of the largest of `total` together, None where none is over `bytes_max`."""
+    if total <= bytes_max:
+        return None
+    largest = max(map(len, payloads))
+    return largest if largest > bytes_max else None
+
+
 class _Rate:
     """One rate of one namespace, and until when what was taken under it is unpaid."""
 
@@ -81,12 +89,9 @@ class Admission:
                 count=len(payloads),
                 request_messages_max=limits.request_messages_max,
             )
-        if len(payloads) == 1:
-            largest = total = len(payloads[0])
-        else:
-            sizes = [len(payload) for payload in payloads]
-            largest, total = max(sizes, default=0), sum(sizes)
-        if largest > limits.message_bytes_max:
+        total = len(payloads[0]) if len(payloads) == 1 else sum(map(len, payloads))
+        largest = _largest(payloads, total, limits.message_bytes_max)
+        if largest is not None:
             raise TooLarge(
                 "message_too_large", bytes=largest, message_bytes_max=limits.message_bytes_max
             )
@@ -96,7 +101,7 @@ class Admission:
             )
         rules = self._declared.get(namespace)
         if rules is not None:
-            self._check_sizes(namespace, rules, largest, total)
+            self._check_sizes(namespace, rules, payloads, total)
             self._rates_of(namespace, rules).take(
                 namespace, len(payloads), total, self._clock.steady_ms()
             )
@@ -110,8 +115,11 @@ class Admission:
         for namespace, payloads in by_namespace.items():
             self.payload_bytes(namespace, payloads)
 
-    def _check_sizes(self, namespace: str, rules: NamespaceRules, largest: int, total: int) -> None:
-        if largest > rules.message_bytes_max:
+    def _check_sizes(
+        self, namespace: str, rules: NamespaceRules, payloads: Sequence[bytes], total: int
+    ) -> None:
+        largest = _largest(payloads, total, rules.message_bytes_max)
+        if largest is not None:
             raise TooLarge(
                 "message_over_namespace_limit",
                 namespace=namespace,

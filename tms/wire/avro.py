@@ -12,7 +12,8 @@ takes twice as long for messages of one length, and an eighth of a whole poll fo
 The schemas stand beside the codecs that use this; the tests hold those against the library's.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from io import BytesIO
 from struct import Struct
 from typing import Any, cast
@@ -29,6 +30,9 @@ _SHIFT_MAX = 63
 """Of a number's tenth byte."""
 
 _EQUAL_RUN_MIN = 4
+_CUT_ITEMS = 16
+"""Items of one length that are cut by one call: a quarter of what one by one costs."""
+_CUTS_KEPT = 64
 """Messages of one length from which on they are cut at once."""
 
 NULL = b"\x02"
@@ -87,6 +91,12 @@ def decode(schema: Any, body: bytes) -> dict[str, Any]:
     if source.tell() != len(body):
         raise invalid("bytes left over")
     return cast("dict[str, Any]", value)
+
+
+@lru_cache(_CUTS_KEPT)
+def _cut_of(head_bytes: int, length: int) -> Callable[[bytes, int], tuple[bytes, ...]]:
+    """Return what cuts `_CUT_ITEMS` items from a place in a body on."""
+    return Struct(f"{head_bytes}x{length}s" * _CUT_ITEMS).unpack_from
 
 
 class AvroReader:
@@ -223,15 +233,24 @@ class AvroReader:
         if length < 0:
             raise invalid("a negative length")
         head = body[start : self._at]
-        item = Struct(f"{len(head)}s{length}s")
-        whole = min(count, (len(body) - start) // item.size)
-        items = body[start : start + whole * item.size]
-        heads, values = zip(*item.iter_unpack(items), strict=True) if whole else ((), ())
-        equal = whole
-        if heads.count(head) < whole:
-            equal = next(at for at, found in enumerate(heads) if found != head)
-        self._at = start + equal * item.size
-        return list(values[:equal])
+        size = len(head) + length
+        equal = min(count, (len(body) - start) // size)
+        stop = start + equal * size
+        for at, byte in enumerate(head):
+            bytes_there = body[start + at : stop : size]
+            others = bytes_there.lstrip(bytes((byte,)))
+            equal = min(equal, len(bytes_there) - len(others))
+        found: list[bytes] = []
+        at = start
+        if equal >= _CUT_ITEMS:
+            cut, cut_bytes = _cut_of(len(head), length), _CUT_ITEMS * size
+            for at in range(start, start + equal * size - cut_bytes + 1, cut_bytes):
+                found += cut(body, at)
+            at += cut_bytes
+        self._at = start + equal * size
+        first = at + len(head)
+        found += [body[at : at + length] for at in range(first, self._at + len(head), size)]
+        return found
 
     def end(self) -> None:
         """Raise `InvalidRequest` unless all has been read."""
