@@ -2,18 +2,27 @@
 
 One lane writes: one flush at a time, in order. Another reads. A call crosses threads once each way,
 and answers that are ready together cross together: with a thread pool's futures, each of them
-waking the loop by itself, the crossing costs more than reading a hundred messages from disk.
+waking the loop by itself, the crossing costs more than reading a hundred messages from disk. An
+answer that came quickly waits for the next ones too, while more is asked: a loop that is awake
+wants the interpreter's lock, which a scan gives up at every row. What took its time is told of at
+once.
 """
 
 import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
+from time import perf_counter
 from typing import Any, ParamSpec, TypeVar
 
 from tms.core.errors import Stopping
+
+_QUICK_S = 0.001
+"""A call that took no longer found what it wanted in memory, and so, most likely, will the next."""
+_TOGETHER_MAX = 8
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,16 +66,26 @@ class Lane:
     def _work(self) -> None:
         while (asked := self._calls.get()) is not None:
             call, on_done = asked
+            started = perf_counter()
             try:
                 self._answers.append((on_done, call(), None))
             except BaseException as error:  # it is the caller's, whatever it is
                 self._answers.append((on_done, None, error))
-            if not self._is_waking:
-                self._is_waking = True
-                try:
-                    self._loop.call_soon_threadsafe(self._deliver)
-                except RuntimeError:
-                    return  # the loop was closed: nobody waits for an answer any more
+            if not self._may_wait(perf_counter() - started):
+                self._wake()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._answers and not self._is_waking:
+            self._is_waking = True
+            with suppress(RuntimeError):  # the loop was closed: nobody waits for an answer any more
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _may_wait(self, seconds: float) -> bool:
+        """Return whether an answer may wait for that of the next call, which is asked for."""
+        if seconds > _QUICK_S or self._calls.empty():
+            return False
+        return len(self._answers) < _TOGETHER_MAX
 
     def _deliver(self) -> None:
         # Lowered before the answers are taken: one that comes later than that wakes the loop again.

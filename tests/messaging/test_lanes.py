@@ -1,0 +1,90 @@
+"""Calls in threads: each is answered, in order, and a quick answer waits only while others come."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tms.core.errors import Stopping
+from tms.messaging.lanes import Lane
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def lane(anyio_backend: object) -> AsyncIterator[Lane]:
+    lane = Lane("test", 1)
+    yield lane
+    lane.close()
+
+
+@given(
+    calls=st.lists(st.sampled_from(("quick", "slow", "wrong")), max_size=30),
+    threads=st.integers(1, 3),
+    closes=st.booleans(),
+)
+def test_each_call_is_answered(calls: list[str], threads: int, *, closes: bool) -> None:
+    def carry_out(number: int, kind: str) -> int:
+        if kind == "slow":
+            time.sleep(0.002)
+        if kind == "wrong":
+            raise ValueError(number)
+        return number
+
+    async def ask_all() -> None:
+        lane = Lane("test", threads)
+        answers = [lane.future(carry_out, number, kind) for number, kind in enumerate(calls)]
+        if closes:
+            lane.close()
+        async with asyncio.timeout(5):
+            for number, (kind, answer) in enumerate(zip(calls, answers, strict=True)):
+                if kind == "wrong":
+                    with pytest.raises(ValueError, match=f"^{number}$"):
+                        await answer
+                else:
+                    assert await answer == number
+        if not closes:
+            lane.close()
+        with pytest.raises(Stopping):
+            lane.future(carry_out, 0, "quick")
+
+    asyncio.run(ask_all())
+
+
+async def test_answers_come_in_the_order_of_the_calls(lane: Lane) -> None:
+    done: list[int] = []
+    answers = [lane.future(int, number) for number in range(100)]
+    for answer in answers:
+        answer.add_done_callback(lambda answer: done.append(answer.result()))
+    await asyncio.gather(*answers)
+
+    assert done == list(range(100))
+
+
+async def test_what_took_its_time_does_not_wait_for_the_next(lane: Lane) -> None:
+    may_end = threading.Event()
+    slow = lane.future(time.sleep, 0.01)
+    held = lane.future(may_end.wait, 5)
+    await asyncio.wait_for(slow, 2)
+    assert not held.done()
+    may_end.set()
+
+    assert await held
+
+
+async def test_no_more_than_some_quick_answers_wait(lane: Lane) -> None:
+    gate, may_end = threading.Event(), threading.Event()
+    first = lane.future(gate.wait, 5)
+    quick = [lane.future(int, number) for number in range(20)]
+    held = lane.future(may_end.wait, 5)
+    gate.set()
+    await asyncio.wait_for(asyncio.gather(first, *quick[:8]), 2)
+    assert not held.done()
+    may_end.set()
+
+    assert await held
+    assert await asyncio.gather(*quick) == list(range(20))
