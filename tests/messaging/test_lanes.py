@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import Stopping
-from tms.messaging.lanes import Lane
+from tms.messaging.lanes import Lane, Lanes
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 async def lane(anyio_backend: object) -> AsyncIterator[Lane]:
-    lane = Lane("test", 1)
+    lane = Lane("test", 1, 8)
     yield lane
     lane.close()
 
@@ -25,9 +25,12 @@ async def lane(anyio_backend: object) -> AsyncIterator[Lane]:
 @given(
     calls=st.lists(st.sampled_from(("quick", "slow", "wrong")), max_size=30),
     threads=st.integers(1, 3),
+    together_max=st.sampled_from((1, 2, 8)),
     closes=st.booleans(),
 )
-def test_each_call_is_answered(calls: list[str], threads: int, *, closes: bool) -> None:
+def test_each_call_is_answered(
+    calls: list[str], threads: int, together_max: int, *, closes: bool
+) -> None:
     def carry_out(number: int, kind: str) -> int:
         if kind == "slow":
             time.sleep(0.002)
@@ -36,7 +39,7 @@ def test_each_call_is_answered(calls: list[str], threads: int, *, closes: bool) 
         return number
 
     async def ask_all() -> None:
-        lane = Lane("test", threads)
+        lane = Lane("test", threads, together_max)
         answers = [lane.future(carry_out, number, kind) for number, kind in enumerate(calls)]
         if closes:
             lane.close()
@@ -88,3 +91,19 @@ async def test_no_more_than_some_quick_answers_wait(lane: Lane) -> None:
 
     assert await held
     assert await asyncio.gather(*quick) == list(range(20))
+
+
+async def test_a_write_is_answered_at_once(anyio_backend: object) -> None:
+    lanes = Lanes(read_threads=1)
+    gate, may_end = threading.Event(), threading.Event()
+    first = lanes.write(gate.wait, 5)
+    quick = lanes.write(int, 1)
+    held = lanes.write(may_end.wait, 5)
+    gate.set()
+    assert await asyncio.wait_for(first, 2)
+    assert await asyncio.wait_for(quick, 2) == 1
+    assert not held.done()
+    may_end.set()
+
+    assert await held
+    lanes.close()

@@ -23,6 +23,7 @@ from tms.core.errors import Stopping
 _QUICK_S = 0.001
 """A call that took no longer found what it wanted in memory, and so, most likely, will the next."""
 _TOGETHER_MAX = 8
+"""Of reads. The answers to a flush do not wait for a snapshot that is written behind it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,8 +36,12 @@ OnDone = Callable[[Any, BaseException | None], None]
 class Lane:
     """Threads that make calls in the order they are asked for, each thread one at a time."""
 
-    def __init__(self, name: str, threads: int) -> None:
-        """Start the threads. Call it within a running event loop."""
+    def __init__(self, name: str, threads: int, together_max: int = 1) -> None:
+        """Start the threads. Call it within a running event loop.
+
+        Up to `together_max` quick answers are told of together.
+        """
+        self._together_max = together_max
         self._loop = asyncio.get_running_loop()
         self._calls: SimpleQueue[tuple[Callable[[], Any], OnDone] | None] = SimpleQueue()
         self._answers: deque[tuple[OnDone, Any, BaseException | None]] = deque()
@@ -85,7 +90,7 @@ class Lane:
         """Return whether an answer may wait for that of the next call, which is asked for."""
         if seconds > _QUICK_S or self._calls.empty():
             return False
-        return len(self._answers) < _TOGETHER_MAX
+        return len(self._answers) < self._together_max
 
     def _deliver(self) -> None:
         # Lowered before the answers are taken: one that comes later than that wakes the loop again.
@@ -118,7 +123,7 @@ class Lanes:
     def __init__(self, *, read_threads: int) -> None:
         """Start both. Call it within a running event loop."""
         self._writes = Lane("tms-write", 1)
-        self._reads = Lane("tms-read", read_threads)
+        self._reads = Lane("tms-read", read_threads, _TOGETHER_MAX)
 
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
         """Return what `call` returns, made in the write lane after all that was asked before."""
