@@ -164,6 +164,13 @@ class MessageBlock:
             yield Message(message_id, items[at:end])
             at = end
 
+    def columns(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the ids, and the payloads."""
+        items = self.items
+        starts, ends = self.payload_spans()
+        ids = [items[at + 1 : at + 1 + ID_BYTES] for at in (0, *ends[:-1])] if ends else []
+        return ids, [items[start:end] for start, end in zip(starts, ends, strict=True)]
+
     def payload_spans(self) -> tuple[list[int], list[int]]:
         """Return where each payload starts, and where it ends, in `items`.
 

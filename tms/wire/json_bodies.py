@@ -1,6 +1,7 @@
 """Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -116,14 +117,21 @@ class JsonFormat:
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
         """Return the messages as elements of the answer's array."""
-        base64_only = self._base64_only
+        ids, payloads = block.columns()
         rows = encode(
             [
-                {"id": m.id.hex(), "payload": json_of(m.payload, base64_only=base64_only)}
-                for m in block
+                {"id": message_id.hex(), "payload": text}
+                for message_id, text in zip(ids, self._all_json_of(payloads), strict=True)
             ]
         )
         return (b"[" if first else b",") + rows[1:-1]
+
+    def _all_json_of(self, payloads: Sequence[bytes]) -> Sequence[JsonBytes]:
+        if not self._base64_only:
+            # Most are text, all of them.
+            with suppress(UnicodeDecodeError):
+                return [payload.decode() for payload in payloads]
+        return [json_of(payload, base64_only=self._base64_only) for payload in payloads]
 
     def encode_end(self, *, first: bool) -> bytes:
         """Return the end of the answer's array."""
