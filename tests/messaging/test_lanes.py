@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,9 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import Stopping
+from tms.messaging import lanes as lanes_module
 from tms.messaging.lanes import Lane, Lanes
 
 pytestmark = pytest.mark.anyio
+
+
+class Clock:
+    """Stands still but for what the calls say that they take."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        patch.setattr(lanes_module, "perf_counter", lambda: self.now_s)
+
+    def take(self, seconds: float) -> None:
+        self.now_s += seconds
 
 
 @pytest.fixture
@@ -33,7 +44,7 @@ def test_each_call_is_answered(
 ) -> None:
     def carry_out(number: int, kind: str) -> int:
         if kind == "slow":
-            time.sleep(0.002)
+            clock.take(0.002)
         if kind == "wrong":
             raise ValueError(number)
         return number
@@ -55,7 +66,9 @@ def test_each_call_is_answered(
         with pytest.raises(Stopping):
             lane.future(carry_out, 0, "quick")
 
-    asyncio.run(ask_all())
+    with pytest.MonkeyPatch.context() as patch:
+        clock = Clock(patch)
+        asyncio.run(ask_all())
 
 
 async def test_answers_come_in_the_order_of_the_calls(lane: Lane) -> None:
@@ -68,9 +81,11 @@ async def test_answers_come_in_the_order_of_the_calls(lane: Lane) -> None:
     assert done == list(range(100))
 
 
-async def test_what_took_its_time_does_not_wait_for_the_next(lane: Lane) -> None:
+async def test_what_took_its_time_does_not_wait_for_the_next(
+    lane: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
     may_end = threading.Event()
-    slow = lane.future(time.sleep, 0.01)
+    slow = lane.future(Clock(monkeypatch).take, 0.002)
     held = lane.future(may_end.wait, 5)
     await asyncio.wait_for(slow, 2)
     assert not held.done()
@@ -93,12 +108,17 @@ async def test_no_more_than_some_quick_answers_wait(lane: Lane) -> None:
     assert await asyncio.gather(*quick) == list(range(20))
 
 
-async def test_a_write_is_answered_at_once(anyio_backend: object) -> None:
-    lanes = Lanes(read_threads=1)
+@pytest.mark.parametrize("verb", ["write", "read"])
+async def test_an_answer_waits_only_where_one_thread_reads(
+    anyio_backend: object, verb: str
+) -> None:
+    lanes = Lanes(read_threads=2)
+    ask = lanes.write if verb == "write" else lanes.read
     gate, may_end = threading.Event(), threading.Event()
-    first = lanes.write(gate.wait, 5)
-    quick = lanes.write(int, 1)
-    held = lanes.write(may_end.wait, 5)
+    other = lanes.read(may_end.wait, 5)
+    first = ask(gate.wait, 5)
+    quick = ask(int, 1)
+    held = ask(may_end.wait, 5)
     gate.set()
     assert await asyncio.wait_for(first, 2)
     assert await asyncio.wait_for(quick, 2) == 1
@@ -106,4 +126,5 @@ async def test_a_write_is_answered_at_once(anyio_backend: object) -> None:
     may_end.set()
 
     assert await held
+    assert await other
     lanes.close()

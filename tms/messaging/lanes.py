@@ -23,7 +23,8 @@ from tms.core.errors import Stopping
 _QUICK_S = 0.001
 """A call that took no longer found what it wanted in memory, and so, most likely, will the next."""
 _TOGETHER_MAX = 8
-"""Of reads. The answers to a flush do not wait for a snapshot that is written behind it."""
+"""Of reads, where one thread makes them all: elsewhere another may make the next call, to a server
+that is gone. The answers to a flush do not wait for a snapshot that is written behind it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -123,7 +124,8 @@ class Lanes:
     def __init__(self, *, read_threads: int) -> None:
         """Start both. Call it within a running event loop."""
         self._writes = Lane("tms-write", 1)
-        self._reads = Lane("tms-read", read_threads, _TOGETHER_MAX)
+        together_max = _TOGETHER_MAX if read_threads == 1 else 1
+        self._reads = Lane("tms-read", read_threads, together_max)
 
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
         """Return what `call` returns, made in the write lane after all that was asked before."""

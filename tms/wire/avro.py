@@ -30,10 +30,10 @@ _SHIFT_MAX = 63
 """Of a number's tenth byte."""
 
 _EQUAL_RUN_MIN = 4
+"""Messages of one length from which on they are cut at once."""
 _CUT_ITEMS = 16
 """Items of one length that are cut by one call: a quarter of what one by one costs."""
 _CUTS_KEPT = 64
-"""Messages of one length from which on they are cut at once."""
 
 NULL = b"\x02"
 """The second branch of a union, which is null in all of our schemas with two."""
@@ -240,16 +240,13 @@ class AvroReader:
             bytes_there = body[start + at : stop : size]
             others = bytes_there.lstrip(bytes((byte,)))
             equal = min(equal, len(bytes_there) - len(others))
-        found: list[bytes] = []
-        at = start
-        if equal >= _CUT_ITEMS:
-            cut, cut_bytes = _cut_of(len(head), length), _CUT_ITEMS * size
-            for at in range(start, start + equal * size - cut_bytes + 1, cut_bytes):
-                found += cut(body, at)
-            at += cut_bytes
         self._at = start + equal * size
-        first = at + len(head)
-        found += [body[at : at + length] for at in range(first, self._at + len(head), size)]
+        found: list[bytes] = []
+        for _ in range(equal // _CUT_ITEMS):
+            found += _cut_of(len(head), length)(body, start)
+            start += _CUT_ITEMS * size
+        first, rest = start + len(head), equal % _CUT_ITEMS
+        found += [body[at : at + length] for at in range(first, first + rest * size, size)]
         return found
 
     def end(self) -> None:
