@@ -1,7 +1,7 @@
 """A head that came before is not parsed again, and its request is answered as it was."""
 
 import asyncio
-import time
+import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from itertools import accumulate, pairwise
@@ -20,7 +20,6 @@ from api.known_heads import KnownHeads, SimpleHead
 from api.runs import Run
 from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, TOPICS, Live, Rest, Wire, avro_publish, live, opened
-from tms.core.limits import Limits
 from tms.core.tables import Batch
 from tms.core.transactions import StartRequest, TransactionStatus
 
@@ -127,28 +126,6 @@ async def test_a_last_request_ends_its_connection_each_time(served: Live) -> Non
         await wire.close()
 
 
-@pytest.mark.anyio
-async def test_a_connection_whose_request_is_at_work_is_not_idle(
-    anyio_backend: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = MemoryStore.write
-
-    def slow(store: MemoryStore, batch: Batch) -> None:
-        time.sleep(0.4)
-        write(store, batch)
-
-    async with live(Limits(request_head_s_max=0.2)) as served:
-        await served.create()
-        wire = await served.connect()
-        wire.writer.write(KNOWN)
-        assert (await wire.answer())[0] == 200
-        monkeypatch.setattr(MemoryStore, "write", slow)
-        wire.writer.write(KNOWN)
-        assert (await wire.answer())[0] == 200
-        assert await wire.rest() == b""
-        await wire.close()
-
-
 def commit(transaction_id: int | str, verb: str = "commit") -> bytes:
     return request(f"/v1/transactions/{transaction_id}/{verb}", b"")
 
@@ -250,6 +227,22 @@ class _Connections:
         self.runner = runner
         self.rest = rest
 
+    def connect(self, idle: Timeouts[DirectProtocol]) -> tuple[DirectProtocol, _Recorded]:
+        """Return a connection to a server that knows no head, and what it writes to."""
+        transport = _Recorded()
+        protocol = DirectProtocol(
+            Config(self.rest.app, lifespan="off", log_config=None, proxy_headers=False),
+            ServerState(),
+            {},
+            asyncio.get_running_loop(),
+            idle=idle,
+            head_bytes_max=65536,
+            runs=set[Run](),
+            known_heads=KnownHeads(),
+        )
+        protocol.connection_made(transport)
+        return protocol, transport
+
     def answers(self, asked: list[bytes], bounds: list[int], *, patient: bool = True) -> list[int]:
         """Return the statuses that requests are answered with, cut at `bounds` as they come.
 
@@ -258,18 +251,7 @@ class _Connections:
         return self.runner.run(self._answers(asked, sorted({0, *bounds}), patient))
 
     async def _answers(self, asked: list[bytes], bounds: list[int], patient: bool) -> list[int]:  # noqa: FBT001  as above
-        transport = _Recorded()
-        protocol = DirectProtocol(
-            Config(self.rest.app, lifespan="off", log_config=None, proxy_headers=False),
-            ServerState(),
-            {},
-            asyncio.get_running_loop(),
-            idle=Timeouts(60, DirectProtocol.end),
-            head_bytes_max=65536,
-            runs=set[Run](),
-            known_heads=KnownHeads(),
-        )
-        protocol.connection_made(transport)
+        protocol, transport = self.connect(Timeouts(60, DirectProtocol.end))
         sent, ends = b"".join(asked), list(accumulate(map(len, asked)))
         for start, end in pairwise([*(bound for bound in bounds if bound < len(sent)), len(sent)]):
             protocol.data_received(sent[start:end])
@@ -364,6 +346,39 @@ def test_no_head_is_taken_for_another(connections: _Connections, other: bytes, s
         status,
     ]
     assert connections.answers([other, KNOWN, other], [size + len(KNOWN)]) == [status, 200, status]
+
+
+def test_a_connection_whose_request_is_at_work_is_not_idle(
+    connections: _Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    write = MemoryStore.write
+
+    def kept(store: MemoryStore, batch: Batch) -> None:
+        assert may_end.wait(10)
+        write(store, batch)
+
+    async def ask() -> None:
+        loop, until = asyncio.get_running_loop(), connections.rest.until
+        time, passed_s = loop.time, 0
+        monkeypatch.setattr(loop, "time", lambda: time() + passed_s)
+        ended: list[DirectProtocol] = []
+        protocol, transport = connections.connect(Timeouts(60, ended.append))
+        protocol.data_received(KNOWN)
+        await until(lambda: transport.has(1))
+        monkeypatch.setattr(MemoryStore, "write", kept)
+        protocol.data_received(KNOWN)
+        passed_s = 61
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert (transport.answers(), ended) == ([200], [])
+        may_end.set()
+        await until(lambda: transport.has(2))
+        assert ended == []
+        passed_s = 122
+        await until(lambda: ended == [protocol])
+
+    connections.runner.run(ask())
 
 
 def test_heads_are_kept_up_to_a_number(connections: _Connections) -> None:
