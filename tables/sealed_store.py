@@ -66,9 +66,10 @@ class SealedBatch:
         """Add a put for each key, behind `prefix`, and value, behind `start`."""
         if table in self._tables:
             rows = list(rows)
-            self._note([prefix + key for key, _ in rows])
-            if table in _KEYED and rows:
-                latest = max([(prefix + key)[-KEY_BYTES:] for key, _ in rows])
+            keys = [prefix + key for key, _ in rows]
+            self._note(keys)
+            if table in _KEYED and keys:
+                latest = max([key[-KEY_BYTES:] for key in keys])
                 self.last_ms = max(self.last_ms, KEY.unpack(latest)[0])
         self.batch.put_rows(table, rows, prefix, start)
 
