@@ -6,8 +6,9 @@ In several processes, a file's tests run in the same one; so do those of a folde
 servers which take long to start.
 """
 
+import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +24,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"All tests have to run here, and this did not: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    """Have what a file's tests left open fail that file, and not whichever comes much later."""
+    yield
+    gc.collect()
 
 
 TOGETHER = ("tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
