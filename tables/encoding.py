@@ -3,8 +3,8 @@
 This is the inner loop of a poll that is served from disk.
 """
 
-from collections.abc import Iterator
-from itertools import accumulate, islice
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from tables.keys import POINTER_END, REFERENCE_KIND, write_pointer_of
 from tables.store import Row
@@ -22,32 +22,36 @@ from tms.core.message import (
 
 _PARTS = 4
 """An item's start, key, tail and payload."""
+_KEY = slice(-KEY_BYTES, None)
+_PAYLOAD = slice(1, None)
+"""How a row's key and a plain value are cut: to make the slice takes as long as to cut by it."""
 
 
 def read_entries(
-    rows: Iterator[Row], *, limit: int, bytes_max: int
+    rows: Iterable[Row], *, limit: int, bytes_max: int
 ) -> tuple[Entries, bytes | None]:
-    """Return the first rows of the Message table as entries, and the key to go on from."""
+    """Return rows of the Message table, at most `limit`, as entries, and the key to go on from."""
     parts: list[bytes] = []
     pointers: dict[int, int] = {}
     references: set[int] = set()
-    size = 0
-    tails, tails_count = ITEM_TAILS, len(ITEM_TAILS)
-    for index, (key, value) in enumerate(islice(rows, limit)):
+    left = bytes_max
+    start, tails, tails_count = ITEM_START, ITEM_TAILS, len(ITEM_TAILS)
+    for key, value in rows:
         if not value:
             raise StoreCorrupt(table="message", key=key.hex())
         if value[0]:
+            index = len(parts) // _PARTS
             pointers[index] = write_pointer_of(value)
             if value[0] == REFERENCE_KIND:
                 references.add(index)
             payload = value[POINTER_END:]
         else:
-            payload = value[1:]
+            payload = value[_PAYLOAD]
         length = len(payload)
         tail = tails[length] if length < tails_count else item_tail(length)
-        parts += (ITEM_START, key[-KEY_BYTES:], tail, payload)
-        size += length
-        if size >= bytes_max:
+        parts += start, key[_KEY], tail, payload
+        left -= length
+        if left <= 0:
             break
     else:
         if len(parts) < limit * _PARTS:
@@ -77,8 +81,8 @@ def read_payloads(
     count = size = 0
     for key, payload in rows:
         if count == limit or size >= bytes_max:
-            return MessageBlock(count, b"".join(parts)), key[-KEY_BYTES:]
-        parts += (start, key[-KEY_BYTES:], avro_length(len(payload)), payload)
+            return MessageBlock(count, b"".join(parts)), key[_KEY]
+        parts += (start, key[_KEY], avro_length(len(payload)), payload)
         count += 1
         size += len(payload)
     return MessageBlock(count, b"".join(parts)), None
