@@ -118,9 +118,8 @@ MORE_FOLLOWS = 0x80
 """The bit of a byte of an Avro number that says that another byte follows."""
 
 
-def avro_length(length: int) -> bytes:
-    """Return Avro's encoding of a length or count >= 0: zig-zag, seven bits a byte, low first."""
-    rest = length << 1
+def avro_varint(rest: int) -> bytes:
+    """Return Avro's encoding of a number that is zig-zag already: seven bits a byte, low first."""
     out = bytearray()
     while rest >= MORE_FOLLOWS:
         out.append(rest & ~MORE_FOLLOWS & 0xFF | MORE_FOLLOWS)
@@ -129,7 +128,16 @@ def avro_length(length: int) -> bytes:
     return bytes(out)
 
 
-ITEM_TAILS = tuple(NO_PAYLOAD_KEY + avro_length(length) for length in range(4096))
+_LENGTHS = tuple(avro_varint(length << 1) for length in range(4096))
+"""The encodings of the lengths that most payloads have."""
+
+
+def avro_length(length: int) -> bytes:
+    """Return Avro's encoding of a length or count >= 0."""
+    return _LENGTHS[length] if length < len(_LENGTHS) else avro_varint(length << 1)
+
+
+ITEM_TAILS = tuple(NO_PAYLOAD_KEY + length for length in _LENGTHS)
 """What stands between the key and the payload of an item, for the lengths most payloads have."""
 
 

@@ -21,7 +21,7 @@ from typing import Any, cast
 import fastavro
 
 from tms.core.errors import InvalidRequest
-from tms.core.message import MORE_FOLLOWS
+from tms.core.message import MORE_FOLLOWS, avro_length, avro_varint
 from tms.wire.caps import Cap
 
 INT_BOUND = 1 << 31
@@ -43,20 +43,12 @@ END = b"\x00"
 
 def number(value: int) -> bytes:
     """Return the encoding of a number of 64 bits."""
-    rest = (value << 1) ^ (value >> _SHIFT_MAX)
-    if rest < MORE_FOLLOWS:
-        return bytes((rest,))
-    out = bytearray()
-    while rest >= MORE_FOLLOWS:
-        out.append(rest & ~MORE_FOLLOWS & 0xFF | MORE_FOLLOWS)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    return avro_varint((value << 1) ^ (value >> _SHIFT_MAX))
 
 
 def sized(value: bytes) -> bytes:
     """Return the encoding of bytes."""
-    return number(len(value)) + value
+    return avro_length(len(value)) + value
 
 
 def optional(value: bytes | None) -> bytes:
