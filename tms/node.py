@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+from anyio import CancelScope
+from anyio.lowlevel import checkpoint_if_cancelled
 from prometheus_client import CollectorRegistry
 
 from tms.configuration.namespaces import UndeclaredNamespaces
@@ -40,6 +42,8 @@ from tms.transactions.recovery import Recovered
 from tms.transactions.recovery import recover as recover_state
 from tms.transactions.service import TransactionService
 from tms.transactions.snapshots import Snapshots
+
+T = TypeVar("T")
 
 _HERE = Path(__file__).resolve().parent
 _INSTALLED = _HERE / "_server"
@@ -201,7 +205,13 @@ class OpenServices:
         return self.messaging.ranges
 
     async def close(self) -> None:
-        """Write what is queued, refuse what comes after, and close the store."""
+        """Write what is queued, refuse what comes after, and close the store.
+
+        Also where the caller is cancelled: otherwise it would be left open and locked.
+        """
+        await _ended(asyncio.ensure_future(self._close()))
+
+    async def _close(self) -> None:
         self.messaging.stop_waiting()
         if self.sealing is not None:
             await asyncio.to_thread(self.sealing.close)
@@ -265,6 +275,35 @@ async def open_services(
         await services.close()
         raise
     return replace(services, cleanup=cleanup)
+
+
+async def open_embedded(store: str) -> OpenServices:
+    """Return the services on `store` for a client in this process.
+
+    A caller that is cancelled meanwhile waits until the store is closed again.
+    """
+    opening = asyncio.ensure_future(open_services(store))
+    try:
+        return await _ended(opening)
+    except asyncio.CancelledError:
+        if not opening.cancelled() and opening.exception() is None:
+            await opening.result().close()
+        raise
+
+
+async def _ended(task: "asyncio.Future[T]") -> T:
+    """Return what `task` returns; where the caller is cancelled, raise that, but after its end."""
+    cancelled: asyncio.CancelledError | None = None
+    with CancelScope(shield=True):  # a scope around it would cancel at each turn of the loop
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    await checkpoint_if_cancelled()
+    return task.result()
 
 
 async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them

@@ -217,11 +217,11 @@ async def connect(
 
 async def _open_embedded(store_url: str) -> Services:
     try:
-        from tms.node import open_services  # noqa: PLC0415  server packages, only when asked for
+        from tms.node import open_embedded  # noqa: PLC0415  server packages, only when asked for
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"a store in this process needs the server's packages ({error.name} is missing): "
             "pip install 'tms-messaging[server]'",
             name=error.name,
         ) from error
-    return await open_services(store_url)
+    return await open_embedded(store_url)

@@ -198,17 +198,18 @@ def connect(
     the extra is not installed.
     """
     bridge = Bridge()
-    try:
-        client = bridge.call(
-            lambda: connect_async(
-                url,
-                namespace,
-                timeout_s=timeout_s,
-                retry_for_s=retry_for_s,
-                compress=compress,
-            )
+    connected: list[AsyncClient] = []
+
+    async def connect_in_loop() -> None:
+        client = await connect_async(
+            url, namespace, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
         )
+        connected.append(client)
+
+    try:
+        bridge.call(connect_in_loop)
     except BaseException:
-        bridge.close()
+        # Interrupted, it may have connected all the same.
+        bridge.close(connected[0].close if connected else None)
         raise
-    return Client(client, bridge)
+    return Client(connected[0], bridge)

@@ -1,0 +1,120 @@
+"""A client on a store in this process leaves it closed, wherever it is cancelled."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+import tms.aio
+from tables.leveldb import LevelDBStore
+from tms.client.bridge import Bridge
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"leveldb:{tmp_path / 'data'}"
+
+
+async def use(url: str) -> None:
+    async with await tms.aio.connect(url) as client:
+        await client.topics()
+        await anyio.sleep(60)
+
+
+async def check_closed(url: str) -> None:
+    async with await tms.aio.connect(url) as client:
+        assert await client.topics() == []
+
+
+class Paused:
+    """A method of the store that waits in its thread until it is told to go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        self.begun, self.may_go_on = threading.Event(), threading.Event()
+        method: Callable[[LevelDBStore], object] = getattr(LevelDBStore, name)
+
+        def paused(store: LevelDBStore) -> object:
+            self.begun.set()
+            self.may_go_on.wait(30)
+            return method(store)
+
+        monkeypatch.setattr(LevelDBStore, name, paused)
+
+    async def wait(self) -> None:
+        await asyncio.to_thread(self.begun.wait, 30)
+
+
+async def test_by_a_scope_within_its_context(url: str) -> None:
+    with anyio.move_on_after(0.3) as scope:
+        await use(url)
+
+    assert scope.cancelled_caught
+    await check_closed(url)
+
+
+async def test_by_a_scope_while_it_opens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paused = Paused(monkeypatch, "_open")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tms.aio.connect, url)
+        await paused.wait()
+        tasks.cancel_scope.cancel()
+        paused.may_go_on.set()
+
+    await check_closed(url)
+
+
+@pytest.mark.parametrize("method", ["_open", "close"])
+async def test_as_a_task(url: str, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    paused = Paused(monkeypatch, method)
+    task = asyncio.create_task(use(url))
+    if method == "close":
+        await asyncio.sleep(0.3)
+        task.cancel()
+    await paused.wait()
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    paused.may_go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await check_closed(url)
+
+
+def test_by_an_interrupt_while_it_opens(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paused = Paused(monkeypatch, "_open")
+
+    def interrupt() -> None:
+        paused.begun.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+        paused.may_go_on.set()
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        tms.connect(url)
+    interrupting.join()
+
+    asyncio.run(check_closed(url))
+
+
+def test_by_an_interrupt_when_it_is_open(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(bridge: Bridge, function: Callable[[], Awaitable[object]]) -> None:
+        made(bridge, function)
+        raise KeyboardInterrupt
+
+    made = Bridge.call
+    with monkeypatch.context() as patched:
+        patched.setattr(Bridge, "call", call)
+        with pytest.raises(KeyboardInterrupt):
+            tms.connect(url)
+
+    asyncio.run(check_closed(url))
