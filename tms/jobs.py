@@ -1,6 +1,6 @@
 """Work on whole stores that needs no server: a pass of cleanup on HBase, and a copy.
 
-The server's packages are found once `tms.node` is imported, so it comes first.
+The server's packages are found once `tms.stores` is imported, so it comes first.
 """
 
 from collections import Counter
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tms.core.clock import SystemClock
-from tms.node import hbase_options, open_tables
 from tms.settings import Settings
+from tms.stores import hbase_options, open_tables
 from tms.transactions.carrying import Carried, carry
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def open_pruning(store: str, settings: Settings, workers: int) -> "Pruning":
 
     Raises as `open_tables`.
     """
-    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.node; an extra
+    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.stores; an extra
 
     limits = settings.limits()
     return Pruning(store, hbase_options(settings), limits, SystemClock(), workers=workers)
@@ -33,7 +33,7 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
 
     Close the first when it is done. Raises as `open_tables`, and `CopyRefused`.
     """
-    from tables.copying import Copying  # noqa: PLC0415  behind tms.node
+    from tables.copying import Copying  # noqa: PLC0415  behind tms.stores
 
     kind, _, place = source.partition(":")
     name = f"leveldb:{Path(place).resolve()}" if kind == "leveldb" else source.partition("?")[0]
@@ -58,8 +58,8 @@ def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:
 
     Raises as `open_tables`.
     """
-    from tables.hbase.opening import open_store  # noqa: PLC0415  behind tms.node; an extra
-    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.node
+    from tables.hbase.opening import open_store  # noqa: PLC0415  behind tms.stores; an extra
+    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.stores
 
     opened = open_store(store, **hbase_options(settings))
     try:
@@ -78,7 +78,7 @@ def prune_region(
     servers beside them; what one has done another finds done. Of invalid transactions nothing is
     touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
     """
-    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.node; an extra
+    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.stores; an extra
     from cleanup.hbase.worker import Memory, Work, Worker  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
     from tables.hbase.opening import open_store  # noqa: PLC0415

@@ -23,10 +23,11 @@ from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
-from tms.node import _importing, open_metadata, open_services
+from tms.node import open_services
 from tms.settings import Settings
+from tms.stores import importing, open_metadata
 
-with _importing("api"):
+with importing("api"):
     from api.app import create_app
     from api.forwarding import Forwarder
     from api.serve import serve as serve_app

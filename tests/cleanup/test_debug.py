@@ -15,7 +15,8 @@ from tms.core.clock import ManualClock
 from tms.core.message import FIRST_ID, KEY, MessageId
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import inspect, open_services
+from tms.node import open_services
+from tms.stores import inspect
 
 NOW_MS = 1_700_000_000_000
 TOPIC = TopicId("default", "orders")

@@ -22,8 +22,9 @@ from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices, inspect, open_services
+from tms.node import OpenServices, open_services
 from tms.settings import Settings
+from tms.stores import inspect
 
 pytestmark = pytest.mark.slow
 

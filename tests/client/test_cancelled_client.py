@@ -1,4 +1,4 @@
-"""A client on a store in this process leaves it closed, wherever it is cancelled."""
+"""A client on a store in this process leaves it closed, wherever it is cancelled, or fails."""
 
 import asyncio
 import os
@@ -13,6 +13,7 @@ import pytest
 import tms.aio
 from tables.leveldb import LevelDBStore
 from tms.client.bridge import Bridge
+from tms.transactions.service import TransactionService
 
 pytestmark = pytest.mark.anyio
 
@@ -86,6 +87,21 @@ async def test_as_a_task(url: str, monkeypatch: pytest.MonkeyPatch, method: str)
 
     with pytest.raises(asyncio.CancelledError):
         await task
+    await check_closed(url)
+
+
+async def test_what_fails_as_it_closes_leaves_the_rest_closed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_: object) -> None:
+        raise tms.StoreCorrupt(table="transaction")
+
+    client = await tms.aio.connect(url)
+    with monkeypatch.context() as patched:
+        patched.setattr(TransactionService, "close", fail)
+        with pytest.raises(tms.StoreCorrupt):
+            await client.close()
+
     await check_closed(url)
 
 

@@ -27,6 +27,7 @@ SERVER_PACKAGES = (
     "tables",
     "api",
     "tms.node",
+    "tms.stores",
     "tms.messaging",
 )
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tms.core.errors import MetadataClosed
-from tms.node import open_metadata, open_services
+from tms.node import open_services
+from tms.stores import open_metadata
 
 pytestmark = pytest.mark.anyio
 

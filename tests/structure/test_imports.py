@@ -32,9 +32,12 @@ ARROWS: dict[str, frozenset[str]] = {
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
     "tms.jobs": frozenset(
-        {"cleanup", "tables", "tms.core", "tms.node", "tms.settings", "tms.transactions"}
+        {"cleanup", "tables", "tms.core", "tms.settings", "tms.stores", "tms.transactions"}
     ),
-    "tms.server": frozenset({"api", "tms.cluster", "tms.core", "tms.node", "tms.settings"}),
+    "tms.stores": frozenset({"cleanup", "tables", "tms.core", "tms.metadata", "tms.settings"}),
+    "tms.server": frozenset(
+        {"api", "tms.cluster", "tms.core", "tms.node", "tms.settings", "tms.stores"}
+    ),
     "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
     "tms.aio": frozenset({"tms.client"}),
     "tms.sqlite": frozenset({"tms.client", "tms.core"}),
@@ -45,7 +48,7 @@ LAZY_ARROWS: dict[str, frozenset[str]] = {
     "api": frozenset({"tms.arrow"}),
     "tms.client": frozenset({"tms.arrow", "tms.node"}),
     "tms.spark": frozenset({"tms.jobs", "tms.settings"}),
-    "tms.cli": frozenset({"tms.jobs", "tms.node", "tms.server", "tms.spark"}),
+    "tms.cli": frozenset({"tms.jobs", "tms.server", "tms.spark", "tms.stores"}),
 }
 SEES_ALL = "tms.node"
 LAYERS = sorted([*ARROWS, SEES_ALL], key=len, reverse=True)
@@ -57,7 +60,7 @@ WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.c
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
 NEEDS_SERVER_EXTRA = frozenset(
-    {SERVER_COMMANDS, "tms.jobs", "tms.server", "tms.settings", SEES_ALL}
+    {SERVER_COMMANDS, "tms.jobs", "tms.server", "tms.settings", "tms.stores", SEES_ALL}
 )
 """The modules that are loaded only where the server's extra is installed."""
 

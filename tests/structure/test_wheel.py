@@ -121,8 +121,8 @@ def test_an_installed_server_is_loaded_from_within_the_package(
     installed: Path, tmp_path: Path
 ) -> None:
     code = (
-        "import tms.node, tables\n"
-        "with tms.node._importing('api'): import api\n"
+        "import tms.stores, tables\n"
+        "with tms.stores.importing('api'): import api\n"
         "print(tms.__file__, tables.__file__, api.__file__)"
     )
     done = run_installed("-c", code, path=[installed], cwd=tmp_path)

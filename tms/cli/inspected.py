@@ -50,7 +50,7 @@ async def inspected(url: str, store: str | None) -> AsyncIterator[PartwiseInspec
 
 
 def _opened(store: str) -> Any:
-    from tms.node import inspect  # noqa: PLC0415  the whole server
+    from tms.stores import inspect  # noqa: PLC0415  the whole server
 
     kind, _, place = store.partition(":")
     if kind == "hbase":

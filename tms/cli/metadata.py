@@ -50,7 +50,7 @@ _HEADS = ("NAME", "VERSION", "BYTES", "MODIFIED")
 
 def _run(store: str, use: Callable[[MetadataStore], Awaitable[T]]) -> T:
     """Return what `use` gives on the store at a URL. Raises `TmsError`, and a usage error."""
-    from tms.node import open_metadata  # noqa: PLC0415  needs the server's extra
+    from tms.stores import open_metadata  # noqa: PLC0415  needs the server's extra
 
     async def run() -> T:
         try:

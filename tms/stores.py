@@ -1,0 +1,137 @@
+"""Opens the stores that URLs name: for messages, for metadata, to look into, to create.
+
+The packages `tables`, `cleanup` and `api` stand at the top of the source tree; a wheel has them in
+`tms/_server/` instead, because `tables` is also PyTables' name. So the folder they are in is on the
+path only while they are imported, `api` only by a process that serves, and another package of the
+same name that was imported before is refused.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tms.core.clock import SystemClock
+from tms.core.cluster import HeldLease
+from tms.metadata.interface import MetadataStore
+from tms.metadata.opening import Folder, open_store
+from tms.settings import Settings
+
+_HERE = Path(__file__).resolve().parent
+_INSTALLED = _HERE / "_server"
+_SERVER = _INSTALLED if _INSTALLED.is_dir() else _HERE.parent
+
+
+@contextmanager
+def importing(package: str) -> Iterator[None]:
+    """Let `package` be imported from where the server's packages are, and from nowhere else."""
+    found = sys.modules.get(package)
+    if found is not None and str(_SERVER / package) not in found.__path__:
+        raise ImportError(
+            f"another package named {package} is imported already: use TMS's server in a process "
+            "without it, and a client of it here"
+        )
+    sys.path.insert(0, str(_SERVER))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(_SERVER))
+
+
+with importing("tables"), importing("cleanup"):
+    from cleanup.partwise import Partwise
+    from tables.coordination_rows import CoordinationRows
+    from tables.leveldb import LevelDBStore
+    from tables.memory import MemoryStore
+    from tables.sealed_store import SealedStore, SealedTables
+    from tables.store_tables import StoreTables
+
+
+def open_tables(
+    store: str, settings: Settings, *, takes_over: bool = False, lease: HeldLease | None = None
+) -> StoreTables:
+    """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
+
+    A server `takes_over`, also from one that died; nothing is asked of HBase where its `lease` is
+    over. Blocks while a LevelDB recovers, HBase is asked,
+    or, taking over there, a dead server's calls may be under way. Raises `StoreError`,
+    `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what HBase needs
+    is not installed.
+    """
+    kind, _, place = store.partition(":")
+    if kind == "memory" and not place:
+        return StoreTables(MemoryStore())
+    if kind == "leveldb" and place:
+        return StoreTables(
+            LevelDBStore(
+                Path(place),
+                sync=settings.sync,
+                write_buffer_bytes=settings.leveldb_write_buffer_bytes,
+                block_cache_bytes=settings.leveldb_block_cache_bytes,
+            )
+        )
+    if kind == "hbase":
+        from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
+
+        options = hbase_options(settings, lease)
+        token = 0 if lease is None else lease.token
+        opened = open_store(store, takes_over=takes_over, token=token, **options)
+        return SealedTables(SealedStore(opened, lease))
+    raise ValueError(
+        f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
+    )
+
+
+async def open_metadata(
+    url: str, settings: Settings | None = None, tables: StoreTables | None = None
+) -> MetadataStore:
+    """Return a new session with the metadata store at `url` (`tms.metadata.opening`).
+
+    Give the `tables` of a server in this process that has the folder open already: the rows are
+    kept there, and it stays open. Raises ValueError for another URL, `StoreError`, and
+    `StoreUnavailable` or `MetadataUnavailable` where it is not reached.
+    """
+
+    def open_folder(path: Path) -> Folder:
+        if tables is not None:
+            return Folder(CoordinationRows(tables.store), lambda: None)
+        store = open_tables(f"leveldb:{path}", settings or Settings.model_construct()).store
+        return Folder(CoordinationRows(store), store.close)
+
+    return await open_store(url, open_folder)
+
+
+def inspect(store: str) -> Partwise:
+    """Open a store to look into it; close what is returned. Raises as `open_tables`."""
+    settings = Settings.model_construct()
+    return Partwise(open_tables(store, settings).store, settings.limits(), SystemClock())
+
+
+def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None) -> Any:
+    """Create the tables of `store`, which is `hbase://…`: `tables.hbase.creation.create`.
+
+    Raises as that and as `open_tables`.
+    """
+    from tables.hbase.opening import create_store  # noqa: PLC0415  as above
+
+    return create_store(store, admin, **hbase_options(settings))
+
+
+def hbase_options(settings: Settings, lease: HeldLease | None = None) -> dict[str, Any]:
+    """Return the options of `tables.hbase.opening.open_store`. Raises `OSError` for TLS's files."""
+    tls = None
+    if settings.hbase_tls:
+        from tables.hbase.tls import context  # noqa: PLC0415  an extra
+
+        tls = context(settings.hbase_tls_ca or None, settings.hbase_tls_certificate or None)
+    return {
+        "size": settings.hbase_connections,
+        "timeout_s": settings.hbase_timeout_s,
+        "retry_s": settings.hbase_retry_s,
+        "transport": settings.hbase_transport,
+        "protocol": settings.hbase_protocol,
+        "tls": tls,
+        "idle_s_max": settings.hbase_gateway_idle_s / 2,
+        **({} if lease is None else {"guard": lease.check}),
+    }
