@@ -15,12 +15,14 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 from tms.core.errors import StoreFormatUnknown, StoreLocked, StoreUnavailable
 
 FORMAT = 1
 _LOCK = "tms.lock"
 _FORMAT = "format.json"
+_THIS_ONE = ", which is this one: what opened it here has not closed it"
 
 
 class DataFolder:
@@ -57,17 +59,21 @@ class DataFolder:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
             raise StoreLocked(folder=str(self.path), holder=self._holder()) from None
-        holder = json.dumps({"pid": os.getpid(), "host": socket.gethostname()})
         try:
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, holder.encode(), 0)
+            os.pwrite(self._descriptor, json.dumps(self._self()).encode(), 0)
         except OSError as error:
             raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
+
+    @staticmethod
+    def _self() -> dict[str, Any]:
+        return {"pid": os.getpid(), "host": socket.gethostname()}
 
     def _holder(self) -> str:
         try:
             holder = json.loads(os.pread(self._descriptor, 4096, 0))
-            return f"process {holder['pid']} on {holder['host']}"
+            is_own = holder == self._self()
+            return f"process {holder['pid']} on {holder['host']}{_THIS_ONE if is_own else ''}"
         except (ValueError, KeyError, TypeError, OSError):
             return "unknown"
 

@@ -135,7 +135,7 @@ def test_a_folder_that_a_server_has_open_is_told(tmp_path: Path) -> None:
         assert server.stop() == 0
 
     assert code == 1
-    assert err.startswith("Another process holds the data folder.")
+    assert err.startswith("The data folder is open already.")
 
 
 @pytest.mark.anyio

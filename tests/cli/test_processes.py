@@ -105,7 +105,7 @@ def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
             assert client.topic("orders").properties()["owner"] == "shop"
         code, _, err = finish("serve", "--store", store, "--listen", "127.0.0.1:0")
         assert code == 1
-        assert err.splitlines()[-1].startswith("Another process holds the data folder.")
+        assert err.splitlines()[-1].startswith("The data folder is open already.")
         code, _, err = finish("serve", "--store", "memory:", "--listen", f"127.0.0.1:{server.port}")
         assert code == 1
         assert f"Cannot serve memory: at 127.0.0.1:{server.port}" in err

@@ -319,7 +319,7 @@ class StoreError(TmsError):
 
 
 class StoreLocked(StoreError):
-    """Raised when another process holds the data folder; `detail` names it."""
+    """Raised when the data folder is open already; `detail` names the process that holds it."""
 
     code = "store_locked"
 

@@ -207,7 +207,7 @@ CATALOGUE = _catalogue(
         "The connection broke before the answer; the request may have been carried out.",
         "OutcomeUnknown",
     ),
-    Problem("store_locked", 500, "Another process holds the data folder.", "StoreLocked"),
+    Problem("store_locked", 500, "The data folder is open already.", "StoreLocked"),
     Problem("copy_refused", 409, "The copy cannot be made as things are.", "CopyRefused"),
     Problem("store_corrupt", 500, "Stored bytes are damaged.", "StoreCorrupt"),
     Problem(
