@@ -1,6 +1,7 @@
 """A twin (`tests.cleanup.twins`) on a real HBase, cleaned up by its server or by `tms prune`."""
 
 import asyncio
+from contextlib import closing
 
 from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.opening import Pruning
@@ -67,9 +68,8 @@ class HBaseTwin(Twin):
             return super().clean(steps)
         url = f"hbase://{self.place.host}:{self.place.port}/{self.place.prefix}"
         pruning = Pruning(url, {}, self.limits, self.clock, workers=WORKERS)
-        try:
-            taken = zip(range(steps), pruning.steps(), strict=False)
-            count = sum(step.dropped + step.inverted for _, step in taken)
-        finally:
-            pruning.close()
+        # As `tms prune` does it: the pass ends before the store is closed, which waits for scans.
+        with closing(pruning), closing(pruning.steps()) as taken:
+            some = zip(range(steps), taken, strict=False)
+            count = sum(step.dropped + step.inverted for _, step in some)
         return count + super().clean(steps)
