@@ -91,7 +91,10 @@ class Pruning:
         return invalid_list(state, state.last_write_pointer)
 
     def steps(self) -> Generator[Step, None, None]:
-        """Do the pass. Raises as `RegionCleaner.steps`."""
+        """Do the pass. Close it before this, which waits for what its workers read.
+
+        Raises as `RegionCleaner.steps`.
+        """
         return self._cleaner.steps()
 
     @property
