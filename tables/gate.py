@@ -7,14 +7,15 @@ and those who waited while it was shut before it is shut again.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from threading import Condition, Lock
+from threading import Condition, RLock
 
 
 class Gate:
     """Shared by many, or exclusive to one. Not reentrant."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
+        """Reentrant: the collector may end a forgotten scan while its thread has the lock."""
         self._changed = Condition(self._lock)
         self._inside = 0
         self._waiting = 0

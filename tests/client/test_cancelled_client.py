@@ -23,9 +23,10 @@ def url(tmp_path: Path) -> str:
     return f"leveldb:{tmp_path / 'data'}"
 
 
-async def use(url: str) -> None:
+async def use(url: str, then: Callable[[], object]) -> None:
     async with await tms.aio.connect(url) as client:
         await client.topics()
+        then()
         await anyio.sleep(60)
 
 
@@ -53,8 +54,8 @@ class Paused:
 
 
 async def test_by_a_scope_within_its_context(url: str) -> None:
-    with anyio.move_on_after(0.3) as scope:
-        await use(url)
+    with anyio.CancelScope() as scope:
+        await use(url, scope.cancel)
 
     assert scope.cancelled_caught
     await check_closed(url)
@@ -74,9 +75,10 @@ async def test_by_a_scope_while_it_opens(url: str, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("method", ["_open", "close"])
 async def test_as_a_task(url: str, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     paused = Paused(monkeypatch, method)
-    task = asyncio.create_task(use(url))
+    inside = asyncio.Event()
+    task = asyncio.create_task(use(url, inside.set))
     if method == "close":
-        await asyncio.sleep(0.3)
+        await inside.wait()
         task.cancel()
     await paused.wait()
     for _ in range(2):

@@ -47,6 +47,23 @@ def test_an_error_inside_lets_the_next_in() -> None:
         pass
 
 
+def test_one_may_leave_while_its_thread_has_the_lock() -> None:
+    """As where the collector ends a forgotten scan in the middle of an entering."""
+    gate = Gate()
+
+    def leave_within() -> None:
+        with gate._lock:
+            gate._leave()
+
+    gate._enter()
+    leaving = threading.Thread(target=leave_within, daemon=True)
+    leaving.start()
+    leaving.join(10)
+    assert not leaving.is_alive()
+    with gate.exclusive():
+        pass
+
+
 def test_who_shuts_it_again_and_again_lets_others_in_between() -> None:
     gate = Gate()
     done = threading.Event()
