@@ -1,7 +1,7 @@
 """The data folder of a store on local disk: its lock and its format.
 
     FOLDER/tms.lock     held by flock while a process has the folder open; says pid, host and time
-    FOLDER/format.json  {"format": 1}; written once, checked at each opening
+    FOLDER/format.json  {"format": 2}; written once, checked at each opening
     FOLDER/leveldb/     LevelDB's own files
 
 LevelDB's lock is not enough: it is an fcntl lock, and a second opening of the folder in the same
@@ -17,9 +17,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from tables.leveldb_layout import PREFIXES
 from tms.core.errors import StoreFormatUnknown, StoreLocked, StoreUnavailable
 
-FORMAT = 1
+_NEWEST = max(PREFIXES)
 _LOCK = "tms.lock"
 _FORMAT = "format.json"
 _THIS_ONE = ", which is this one: what opened it here has not closed it"
@@ -42,7 +43,7 @@ class DataFolder:
             raise StoreUnavailable(folder=str(path), reason=error.strerror) from error
         try:
             self._lock()
-            self._check_format()
+            self.format = self._checked_format()
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -77,7 +78,7 @@ class DataFolder:
         except (ValueError, KeyError, TypeError, OSError):
             return "unknown"
 
-    def _check_format(self) -> None:
+    def _checked_format(self) -> int:
         path = self.path / _FORMAT
         try:
             found = json.loads(path.read_bytes())["format"]
@@ -85,19 +86,21 @@ class DataFolder:
             if self.leveldb.exists():
                 raise StoreFormatUnknown(folder=str(self.path), missing=_FORMAT) from None
             self._write_format(path)
-            return
+            return _NEWEST
         except (ValueError, KeyError, TypeError) as error:
             raise StoreFormatUnknown(folder=str(self.path), reason=str(error)) from None
         except OSError as error:
             raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
-        if found != FORMAT:
-            raise StoreFormatUnknown(folder=str(self.path), found=found, known=FORMAT)
+        known = list(PREFIXES)
+        if found not in known:
+            raise StoreFormatUnknown(folder=str(self.path), found=found, known=known)
+        return int(found)
 
     def _write_format(self, path: Path) -> None:
         draft = path.with_suffix(".draft")
         try:
             with draft.open("w") as out:
-                json.dump({"format": FORMAT}, out)
+                json.dump({"format": _NEWEST}, out)
                 out.flush()
                 os.fsync(out.fileno())
             draft.replace(path)

@@ -1,7 +1,7 @@
 """The Store on LevelDB, in one folder that belongs to one process.
 
-All tables are in one LevelDB, each under a one-byte prefix: one fsync a flush however many tables
-it touches, and batches that are atomic across tables.
+All tables are in one LevelDB, each under a one-byte prefix (`tables.leveldb_layout`): one fsync a
+flush however many tables it touches, and batches that are atomic across tables.
 
 A failed write. After an append to its log has failed, LevelDB goes on appending behind the torn
 record, and what it appends there is lost at the next opening. So the first failed write is the
@@ -28,29 +28,10 @@ import plyvel
 
 from tables.data_folder import DataFolder
 from tables.gate import Gate
-from tables.store import (
-    BOUND,
-    COORDINATION,
-    MESSAGE,
-    METADATA,
-    PAYLOAD,
-    SUBSCRIPTION,
-    TRANSACTION,
-    Row,
-)
+from tables.leveldb_layout import PREFIXES, Prefixes
+from tables.store import Row
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.tables import Batch
-
-_PREFIXES = {
-    MESSAGE: b"m",
-    PAYLOAD: b"p",
-    METADATA: b"t",
-    SUBSCRIPTION: b"s",
-    TRANSACTION: b"x",
-    BOUND: b"b",
-    COORDINATION: b"c",
-}
-"""DO NOT CHANGE: on disk."""
 
 _BLOCK_BYTES = 16 * 1024
 _REOPEN_EVERY_S = 0.5
@@ -73,8 +54,9 @@ class LevelDBBatch:
     plyvel raises RuntimeError where that was closed, or exchanged, meanwhile.
     """
 
-    def __init__(self, handle: Any, *, sync: bool) -> None:
+    def __init__(self, handle: Any, prefixes: Prefixes, *, sync: bool) -> None:
         self.handle = handle
+        self._prefixes = prefixes
         try:
             self.writes = handle.write_batch(sync=sync)
         except RuntimeError as error:
@@ -88,7 +70,7 @@ class LevelDBBatch:
         self, table: str, rows: Iterable[Row], prefix: bytes = b"", start: bytes = b""
     ) -> None:
         """Add a put for each key, behind `prefix`, and value, behind `start`."""
-        prefix, put = _PREFIXES[table] + prefix, self.writes.put
+        prefix, put = self._prefixes[table] + prefix, self.writes.put
         try:
             for key, value in rows:
                 put(prefix + key, start + value)
@@ -101,7 +83,7 @@ class LevelDBBatch:
 
     def delete_rows(self, table: str, keys: Iterable[bytes]) -> None:
         """Add a delete for each key."""
-        prefix, delete = _PREFIXES[table], self.writes.delete
+        prefix, delete = self._prefixes[table], self.writes.delete
         try:
             for key in keys:
                 delete(prefix + key)
@@ -135,6 +117,7 @@ class LevelDBStore:
         self._write_buffer_bytes = write_buffer_bytes
         self._block_cache_bytes = block_cache_bytes
         self._folder = DataFolder(path)
+        self._prefixes = PREFIXES[self._folder.format]
         self._gate = Gate()
         self._write_lock = Lock()
         self._failure: str | None = None
@@ -163,9 +146,8 @@ class LevelDBStore:
         except (plyvel.Error, OSError) as error:
             raise StoreUnavailable(folder=str(path), reason=_said(error)) from error
 
-    @staticmethod
-    def _tables_of(handle: Any) -> dict[str, Any]:
-        return {table: handle.prefixed_db(prefix) for table, prefix in _PREFIXES.items()}
+    def _tables_of(self, handle: Any) -> dict[str, Any]:
+        return {table: handle.prefixed_db(prefix) for table, prefix in self._prefixes.items()}
 
     @contextmanager
     def _reading(self, table: str) -> Iterator[Any]:
@@ -212,7 +194,7 @@ class LevelDBStore:
         self.check_writable()
         if handle is None:
             raise StoreUnavailable(reason=_OPENED_ANEW)
-        return LevelDBBatch(handle, sync=self._sync and durable)
+        return LevelDBBatch(handle, self._prefixes, sync=self._sync and durable)
 
     def check_writable(self) -> None:
         """Raise `StoreUnavailable` where a write would be refused now. Does not touch the disk."""
@@ -263,14 +245,14 @@ class LevelDBStore:
 
         It does so beside reads and writes. Closing, and opening anew, wait for it.
         """
-        prefix = _PREFIXES[table]
+        prefix = self._prefixes[table]
         with self._reading(table):
             if start < stop:
                 self._handle.compact_range(start=prefix + start, stop=prefix + stop)
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
         """Return about the bytes of the range's files; what is only in the log does not count."""
-        prefix = _PREFIXES[table]
+        prefix = self._prefixes[table]
         with self._reading(table):
             return int(self._handle.approximate_size(prefix + start, prefix + stop))
 

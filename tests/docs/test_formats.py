@@ -41,7 +41,7 @@ def metadata_value(of: topic.Topic) -> str:
 
 def leveldb_key(table: str, key: bytes) -> bytes:
     """Return the key that a row of a table has in LevelDB, as the page tells it."""
-    prefixes = dict(zip(TABLES, (b"m", b"p", b"t", b"s", b"x", b"b"), strict=True))
+    prefixes = dict(zip(TABLES, (b"z", b"p", b"t", b"s", b"x", b"b"), strict=True))
     return prefixes[table] + key
 
 
@@ -144,5 +144,5 @@ def test_rows_are_in_leveldb_as_told(tmp_path: Path) -> None:
 
     with plyvel.DB(str(tmp_path / "leveldb")) as handle:
         assert dict(handle) == {leveldb_key(table, b"key"): table.encode() for table in TABLES}
-    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 1}
+    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 2}
     assert json.loads((tmp_path / "tms.lock").read_bytes()).keys() == {"pid", "host"}

@@ -89,7 +89,17 @@ def copy(source: str, target: str) -> dict[str, Any]:
     return facts
 
 
-def test_readers_of_the_copy_see_the_same(source: str, target: str) -> None:
+def format_of(store: str) -> int:
+    text = Path(store.removeprefix("leveldb:"), "format.json").read_text()
+    found: int = json.loads(text)["format"]
+    return found
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_readers_of_the_copy_see_the_same(source: str, target: str, number: int) -> None:
+    folder = Path(source.removeprefix("leveldb:"))
+    folder.mkdir()
+    (folder / "format.json").write_text(json.dumps({"format": number}))
     seen = asyncio.run(fill(source))
     facts = copy(source, target)
     assert facts["topics"] == 3
@@ -98,6 +108,7 @@ def test_readers_of_the_copy_see_the_same(source: str, target: str) -> None:
     assert facts["invalid_pointers"] == 1
     copied, topic, last = asyncio.run(seen_in(target))
 
+    assert (format_of(source), format_of(target)) == (number, 2)
     assert copied == seen
     assert (topic.generation, topic.ttl_s) == (2, 2**31 - 1)
     assert last > max(message_id for message_id, _ in seen[True])
