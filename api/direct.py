@@ -27,7 +27,14 @@ from api.endpoint import Endpoint
 from api.errors import error_body
 from api.exchange import JSON_TYPE, Exchange
 from api.joined_writes import JoinedWritesProtocol
-from api.known_heads import HEAD_BYTES_MAX, HEAD_END, KnownHeads, SimpleHead
+from api.known_heads import (
+    HEAD_BYTES_MAX,
+    HEAD_END,
+    Fields,
+    KnownHeads,
+    SimpleHead,
+    Target,
+)
 from api.runs import Run
 from tms.core.errors import InvalidRequest, TmsError, TooLarge
 
@@ -80,6 +87,7 @@ class DirectProtocol(JoinedWritesProtocol):
         self._runs = runs
         self._known_heads = known_heads
         self._head_bytes_max = head_bytes_max
+        self._known_bytes_max = min(head_bytes_max, HEAD_BYTES_MAX)
         self._find_hot: Callable[[str], HotEndpoint | None] = getattr(self.app, "find", _nowhere)
         self._is_between = True
         """Whether what comes next begins a request."""
@@ -124,7 +132,8 @@ class DirectProtocol(JoinedWritesProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
@@ -132,14 +141,14 @@ class DirectProtocol(JoinedWritesProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
-        end = data.find(HEAD_END, 0, HEAD_BYTES_MAX) if self._is_between else -1
+        end = data.find(HEAD_END, 0, self._known_bytes_max) if self._is_between else -1
         if end < 0:
             self._parse(data)
             return
         behind = end + len(HEAD_END)
         body_bytes = len(data) - behind
-        known = self._known_heads.find(data[:end])
-        if known is not None and known.body_bytes == body_bytes and not self._is_busy():
+        known = self._known_heads.find(data, end)
+        if known is not None and known[1].body_bytes == body_bytes and not self._is_busy():
             self._idle.leave(self)
             self._answer(known, data[behind:])
             return
@@ -147,8 +156,8 @@ class DirectProtocol(JoinedWritesProtocol):
         self._parse(data)
         answered = self._answered
         # Where it is so long, nothing else was in the data.
-        if answered is not None and answered.body_bytes == body_bytes:
-            self._known_heads.keep(data[:end], answered)
+        if answered is not None and answered[1].body_bytes == body_bytes:
+            self._known_heads.keep(data[:end], self.url, answered)
 
     def _parse(self, data: bytes) -> None:
         self._arrived_bytes = len(data)
@@ -227,12 +236,19 @@ class DirectProtocol(JoinedWritesProtocol):
         found = self._find_hot(path)
         if found is None or parser.get_http_version() != "1.1":
             return None
-        fields = dict(self.headers)
-        is_simple = fields.keys().isdisjoint(_NOT_SIMPLE) and not (
-            found.app is not found.endpoint and takes_gzip(fields.get(b"accept-encoding", b""))
+        values = dict(self.headers)
+        fields = Fields(
+            values,
+            int(values.get(b"content-length", b"0")),
+            parser.should_keep_alive(),
+            takes_gzip(values.get(b"accept-encoding", b"")),
         )
-        body_bytes = int(fields.get(b"content-length", b"0"))
-        if not is_simple or body_bytes > _BODY_BYTES_MAX:
+        may_compress = found.app is not found.endpoint
+        if (
+            fields.body_bytes > _BODY_BYTES_MAX
+            or not values.keys().isdisjoint(_NOT_SIMPLE)
+            or (may_compress and fields.takes_gzip)
+        ):
             return None
         scope = {
             "method": "POST",
@@ -240,7 +256,7 @@ class DirectProtocol(JoinedWritesProtocol):
             "path_params": found.path_params,
             "query_string": query,
         }
-        return SimpleHead(found.endpoint, scope, fields, body_bytes, parser.should_keep_alive())
+        return Target(found.endpoint, scope, may_compress), fields
 
     def on_body(self, body: bytes) -> None:
         """Take in a part of the body."""
@@ -260,9 +276,10 @@ class DirectProtocol(JoinedWritesProtocol):
             self._answer(head, self._body)
 
     def _answer(self, head: SimpleHead, body: bytes) -> None:
-        exchange = DirectExchange(self, head, body)
+        target, fields = head
+        exchange = DirectExchange(self, target, fields, body)
         self.cycle = exchange  # type: ignore[assignment]  # it has what uvicorn asks of one here
-        Run(exchange.run(head.endpoint), self.loop, self.tasks, self._runs).start()
+        Run(exchange.run(target.endpoint), self.loop, self.tasks, self._runs).start()
 
 
 def _nowhere(_: str) -> HotEndpoint | None:
@@ -287,14 +304,22 @@ class DirectExchange(Exchange):
 
     message_event = _Nobody()
 
-    def __init__(self, protocol: DirectProtocol, head: SimpleHead, body: bytes) -> None:
-        super().__init__(head.endpoint.context, head.scope, _no_more, _no_message, head.fields)
-        self.take_whole(body)
+    def __init__(
+        self, protocol: DirectProtocol, target: Target, fields: Fields, body: bytes
+    ) -> None:
+        super().__init__(
+            target.endpoint.context,
+            target.scope,
+            _no_more,
+            _no_message,
+            fields.values,
+            whole_body=body,
+        )
         self._protocol = protocol
         self._cycle: RequestResponseCycle | None = None
         self.disconnected = False
         self.response_complete = False
-        self.keep_alive = head.keep_alive
+        self.keep_alive = fields.keep_alive
 
     async def run(self, endpoint: Endpoint) -> None:
         """Have the endpoint answer; where it does not, end the connection."""

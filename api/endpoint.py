@@ -34,4 +34,4 @@ class Endpoint:
             await answer_error(exchange, error)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
-            self._metrics.time(perf_counter() - started)
+            self._metrics.seconds.observe(perf_counter() - started)

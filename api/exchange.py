@@ -93,7 +93,10 @@ class Exchange:
         receive: Receive,
         send: Send,
         headers: dict[bytes, bytes],
+        *,
+        whole_body: bytes | None = None,
     ) -> None:
+        """Take a request, with its body where that came with the head."""
         self.context = context
         self.scope = scope
         self.headers = headers
@@ -101,21 +104,15 @@ class Exchange:
         self._send = send
         self.status = 0
         """Of the answer; 0 before there is one."""
-        self.bytes_in = 0
+        self.bytes_in = len(whole_body) if whole_body else 0
         self.bytes_out = 0
         self.waited = False
         """Whether the request asked to wait and did: its time is no measure of the server."""
-        self.body_unread = (
+        self.body_unread = whole_body is None and (
             headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         )
-        self.whole_body: bytes | None = None
+        self.whole_body = whole_body
         """None where it has to be received."""
-
-    def take_whole(self, body: bytes) -> None:
-        """Take the whole body, which came with the head."""
-        self.whole_body = body
-        self.bytes_in = len(body)
-        self.body_unread = False
 
     @property
     def namespace(self) -> str:

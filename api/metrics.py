@@ -26,16 +26,13 @@ class OperationMetrics:
         self.bytes_in = 0
         self.bytes_out = 0
         self.seconds = Histogram(SECONDS)
+        """What requests took."""
 
     def count(self, status: int, bytes_in: int, bytes_out: int) -> None:
         """Add one request."""
         self.requests[status] = self.requests.get(status, 0) + 1
         self.bytes_in += bytes_in
         self.bytes_out += bytes_out
-
-    def time(self, seconds: float) -> None:
-        """Add the time that one request took."""
-        self.seconds.observe(seconds)
 
 
 class RestMetrics(Collector):

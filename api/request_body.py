@@ -25,9 +25,11 @@ async def read_body(exchange: Exchange, bytes_max: int | None = None) -> bytes:
     """
     request_bytes_max = exchange.context.limits.request_bytes_max
     bytes_max = request_bytes_max if bytes_max is None else min(bytes_max, request_bytes_max)
-    check_announced(exchange, bytes_max)
-    if exchange.whole_body is not None:
-        return exchange.whole_body
+    whole = exchange.whole_body
+    if whole is None or len(whole) > bytes_max:
+        check_announced(exchange, bytes_max)
+    if whole is not None:
+        return whole
     encoding = exchange.headers.get(b"content-encoding")
     gunzip = Gunzip(bytes_max) if encoding is not None and is_gzip(encoding) else None
     deadlines = exchange.context.body_deadlines
