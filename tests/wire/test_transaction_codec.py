@@ -1,7 +1,6 @@
 """Tephra's codec: golden bytes of Java, and what Thrift tolerates."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -161,7 +160,7 @@ def test_the_same_bytes_are_decoded_once() -> None:
 
 
 def test_bytes_that_begin_alike_are_told_apart() -> None:
-    other = replace(LONG_LISTS, invalids=(*LONG_LISTS.invalids[:-1], 10**9))
+    other = LONG_LISTS._replace(invalids=(*LONG_LISTS.invalids[:-1], 10**9))
     for transaction in (LONG_LISTS, other, LONG_LISTS):
         assert decode_transaction(encode_transaction(transaction)) == transaction
 
@@ -172,12 +171,12 @@ def test_what_is_kept_of_decoded_transactions_is_bounded(monkeypatch: pytest.Mon
     size = len(encode_transaction(LONG_LISTS))
     monkeypatch.setattr(transaction_codec, "_DECODED_BYTES_KEPT", 3 * size)
     for number in range(10):
-        transaction = replace(LONG_LISTS, transaction_id=number)
+        transaction = LONG_LISTS._replace(transaction_id=number)
         assert decode_transaction(encode_transaction(transaction)) == transaction
         assert decode_transaction(encode_transaction(transaction)) == transaction
         assert decoded._bytes == sum(len(raw) for raw, _ in decoded._by_key.values()) <= 3 * size
     assert len(decoded._by_key) == 3
-    too_large = replace(LONG_LISTS, invalids=tuple(range(40_000)))
+    too_large = LONG_LISTS._replace(invalids=tuple(range(40_000)))
     decode_transaction(encode_transaction(too_large))
     assert len(decoded._by_key) == 3
 
@@ -186,11 +185,11 @@ def test_long_lists_are_encoded_as_they_are_each_time() -> None:
     """The bytes of a list are kept by its identity: another list is another."""
     for last in range(100):
         invalids = (*range(200), 200 + last)
-        transaction = replace(LONG_LISTS, invalids=invalids)
+        transaction = LONG_LISTS._replace(invalids=invalids)
         for _ in range(2):
             assert read_by_library(encode_transaction(transaction)) == transaction
     changing = list(range(200))
-    transaction = replace(LONG_LISTS, invalids=changing)
+    transaction = LONG_LISTS._replace(invalids=changing)
     encode_transaction(transaction)
     changing.append(200)
     assert decode_transaction(encode_transaction(transaction)).invalids == tuple(changing)

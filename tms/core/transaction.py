@@ -6,8 +6,8 @@ The rules are Tephra's (`Transaction.isVisible`, `TransactionMessageFilter` of C
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import NamedTuple
 
 NO_TX_IN_PROGRESS = 2**63 - 1
 
@@ -35,8 +35,7 @@ class Visibility(Enum):
     STOP = "stop"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction:
+class Transaction(NamedTuple):
     """A snapshot of what is committed, and the pointers the transaction writes under."""
 
     read_pointer: int

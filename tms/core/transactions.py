@@ -11,7 +11,7 @@ sequence of another run is an `OwnerElsewhere`, not a work that seems done.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX
@@ -46,8 +46,7 @@ class IfOpen(StrEnum):
     """There is no new one: the older one is returned, if its sequence is the same."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartRequest:
+class StartRequest(NamedTuple):
     """What a new transaction is to be."""
 
     type: TransactionType = TransactionType.SHORT

@@ -155,17 +155,19 @@ def encode_edit(edit: Edit) -> bytes:
     # fmt: on
     flags = at_once * _AT_ONCE + timed_out * _TIMED_OUT
     stored_sequence = _NO_SEQUENCE if sequence is None else sequence
-    names = [text_bytes(owner) if owner else b"", text_bytes(client) if client else b""]
+    owner_bytes = text_bytes(owner) if owner else b""
+    client_bytes = text_bytes(client) if client else b""
+    names = owner_bytes + client_bytes
+    if origin:
+        flags |= _HAS_ORIGIN
+        encoded = text_bytes(origin)
+        names += _ORIGIN_LENGTH.pack(len(encoded)) + encoded
     start = (_CODEC, write_pointer, kind, expires_ms, commit_pointer, can_commit, len(changes))
     middle = (upper_bound, _TYPE_ORDINALS[type_], len(truncated))
     end = (before_ms, parent, _NO_CHECKPOINTS, flags, time_ms, timeout_s, stored_sequence)
-    lengths = (len(names[0]), len(names[1]))
-    if origin:
-        end = (*end[:3], flags | _HAS_ORIGIN, *end[4:])
-        encoded = text_bytes(origin)
-        names += (_ORIGIN_LENGTH.pack(len(encoded)), encoded)
+    lengths = (len(owner_bytes), len(client_bytes))
     if not changes and not truncated:
-        return b"".join((_ALL.pack(*start, *middle, *end, *lengths), *names))
+        return _ALL.pack(*start, *middle, *end, *lengths) + names
     parts = [_TO_CHANGES.pack(*start)]
     for change in changes:
         parts += (_LENGTH.pack(len(change)), change)
@@ -173,7 +175,7 @@ def encode_edit(edit: Edit) -> bytes:
         _TO_TRUNCATED.pack(*middle),
         struct.pack(f">{len(truncated)}q", *truncated),
         _END.pack(*end, *lengths),
-        *names,
+        names,
     )
     return b"".join(parts)
 

@@ -12,7 +12,6 @@ before an event if, and only if, its id is not above the event's.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from tms.core.transaction import Transaction
@@ -65,8 +64,7 @@ class Excluded:
             kept = self._snapshot(opened)
             self._keep(kept)
         elif len(kept.checkpoint_write_pointers) < len(opened.checkpoints):
-            kept = self._kept[opened.id] = replace(
-                kept,
+            kept = self._kept[opened.id] = kept._replace(
                 write_pointer=opened.checkpoints[-1],
                 checkpoint_write_pointers=tuple(opened.checkpoints),
             )

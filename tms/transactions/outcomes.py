@@ -22,7 +22,9 @@ OUTCOMES = (
 )
 """By code: a byte in snapshots. DO NOT CHANGE: on disk. Aborted long ones are invalid."""
 
-_CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+_CODES: dict[tuple[TransactionStatus, TransactionType], int] = {
+    outcome: code for code, outcome in enumerate(OUTCOMES)
+}
 
 
 class Outcomes:
@@ -35,7 +37,7 @@ class Outcomes:
 
     def add(self, transaction_id: int, status: TransactionStatus, type_: TransactionType) -> None:
         """Note an end, and forget the oldest beyond the bound."""
-        self.codes[transaction_id] = _CODES[Outcome(status, type_)]
+        self.codes[transaction_id] = _CODES[status, type_]
         self.order.append(transaction_id)
         if len(self.order) > self._count_max:
             del self.codes[self.order.popleft()]
