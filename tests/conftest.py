@@ -8,6 +8,7 @@ servers which take long to start.
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SKIP_NONE = bool(os.environ.get("SKIP_NO_TEST"))
+
+# What a shell starts in the background ignores interrupts, and so would all that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
