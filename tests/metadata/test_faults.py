@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc
 import pytest
@@ -13,6 +14,7 @@ from tests.metadata.servers import Open, fresh_url
 from tests.servers.proxy import Proxy
 from tms.core.errors import MetadataClosed, MetadataUnavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
+from tms.metadata.etcd.writes import connect_of
 from tms.metadata.interface import NEW, Change, MetadataStore, Notification, SessionEvent
 from tms.metadata.remote import RemoteStore
 
@@ -145,6 +147,59 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
     assert found.value == (b"newest" if refused else b"late")
     await store.put("/k", b"and on")
     proxy.close()
+
+
+async def test_a_session_is_not_asked_for_on_a_way_that_is_not_made_yet(
+    etcd: Servers, sessions_at: Open
+) -> None:
+    """The answer was for the session before, and came when there was one anew."""
+    found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
+    assert isinstance(found.store, RemoteStore)
+    server: Any = found.store._server
+    found.proxy.close()
+    await found.until_events(LOST)
+    found.proxy.hold()
+    found.proxy.open()
+    await until(lambda: server._connection._leases is not None)
+    for call in (server.touch, lambda: server.get("/k")):
+        with pytest.raises(MetadataUnavailable):
+            await asyncio.wait_for(call(), 5)
+    found.proxy.release()
+    await found.until_events(LOST, BACK)
+    await found.store.put("/k", b"")
+    found.proxy.close()
+
+
+async def test_a_session_whose_writes_are_refused_for_what_was_late_gets_a_new_connection(
+    etcd: Servers, sessions_at: Open
+) -> None:
+    found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
+    assert isinstance(found.store, RemoteStore)
+    server: Any = found.store._server
+    late = connect_of(server._keys, server._connection.lease)
+    with grpc.insecure_channel(etcd.addresses) as channel:
+        await asyncio.to_thread(rpc.KVStub(channel).Txn, late)
+    with pytest.raises(MetadataUnavailable, match="another connection"):
+        await found.store.put("/k", b"")
+    await found.until_events(LOST, BACK)
+    await found.store.put("/k", b"", NEW)
+    found.proxy.close()
+
+
+async def test_nothing_is_put_for_a_session_that_has_just_ended(
+    etcd: Servers, sessions_at: Open
+) -> None:
+    store = await sessions_at(fresh_url("etcd", etcd))
+    assert isinstance(store, RemoteStore)
+    connection = store._server._connection  # type: ignore[attr-defined]
+    lease, connection.lease = connection.lease, 0
+    putting = asyncio.ensure_future(store.put("/e", b"", ephemeral=True))
+    await asyncio.sleep(0)  # it takes the lease as it is, and there is a new one when it is sent
+    connection.lease = lease
+
+    with pytest.raises(MetadataUnavailable):
+        await putting
+    assert await store.get("/e") is None
 
 
 async def test_etcd_is_watched_on_where_it_has_forgotten_what_was_missed(

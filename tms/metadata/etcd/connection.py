@@ -85,6 +85,8 @@ class Connection:
         self._running: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._ready = asyncio.Event()
+        """Set while there is a connection that is whole: with the lease, the session's key and the
+        watch. Until then only what makes it is asked on it."""
         self._reason = "no connection yet"
 
     @property
@@ -110,7 +112,6 @@ class Connection:
             try:
                 await self._connect(next(self._hosts))
                 pause_s = _PAUSE_S
-                self._ready.set()
                 while True:
                     self._tell(await self._read_watch(None))
             except (Broken, grpc.RpcError, TimeoutError, OSError) as error:
@@ -146,6 +147,7 @@ class Connection:
         self._revision = written.header.revision
         await self._skip_compacted()
         await self._watch()
+        self._ready.set()
         self._home.post(self._link.linked, sent_ms)
 
     async def _grant(self) -> None:
@@ -229,7 +231,7 @@ class Connection:
 
     async def touch(self) -> None:
         """Keep the session alive. Raises `MetadataUnavailable`; then the connection is given up."""
-        if self._leases is None or not self.lease:
+        if not self._ready.is_set():
             raise MetadataUnavailable(reason=self._reason)
         try:
             lives = await self._keep_alive()
@@ -246,25 +248,29 @@ class Connection:
 
     def _drop(self) -> None:
         """Have the connection made anew. Nothing more is sent on this one."""
+        self._ready.clear()
         if self._watching is not None:
-            self._kv = None
             self._is_dropped = True
             self._watching.cancel()
 
     async def write(self, transactions: Sequence[Any]) -> list[Any]:
         """Carry out transactions together, in this connection or not at all; return the answers.
 
+        Where they are refused because the session has written by another connection since, or is
+        not there any more, this one is given up: it would never be taken again.
+
         Raises `grpc.RpcError`, `MetadataUnavailable`.
         """
         session = self._keys.of_session(self.lease)
         answer = await self.transaction(together(transactions, session, self._revision))
         if not answer.succeeded:
+            self._drop()
             raise MetadataUnavailable(reason="the session has another connection, or has ended")
         return [each.response_txn for each in answer.responses]
 
     async def transaction(self, request: Any) -> Any:
         """Return the answer to a transaction. Raises `grpc.RpcError`, `MetadataUnavailable`."""
-        if self._kv is None:
+        if not self._ready.is_set():
             raise MetadataUnavailable(reason=self._reason)
         timeout_s = self._link.watch.timeout_ms / 1000 * _CALL_SHARE
         call = self._kv.Txn(request, timeout=timeout_s, metadata=self._token)
@@ -280,6 +286,7 @@ class Connection:
             raise
 
     async def _disconnect(self) -> None:
+        self._ready.clear()
         self._kv = self._leases = self._watching = None
         if self._channel is not None:
             await self._channel.close()

@@ -97,6 +97,8 @@ class Etcd:
 
     async def _put(self, put: Put) -> Stat:
         lease = self._connection.lease
+        if not lease:  # as an ephemeral value it would stay for ever
+            raise MetadataUnavailable(reason="the session has ended")
         answer = await self._writes.ask(put_of(self._keys, put, lease))
         return stat_of_put(put, answer, lease)
 
