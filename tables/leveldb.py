@@ -98,6 +98,7 @@ class LevelDBStore:
     """One LevelDB, opened once."""
 
     atomic = True
+    is_embedded = True
 
     def __init__(
         self,

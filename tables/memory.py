@@ -48,6 +48,7 @@ class MemoryStore:
     """Sorted maps behind one lock."""
 
     atomic = True
+    is_embedded = True
 
     def __init__(self) -> None:
         self._tables: dict[str, SortedDict] = {

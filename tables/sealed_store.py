@@ -112,6 +112,11 @@ class SealedStore:
         """Whether a batch is written whole or not at all."""
         return self.beneath.atomic
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is this process's own, and not a server elsewhere."""
+        return self.beneath.is_embedded
+
     def seal(self, topic: bytes) -> Seal:
         """Return what is hidden of the topic with that metadata key, sealing it where that is due.
 

@@ -50,6 +50,11 @@ class Store(Protocol):
         """Whether a batch is written whole or not at all."""
         ...
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether it is this process's own, and not a server elsewhere."""
+        ...
+
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
         ...

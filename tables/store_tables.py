@@ -22,6 +22,11 @@ class StoreTables:
         self.subscriptions = StoreSubscriptionTable(store)
         self.transactions = StoreTransactionTable(store)
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the store is this process's own, and not a server elsewhere."""
+        return self.store.is_embedded
+
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the start of all data rows of a topic's generation."""
         return prefix(topic_id, generation)

@@ -47,6 +47,7 @@ class HBaseStore:
     """The tables under one prefix, through one gateway."""
 
     atomic = False
+    is_embedded = False
 
     def __init__(self, place: Place, gateway: Gateway) -> None:
         """Open the store that `create` made. The gateway's connections close with the store.

@@ -17,6 +17,7 @@ class MoodyStore:
     """A `MemoryStore` with moods. `close` leaves it usable, as a folder is after its server."""
 
     atomic = True
+    is_embedded = True
 
     def __init__(self) -> None:
         self._inner = MemoryStore()

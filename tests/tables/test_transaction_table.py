@@ -123,6 +123,7 @@ class TearingStore(MemoryStore):
     """A store without atomic batches: it dies after so many puts and deletes."""
 
     atomic = False
+    is_embedded = False
 
     def __init__(self, steps: int) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 """The tables as messaging sees them; the package `tables` fulfils these interfaces.
 
-All calls block: they are made from worker threads, never from the event loop, save those that only
-fill a batch. A topic prefix is the opaque start of all row keys of one topic's generation. Keys are
-the 10 bytes of timestamp and sequence id. Every call may raise `StoreUnavailable`, a read
-`StoreCorrupt`.
+All calls block: they are made from worker threads, not from the event loop, save those that only
+fill a batch, and small writes to an embedded store while it is quick. A topic prefix is the opaque
+start of all row keys of one topic's generation. Keys are the 10 bytes of timestamp and sequence id.
+Every call may raise `StoreUnavailable`, a read `StoreCorrupt`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -272,6 +272,11 @@ class TransactionTable(Protocol):
 
 class Tables(Protocol):
     """The tables of one store, written together."""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the store is this process's own, and not a server elsewhere."""
+        ...
 
     @property
     def messages(self) -> MessageTable:

@@ -48,6 +48,8 @@ class Lane:
         self._answers: deque[tuple[OnDone, Any, BaseException | None]] = deque()
         self._is_waking = False
         self._closed = False
+        self.under_way = 0
+        """Calls asked for whose answers were not told yet."""
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True)
             for number in range(threads)
@@ -60,6 +62,7 @@ class Lane:
         if self._closed:
             raise Stopping
         self._calls.put((call, on_done))
+        self.under_way += 1
 
     def future(
         self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
@@ -98,6 +101,7 @@ class Lane:
         self._is_waking = False
         while self._answers:
             on_done, result, error = self._answers.popleft()
+            self.under_way -= 1
             on_done(result, error)
 
     def close(self) -> None:
@@ -130,6 +134,11 @@ class Lanes:
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
         """Return what `call` returns, made in the write lane after all that was asked before."""
         return self._writes.future(call, *args, **kwargs)
+
+    @property
+    def are_writes_done(self) -> bool:
+        """Whether all that the write lane was asked for has been done, and told."""
+        return not self._writes.under_way
 
     def write_then(self, call: Callable[[], Any], on_done: OnDone) -> None:
         """Make `call` in the write lane, then `on_done` in the event loop, at once."""

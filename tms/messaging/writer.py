@@ -5,7 +5,8 @@ How it works, and what the order of the steps is for:
 2. One flush at a time takes what is queued, in order, up to a size; of much, half.
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write lane. Meanwhile requests queue up, so
-   the busier it is, the more requests share one fsync.
+   the busier it is, the more requests share one fsync. Requests that come one at a time need no
+   lane (`tms.messaging.lone_flushes`).
 5. It lets them take effect in memory, then lets the participants know, who wake pollers, and then
    answers the requests. So what was acknowledged can be read, and nobody reads a key before every
    smaller one of its topic is readable or has failed.
@@ -30,6 +31,7 @@ from tms.core.group_commit import Participant, Write
 from tms.core.limits import Limits
 from tms.core.tables import Batch, Tables
 from tms.messaging.lanes import Lanes
+from tms.messaging.lone_flushes import LoneFlushes
 from tms.messaging.metrics import MessagingMetrics
 
 Answer = asyncio.Future[Any]
@@ -73,6 +75,7 @@ class Writer:
         self._queue_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
+        self._lone_flushes = LoneFlushes(metrics, is_embedded=tables.is_embedded)
         self._outstanding = 0
         """Requests at the end of the last flush: those it answered, and those that wait."""
         self._stopping = False
@@ -133,8 +136,12 @@ class Writer:
 
         def done(_: object, error: BaseException | None) -> None:
             self._written(taken, added, error)
-            self._metrics.flush_seconds.observe(perf_counter() - started)
+            seconds = perf_counter() - started
+            self._metrics.flush_seconds.observe(seconds)
             self._metrics.flush_requests.observe(len(taken))
+            self._lone_flushes.ended(
+                len(taken), len(self._queue), seconds, failed=error is not None
+            )
             self._outstanding = len(taken) + len(self._queue)
             self._is_flushing = bool(self._queue)
             if self._is_flushing:
@@ -151,9 +158,14 @@ class Writer:
             added += self._add(batch, taken)
             for participant in self._participants:
                 participant.complete(batch)
-            self._lanes.write_then(partial(self._tables.write, batch), done)
+            if not (self._lanes.are_writes_done and self._lone_flushes.has_come(len(taken))):
+                self._lanes.write_then(partial(self._tables.write, batch), done)
+                return
+            self._tables.write(batch)
         except Exception as error:  # whatever happened, the callers must be answered
             done(None, error)
+        else:
+            done(None, None)
 
     def _written(
         self, taken: list[Queued], added: list[Queued], error: BaseException | None

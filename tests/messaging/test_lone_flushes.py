@@ -1,0 +1,190 @@
+"""Who writes a flush: the event loop where requests come alone, otherwise the write lane."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from tables.store_tables import StoreTables
+from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tms.core.clock import ManualClock
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+from tms.messaging import lone_flushes
+from tms.messaging.engine import Engine
+from tms.messaging.lone_flushes import LoneFlushes
+from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.service import Service
+
+IN_A_ROW = lone_flushes._IN_A_ROW
+QUICK_S = lone_flushes._QUICK_S
+STANDS_STILL_S = 10.0
+"""How long the loop would, if it were wrong."""
+TRIES_MAX = 10_000
+"""Of publishes until the loop writes: a busy machine has slow writes among them."""
+
+
+class WatchedStore(FaultyStore):
+    """A store that notes which thread writes, and takes its time when told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.write_s = 0.0
+        self.writers: list[threading.Thread] = []
+
+    def write(self, batch: Batch) -> None:
+        self.writers.append(threading.current_thread())
+        time.sleep(self.write_s)
+        super().write(batch)
+
+    @property
+    def last_was_here(self) -> bool:
+        return self.writers[-1] is threading.current_thread()
+
+
+class ElsewhereStore(WatchedStore):
+    is_embedded = False
+
+
+@pytest.fixture
+def store() -> WatchedStore:
+    return WatchedStore()
+
+
+async def service_on(store: WatchedStore) -> Service:
+    tables, clock = StoreTables(store), ManualClock(NOW_MS)
+    service = Service(Engine(tables, Limits(), clock, CollectorRegistry()))
+    await service.create_topic(TOPIC)
+    await service.topic(TOPIC)
+    return service
+
+
+@pytest.fixture
+async def service(store: WatchedStore) -> AsyncIterator[Service]:
+    service = await service_on(store)
+    yield service
+    store.passed.set()
+    await service.close()
+
+
+async def publish_until_here(service: Service, store: WatchedStore) -> None:
+    """Publish, one message after another, until the event loop writes them."""
+    for _ in range(TRIES_MAX):
+        await service.publish(TOPIC, [b"x"])
+        if store.last_was_here:
+            return
+    raise AssertionError("it is always the lane that writes")
+
+
+@pytest.mark.anyio
+class TestWriter:
+    async def test_requests_that_come_alone_are_written_by_the_loop(
+        self, service: Service, store: WatchedStore
+    ) -> None:
+        await publish_until_here(service, store)
+        by_the_lane = store.writers.index(threading.current_thread())
+
+        assert by_the_lane >= IN_A_ROW
+        assert len({*store.writers[:by_the_lane]}) == 1
+
+    async def test_requests_that_come_together_are_not(
+        self, service: Service, store: WatchedStore
+    ) -> None:
+        await publish_until_here(service, store)
+        await asyncio.gather(*(service.publish(TOPIC, [b"x"]) for _ in range(2)))
+        assert not store.last_was_here
+        assert store.batches[-1] == 2
+        for _ in range(IN_A_ROW):
+            await service.publish(TOPIC, [b"x"])
+            assert not store.last_was_here
+
+    async def test_a_poll_ends_it(self, service: Service, store: WatchedStore) -> None:
+        await publish_until_here(service, store)
+        [_ async for _ in service.poll(TOPIC, FIRST_ID, limit=1)]
+        await service.publish(TOPIC, [b"x"])
+
+        assert not store.last_was_here
+
+    async def test_a_slow_write_ends_it(self, service: Service, store: WatchedStore) -> None:
+        await publish_until_here(service, store)
+        store.write_s = 2 * QUICK_S
+        await service.publish(TOPIC, [b"x"])
+        for _ in range(2 * IN_A_ROW):
+            await service.publish(TOPIC, [b"x"])
+            assert not store.last_was_here
+
+    async def test_a_write_that_fails_is_told_and_ends_it(
+        self, service: Service, store: WatchedStore
+    ) -> None:
+        await publish_until_here(service, store)
+        store.writes_fail = True
+        with pytest.raises(StoreUnavailable):
+            await service.publish(TOPIC, [b"lost"])
+        store.writes_fail = False
+        await service.publish(TOPIC, [b"x"])
+
+        assert not store.last_was_here
+        blocks = service.poll(TOPIC, FIRST_ID, limit=TRIES_MAX)
+        assert {m.payload async for block in blocks for m in block} == {b"x"}
+
+    async def test_what_the_lane_was_asked_for_before_is_not_overtaken(
+        self, service: Service, store: WatchedStore
+    ) -> None:
+        await publish_until_here(service, store)
+        store.passed.clear()
+        rescue = threading.Timer(STANDS_STILL_S, store.passed.set)
+        rescue.start()
+        creating = asyncio.create_task(service.create_topic(TopicId("default", "another")))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        publishing = asyncio.create_task(service.publish(TOPIC, [b"x"]))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not publishing.done()
+        store.passed.set()
+        rescue.cancel()
+        await asyncio.gather(creating, publishing)
+
+        assert not store.last_was_here
+
+    async def test_a_store_elsewhere_never_holds_up_the_loop(self) -> None:
+        store = ElsewhereStore()
+        service = await service_on(store)
+        for _ in range(20 * IN_A_ROW):
+            await service.publish(TOPIC, [b"x"])
+            assert not store.last_was_here
+        await service.close()
+
+
+Flush = tuple[int, int, float, bool, int]
+"""Its requests, those behind it, its seconds, whether it failed, and the polls before it."""
+LONE: Flush = (1, 0, QUICK_S, False, 0)
+OTHERS: tuple[Flush, ...] = (
+    (2, 0, QUICK_S, False, 0),
+    (1, 1, QUICK_S, False, 0),
+    (1, 0, QUICK_S * 1.01, False, 0),
+    (1, 0, QUICK_S, True, 0),
+    (1, 0, QUICK_S, False, 1),
+)
+RUNS = st.tuples(st.integers(0, 2 * IN_A_ROW), st.sampled_from(OTHERS))
+
+
+@given(st.lists(RUNS, min_size=1, max_size=6))
+def test_so_many_lone_flushes_in_a_row_are_waited_for(runs: list[tuple[int, Flush]]) -> None:
+    metrics = MessagingMetrics(CollectorRegistry())
+    lone = LoneFlushes(metrics, is_embedded=True)
+    flushes = [flush for count, other in runs for flush in (*[LONE] * count, other, LONE)]
+    for number, (requests, waiting, seconds, failed, polls) in enumerate(flushes):
+        metrics.cache_hits += polls
+        last = flushes[max(0, number - IN_A_ROW) : number]
+        are_lone = last == [LONE] * IN_A_ROW
+        assert lone.has_come(requests) == (are_lone and requests == 1 and not polls)
+        lone.ended(requests, waiting, seconds, failed=failed)
