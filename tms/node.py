@@ -113,11 +113,12 @@ async def open_services(
     settings: Settings | None = None,
     registry: CollectorRegistry | None = None,
     lease: HeldLease | None = None,
+    owns_loop: bool = False,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
     `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
-    done but under that. Raises as `open_tables`.
+    done but under that. Say where the loop serves nothing else. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
@@ -135,7 +136,14 @@ async def open_services(
         raise
     has_transactions = settings.transactions == "own"
     services = await services_on(
-        tables, limits, clock, registry, namespaces, has_transactions=has_transactions, lease=lease
+        tables,
+        limits,
+        clock,
+        registry,
+        namespaces,
+        has_transactions=has_transactions,
+        lease=lease,
+        owns_loop=owns_loop,
     )
     inspection = Partwise(
         tables.store,
@@ -226,6 +234,7 @@ async def services_on(
     *,
     has_transactions: bool = True,
     lease: HeldLease | None = None,
+    owns_loop: bool = False,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
@@ -235,8 +244,9 @@ async def services_on(
     """
     namespaces = namespaces or UndeclaredNamespaces(limits)
     key_time = None if lease is None else KeyTime(clock, lease)
+    engine_on = partial(Engine, tables, limits, clock, registry, owns_loop=owns_loop)
     if not has_transactions:
-        engine = Engine(tables, limits, clock, registry, key_time=key_time)
+        engine = engine_on(key_time=key_time)
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("Transactions", TransactionsOfOthers())
@@ -249,7 +259,7 @@ async def services_on(
         await namespaces.close()
         tables.close()
         raise
-    engine = Engine(tables, limits, clock, registry, key_time=key_time)
+    engine = engine_on(key_time=key_time)
     publications = Publications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)

@@ -75,7 +75,9 @@ def _registry() -> CollectorRegistry:
 
 async def _serve(settings: Settings, on_started: OnStarted) -> None:
     registry = _registry()
-    services = await open_services(settings.store, settings=settings, registry=registry)
+    services = await open_services(
+        settings.store, settings=settings, registry=registry, owns_loop=True
+    )
     app = create_app(services, settings.limits(), registry=registry, topic_info=settings.topic_info)
     try:
         await serve_app(

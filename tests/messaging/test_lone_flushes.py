@@ -60,9 +60,10 @@ def store() -> WatchedStore:
     return WatchedStore()
 
 
-async def service_on(store: WatchedStore) -> Service:
+async def service_on(store: WatchedStore, *, owns_loop: bool = True) -> Service:
     tables, clock = StoreTables(store), ManualClock(NOW_MS)
-    service = Service(Engine(tables, Limits(), clock, CollectorRegistry()))
+    engine = Engine(tables, Limits(), clock, CollectorRegistry(), owns_loop=owns_loop)
+    service = Service(engine)
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
     return service
@@ -164,9 +165,12 @@ class TestWriter:
 
         assert not store.last_was_here
 
-    async def test_a_store_elsewhere_never_holds_up_the_loop(self) -> None:
-        store = ElsewhereStore()
-        service = await service_on(store)
+    @pytest.mark.parametrize(("kind", "owns_loop"), [(ElsewhereStore, True), (WatchedStore, False)])
+    async def test_neither_a_store_elsewhere_nor_an_application_is_waited_for(
+        self, kind: type[WatchedStore], *, owns_loop: bool
+    ) -> None:
+        store = kind()
+        service = await service_on(store, owns_loop=owns_loop)
         for _ in range(20 * IN_A_ROW):
             await service.publish(TOPIC, [b"x"])
             assert not store.last_was_here
@@ -189,7 +193,7 @@ RUNS = st.tuples(st.integers(0, 2 * LANE_EVERY), st.sampled_from(OTHERS))
 @given(st.lists(RUNS, min_size=1, max_size=6))
 def test_so_many_lone_flushes_in_a_row_are_waited_for(runs: list[tuple[int, Flush]]) -> None:
     metrics = MessagingMetrics(CollectorRegistry())
-    lone = LoneFlushes(metrics, is_embedded=True)
+    lone = LoneFlushes(metrics, allowed=True)
     in_a_row = 0
     for flush in (flush for count, other in runs for flush in (*[LONE] * count, other, LONE)):
         requests, waiting, seconds, failed, polls = flush

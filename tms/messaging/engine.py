@@ -10,6 +10,7 @@ from tms.core.clock import Clock
 from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.messaging.lanes import Lanes
+from tms.messaging.lone_flushes import LoneFlushes
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.writer import Writer
 
@@ -26,18 +27,26 @@ class Engine:
         *,
         read_threads: int = 1,
         key_time: Clock | None = None,
+        owns_loop: bool = False,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Keys are given by `key_time`, or by the clock.
+        Keys are given by `key_time`, or by the clock. Where it `owns_loop`, nobody else's work is
+        done in the event loop: then that may write itself (`tms.messaging.lone_flushes`).
         """
         self.tables = tables
         self.limits = limits
         self.clock = clock
         self.metrics = MessagingMetrics(registry)
         self.lanes = Lanes(read_threads=read_threads)
+        lone_flushes = LoneFlushes(self.metrics, allowed=owns_loop and tables.is_embedded)
         self.writer = Writer(
-            tables, self.lanes, key_time or clock, limits=limits, metrics=self.metrics
+            tables,
+            self.lanes,
+            key_time or clock,
+            limits=limits,
+            metrics=self.metrics,
+            lone_flushes=lone_flushes,
         )
         self._closed = False
 

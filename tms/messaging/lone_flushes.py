@@ -4,7 +4,9 @@ To the lane and back are two changes of threads: a fifth of the time of a publis
 So where requests come one at a time and nothing else is asked for, the loop writes itself. What it
 puts at stake is that all else waits where the disk is slow for once. So it does so only
 
-1. on a store that is this process's own: one elsewhere may be gone, and then takes long to say so;
+1. where the loop is the server's: in an application's, with the embedded client, other work would
+   wait at each publish; and on a store that is this process's own: one elsewhere may be gone, and
+   then takes long to say so;
 2. after some flushes in a row that had one request each, with none behind it, succeeded, and were
    quick;
 3. while nobody polls: polls are what a slow write would hold up;
@@ -25,10 +27,10 @@ _LANE_EVERY = 32
 class LoneFlushes:
     """Keeps count of the flushes of one request."""
 
-    def __init__(self, metrics: MessagingMetrics, *, is_embedded: bool) -> None:
-        """Go by the polls that `metrics` counts; say never where the store is not embedded."""
+    def __init__(self, metrics: MessagingMetrics, *, allowed: bool) -> None:
+        """Go by the polls that `metrics` counts; say never where it is not `allowed` at all."""
         self._metrics = metrics
-        self._wanted: float = _IN_A_ROW if is_embedded else float("inf")
+        self._wanted: float = _IN_A_ROW if allowed else float("inf")
         self._in_a_row = 0
         self._polls = 0
         """Parts of polls at the end of the last flush."""

@@ -31,6 +31,7 @@ _COUNTERS = {
     "polled_bytes": "Bytes given to pollers, ids included.",
     "cache_hits": "Parts of polls served from memory.",
     "cache_misses": "Parts of polls that read a table.",
+    "lone_flushes": "Durable writes of a request that came alone, by the event loop itself.",
     "stopped_polls": "Polls that stopped at an entry whose transaction is in progress.",
 }
 
@@ -56,6 +57,7 @@ class MessagingMetrics:
         self.polled_bytes = 0
         self.cache_hits = 0
         self.cache_misses = 0
+        self.lone_flushes = 0
         self.stopped_polls = 0
         self.last_stopped_at: int | None = None
         """The write pointer that a poll was last stopped at."""

@@ -64,6 +64,7 @@ class Writer:
         *,
         limits: Limits,
         metrics: MessagingMetrics,
+        lone_flushes: LoneFlushes,
     ) -> None:
         self._tables = tables
         self._participants: list[Participant] = []
@@ -75,7 +76,7 @@ class Writer:
         self._queue_bytes = 0
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
-        self._lone_flushes = LoneFlushes(metrics, is_embedded=tables.is_embedded)
+        self._lone_flushes = lone_flushes
         self._outstanding = 0
         """Requests at the end of the last flush: those it answered, and those that wait."""
         self._stopping = False
@@ -161,6 +162,7 @@ class Writer:
             if not (self._lanes.are_writes_done and self._lone_flushes.has_come(len(taken))):
                 self._lanes.write_then(partial(self._tables.write, batch), done)
                 return
+            self._metrics.lone_flushes += 1
             self._tables.write(batch)
         except Exception as error:  # whatever happened, the callers must be answered
             done(None, error)
