@@ -67,6 +67,20 @@ async def short(remote: str, sessions_at: Open) -> AsyncIterator[Behind]:
     found.proxy.close()
 
 
+@pytest.fixture
+async def on_etcd(etcd: Servers, sessions_at: Open) -> AsyncIterator[Behind]:
+    """As `lasting`, with etcd alone."""
+    found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
+    yield found
+    found.proxy.close()
+
+
+def server_of(store: MetadataStore) -> Any:
+    """Return what a store has of its server, to look within."""
+    assert isinstance(store, RemoteStore)
+    return store._server
+
+
 async def test_a_broken_connection_is_told_and_made_anew(lasting: Behind) -> None:
     mine = await lasting.store.put("/e", b"", ephemeral=True)
     for count in range(1, 3):
@@ -149,49 +163,37 @@ async def test_what_a_server_is_late_with_does_not_overwrite_what_was_put_since(
     proxy.close()
 
 
-async def test_a_session_is_not_asked_for_on_a_way_that_is_not_made_yet(
-    etcd: Servers, sessions_at: Open
-) -> None:
-    """The answer was for the session before, and came when there was one anew."""
-    found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
-    assert isinstance(found.store, RemoteStore)
-    server: Any = found.store._server
-    found.proxy.close()
-    await found.until_events(LOST)
-    found.proxy.hold()
-    found.proxy.open()
+async def test_a_session_is_not_asked_for_on_a_way_that_is_not_made_yet(on_etcd: Behind) -> None:
+    """The answer would be for the session before, and may come when there is a new one."""
+    server = server_of(on_etcd.store)
+    on_etcd.proxy.close()
+    await on_etcd.until_events(LOST)
+    on_etcd.proxy.hold()
+    on_etcd.proxy.open()
     await until(lambda: server._connection._leases is not None)
     for call in (server.touch, lambda: server.get("/k")):
         with pytest.raises(MetadataUnavailable):
             await asyncio.wait_for(call(), 5)
-    found.proxy.release()
-    await found.until_events(LOST, BACK)
-    await found.store.put("/k", b"")
-    found.proxy.close()
+    on_etcd.proxy.release()
+    await on_etcd.until_events(LOST, BACK)
+    await on_etcd.store.put("/k", b"")
 
 
 async def test_a_session_whose_writes_are_refused_for_what_was_late_gets_a_new_connection(
-    etcd: Servers, sessions_at: Open
+    on_etcd: Behind, etcd: Servers
 ) -> None:
-    found = await behind(fresh_url("etcd", etcd), sessions_at, 30)
-    assert isinstance(found.store, RemoteStore)
-    server: Any = found.store._server
+    server = server_of(on_etcd.store)
     late = connect_of(server._keys, server._connection.lease)
     with grpc.insecure_channel(etcd.addresses) as channel:
         await asyncio.to_thread(rpc.KVStub(channel).Txn, late)
     with pytest.raises(MetadataUnavailable, match="another connection"):
-        await found.store.put("/k", b"")
-    await found.until_events(LOST, BACK)
-    await found.store.put("/k", b"", NEW)
-    found.proxy.close()
+        await on_etcd.store.put("/k", b"")
+    await on_etcd.until_events(LOST, BACK)
+    await on_etcd.store.put("/k", b"", NEW)
 
 
-async def test_nothing_is_put_for_a_session_that_has_just_ended(
-    etcd: Servers, sessions_at: Open
-) -> None:
-    store = await sessions_at(fresh_url("etcd", etcd))
-    assert isinstance(store, RemoteStore)
-    connection = store._server._connection  # type: ignore[attr-defined]
+async def test_nothing_is_put_for_a_session_that_has_just_ended(on_etcd: Behind) -> None:
+    store, connection = on_etcd.store, server_of(on_etcd.store)._connection
     lease, connection.lease = connection.lease, 0
     putting = asyncio.ensure_future(store.put("/e", b"", ephemeral=True))
     await asyncio.sleep(0)  # it takes the lease as it is, and there is a new one when it is sent

@@ -20,8 +20,11 @@ Two requests at once, a poll, a failure or a slow write, and the lane has the fl
 from tms.messaging.metrics import MessagingMetrics
 
 _IN_A_ROW = 4
+"""Few: also a good disk is slow once in a hundred times, and then as quick as before."""
 _QUICK_S = 0.001
+"""Where a disk takes longer, the changes of threads are a small part of it."""
 _LANE_EVERY = 32
+"""Of lone flushes: what the lane takes longer for one is then under a hundredth of all."""
 
 
 class LoneFlushes:
