@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 import tms.aio
+from tables.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
 from tests.faults.ledger import Ledger
-from tests.faults.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
 from tests.faults.load import Load, check_log
 from tests.faults.serving import refusal, serve
 from tms.core.errors import TmsError
@@ -57,29 +57,32 @@ def check_after_restart(killed: Killed) -> None:
         asyncio.run(check_log(server.url, TOPIC, killed.ledger, settled=True))
 
 
+def log_of(killed: Killed) -> Path:
+    log = newest_log(killed.folder / "leveldb")
+    assert log is not None
+    return log
+
+
+@pytest.mark.parametrize("room", [0, 3 * BLOCK_BYTES])
 @pytest.mark.parametrize(
     "part",
     [
         pytest.param(lambda record: record[:1], id="a byte of its head"),
         pytest.param(lambda record: record[:HEAD_BYTES], id="its head"),
         pytest.param(lambda record: record[: len(record) // 2], id="half of it"),
-        pytest.param(lambda record: record[:-1], id="all but a byte"),
+        pytest.param(lambda record: record[:-2], id="all but two bytes"),
+        pytest.param(lambda record: bytes(50) + record[50:], id="all but its beginning"),
     ],
 )
-def test_a_torn_last_record_is_dropped(killed: Killed, part: Callable[[bytes], bytes]) -> None:
-    log = newest_log(killed.folder)
-    last = records_of(log)[-1]
-    torn = part(log.read_bytes()[last.start : last.stop])
-    with log.open("ab") as out:
-        out.write(torn)
-
-    check_after_restart(killed)
-
-
-@pytest.mark.parametrize("zeros", [3, 4096, 3 * BLOCK_BYTES])
-def test_zeros_behind_the_last_record_are_dropped(killed: Killed, zeros: int) -> None:
-    with newest_log(killed.folder).open("ab") as out:
-        out.write(bytes(zeros))
+def test_a_torn_last_record_is_dropped(
+    killed: Killed, part: Callable[[bytes], bytes], room: int
+) -> None:
+    """With zeros behind it, or where it is the end of the file."""
+    log = log_of(killed)
+    data = log.read_bytes()
+    last = list(records_of(data))[-1]
+    torn = part(data[last.start : last.stop])
+    log.write_bytes(data[: last.stop] + torn + bytes(room))
 
     check_after_restart(killed)
 
@@ -102,8 +105,8 @@ def check_refused_as_corrupt(folder: Path) -> None:
 
 @pytest.mark.parametrize("where", [0.0, 0.3, 0.9])
 def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) -> None:
-    log = newest_log(killed.folder)
-    records = records_of(log)
+    log = log_of(killed)
+    records = list(records_of(log.read_bytes()))
     damaged = records[int(where * len(records))]
     flip(log, damaged.start + HEAD_BYTES + 3)
 
