@@ -1,7 +1,9 @@
 """Runs wrk, the load generator: some connections, some seconds.
 
 It has one thread, unless each connection is to have its own, because the script remembers what its
-client was answered.
+client was answered. It keeps to one processor: at one connection it is a third of a figure whether
+client and server wake one another across processors, which the kernel decides differently for each
+server, and again and again.
 
 wrk keeps each connection busy with one request after another, so latency is that under full load.
 """
@@ -54,9 +56,10 @@ def run(
     Raises `RuntimeError` unless all requests were answered with 200.
     """
     settings = {name: str(value) for name, value in variables.items()}
+    on_one = ("taskset", "--cpu-list", str(max(os.sched_getaffinity(0))))
     options = ("-t", str(threads), "-c", str(connections), "-d", f"{seconds:.0f}s", "-s")
     done = subprocess.run(
-        ["wrk", *options, str(_HERE / script), "--timeout", f"{_TIMEOUT_S}s", url],
+        [*on_one, "wrk", *options, str(_HERE / script), "--timeout", f"{_TIMEOUT_S}s", url],
         env={**os.environ, **settings, "REPORT_LUA": str(_HERE / "report.lua")},
         capture_output=True,
         text=True,
