@@ -172,14 +172,32 @@ def test_damage_is_refused_and_nothing_is_cut_off(
         assert log.read_bytes() == damaged + bytes(room)
 
 
-@pytest.mark.parametrize("length_bit", range(4, 8))
+@pytest.mark.parametrize("length_bit", range(16))
 def test_a_wrong_length_amid_whole_batches_is_damage(tmp_path: Path, length_bit: int) -> None:
     """It reaches over whole batches, or into the zeros behind them all."""
     log, bounds = write_batches(tmp_path, [50] * 5)
     damaged = bytearray(log.read_bytes()) + bytes(BLOCK_BYTES)
-    damaged[bounds[1] + 4] ^= 1 << length_bit
+    damaged[bounds[1] + 4 + length_bit // 8] ^= 1 << length_bit % 8
 
     assert tear_of(bytes(damaged)) is None
+
+
+def test_zeros_that_belong_to_a_damaged_record_do_not_make_a_tear_of_it(tmp_path: Path) -> None:
+    """A batch begins with zeros, here the last that fit into a block."""
+    log, bounds = write_batches(tmp_path, [BLOCK_BYTES - 45, 100])
+    damaged = bytearray(log.read_bytes())
+    damaged[bounds[1]] ^= 1
+
+    assert damaged[bounds[1] + HEAD_BYTES : BLOCK_BYTES].endswith(b"\0")
+    assert tear_of(bytes(damaged)) is None
+
+
+def test_a_batch_that_ends_with_a_block_and_zeros_is_cut_off(tmp_path: Path) -> None:
+    log, bounds = write_batches(tmp_path, [100, 3 * BLOCK_BYTES])
+    log.write_bytes(log.read_bytes()[:BLOCK_BYTES] + bytes(2 * BLOCK_BYTES))
+
+    check_opens_with(tmp_path, [100])
+    assert bounds[1] < BLOCK_BYTES
 
 
 def test_a_missing_batch_before_whole_ones_is_damage(tmp_path: Path) -> None:
