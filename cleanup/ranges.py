@@ -1,5 +1,8 @@
 """Takes rows out of a store by ranges of keys, in steps, so that others have their turn between.
 
+Reading keys and deleting them are steps of their own: what publishers feel of it is the longest
+time in which it does not let go of Python's lock, or of the store's.
+
 Deletes are written straight to the store, beside the writer. That is safe because nothing is
 deleted but keys that a scan has seen, and what the writer writes has other keys: its keys of a
 topic ascend from above the greatest row, which is never deleted while its topic's row is there
@@ -69,14 +72,14 @@ class Drop(Protocol):
     """Deletes the rows of a table with start <= key < stop, as far as they are one's own."""
 
     def __call__(self, table: str, start: bytes, stop: bytes, *, reason: Reason) -> Iterator[Step]:
-        """Give a step after each write. Raises `StoreUnavailable`, `StoreCorrupt`."""
+        """Give steps, after each write too. Raises `StoreUnavailable`, `StoreCorrupt`."""
         ...
 
 
 def drop_range(
     store: Store, budget: Budget, table: str, start: bytes, stop: bytes, *, reason: Reason
 ) -> Iterator[Step]:
-    """Delete the rows with start <= key < stop; give a step after each write.
+    """Delete the rows with start <= key < stop; give a step after each read and each write.
 
     Raises `StoreUnavailable`, `StoreCorrupt`; then what was given is done.
     """
@@ -84,12 +87,13 @@ def drop_range(
         keys, size, is_done = _keys(store, table, start, stop, budget)
         if not keys:
             return
+        yield Step(table, reason, len(keys))
         batch = store.batch(durable=False)
         batch.delete_rows(table, keys)
         store.write(batch)
         # Going on behind the last one: from the start, it would walk over all that was deleted.
         start = keys[-1] + b"\x00"
-        yield Step(table, reason, len(keys), len(keys), size)
+        yield Step(table, reason, 0, len(keys), size)
         if is_done:
             return
 

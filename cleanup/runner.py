@@ -148,15 +148,16 @@ class Runner:
         """Do a pass, whatever happens in it."""
         started_ms, started = self._clock.now_ms(), perf_counter()
         rows = 0
-        slice_ends = started + self._slice_s
+        slice_started = started
         try:
             for step in self._cleaner.steps():
                 self.counts.add(step)
                 rows += step.dropped + step.inverted
-                if perf_counter() >= slice_ends:
+                # A step takes a slice at most, so another one would take it too far.
+                if perf_counter() - slice_started >= self._slice_s / 2:
                     if self._is_stopped_in_pause(perf_counter() - started):
                         return
-                    slice_ends = perf_counter() + self._slice_s
+                    slice_started = perf_counter()
         except TmsError as error:
             self._failed(str(error))
             _log.warning("cleanup waits: %s", error)

@@ -108,6 +108,36 @@ def test_it_stops_within_a_pass(cleaner: Scripted) -> None:
     assert not runner.run_pass(0.01)
 
 
+@pytest.mark.parametrize(
+    ("slice_ms", "is_busy", "pauses"), [(1, True, True), (1, False, False), (10_000, True, False)]
+)
+def test_it_pauses_where_a_slice_is_used_up_and_others_have_to_do(
+    slice_ms: int, *, is_busy: bool, pauses: bool
+) -> None:
+    steps = 3
+
+    class SlowSteps(Scripted):
+        """Steps that take most of a millisecond."""
+
+        def steps(self) -> Iterator[Step]:
+            self.began.release()
+            for _ in range(steps):
+                time.sleep(0.0008)
+                yield Step("message", Reason.TTL)
+
+    cleaner = SlowSteps()
+    limits = Limits(cleanup_slice_ms=slice_ms, cleanup_pause_ms=int(LONG_S) * 1_000)
+    activity = time.monotonic_ns if is_busy else lambda: 0
+    runner = Runner(cleaner, limits, ManualClock(NOW_MS), activity)
+    runner.start()
+    ended = runner.run_pass(0.1 if pauses else LONG_S)
+    assert cleaner.began.acquire(timeout=LONG_S)
+    runner.stop()
+
+    assert ended != pauses
+    assert runner.counts.scanned.total() == (1 if pauses else steps)
+
+
 def test_a_period(cleaner: Scripted) -> None:
     runner = Runner(cleaner, Limits(cleanup_period_s=0.001), ManualClock(NOW_MS), lambda: 0)
     runner.start()

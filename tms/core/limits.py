@@ -43,7 +43,7 @@ class Limits:
     cleanup_period_s: float = 60.0
     cleanup_slice_rows: int = 2_000
     cleanup_slice_ms: int = 1
-    cleanup_pause_ms: int = 20
+    cleanup_pause_ms: int = 10
     cleanup_grace_s: int = 24 * 3600
 
     request_bytes_max: int = 16 * 1024 * 1024
