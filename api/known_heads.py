@@ -6,6 +6,7 @@ target and what is behind it, and each says the same whatever the other is. So t
 apart, for all connections, and ten thousand topics need no more than one to be known.
 """
 
+from collections import OrderedDict
 from typing import Any, NamedTuple, TypeVar
 
 from api.endpoint import Endpoint
@@ -53,10 +54,10 @@ class KnownHeads:
     """The parts of heads that were parsed, by their bytes."""
 
     def __init__(self) -> None:
-        self._targets: dict[bytes, Target] = {}
-        self._of_transactions: dict[bytes, Target] = {}
+        self._targets: OrderedDict[bytes, Target] = OrderedDict()
+        self._of_transactions: OrderedDict[bytes, Target] = OrderedDict()
         """By what is behind the id."""
-        self._fields: dict[bytes, Fields] = {}
+        self._fields: OrderedDict[bytes, Fields] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._targets) + len(self._of_transactions) + len(self._fields)
@@ -84,7 +85,7 @@ class KnownHeads:
         return target and _of_another(target, transaction_id.decode())
 
     def keep(self, head: bytes, asked: bytes, said: SimpleHead) -> None:
-        """Keep what a head said whose target was `asked`; where there is too much, begin anew."""
+        """Keep what a head said whose target was `asked`; of too many, the oldest goes."""
         start = b"%s%s" % (_METHOD, asked)
         # The parser takes more spaces than one, and then the target is not where it is looked for.
         if not head.startswith(b"%s HTTP/1.1\r\n" % start):
@@ -97,9 +98,9 @@ class KnownHeads:
         _keep(self._fields, head[len(start) :], fields, _OTHERS_MAX)
 
 
-def _keep(known: dict[bytes, T], key: bytes, value: T, most: int) -> None:
-    if len(known) >= most:
-        known.clear()
+def _keep(known: OrderedDict[bytes, T], key: bytes, value: T, most: int) -> None:
+    if len(known) >= most and key not in known:
+        known.popitem(last=False)
     known[key] = value
 
 

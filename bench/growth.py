@@ -95,24 +95,44 @@ def messages_in_a_topic(effort: Effort, folder: Path, run_name: str) -> None:
 def number_of_topics(effort: Effort, folder: Path, run_name: str) -> None:
     """Compare one topic with many, under load spread over all of them."""
     table = Table("Number of topics", _columns("1 topic", f"{rate(effort.topics)} topics"))
-    one, many = f"{run_name}-one", f"{run_name}-of-many"
     with tms_server(folder / "topics") as server:
-        url = server.url
-        first = create(url, f"{one}1")
-        topics = create(url, *(f"{many}{number}" for number in range(1, effort.topics + 1)))
-        fill([*first, *topics], _MESSAGES_A_TOPIC)
+        one, many = _topics(server.url, run_name, effort.topics)
+        fill([*one, *many], _MESSAGES_A_TOPIC)
         polling = [
-            partial(_poll, url, _from_the_start(folder / name, some), effort, _MESSAGES_A_TOPIC)
-            for name, some in ((one, first), (many, topics))
+            partial(_poll, server.url, positions, effort, _MESSAGES_A_TOPIC)
+            for positions in (
+                _from_the_start(folder / "one", one),
+                _from_the_start(folder / "many", many),
+            )
         ]
         _compare(
             table, f"poll of {_MESSAGES_A_TOPIC}, from the cache", effort, polling[0], polling[1]
         )
-        publishing = [
-            partial(_publish, url, Topic(url, name).path, effort, count)
-            for name, count in ((one, 1), (many, effort.topics))
-        ]
-        _compare(table, "publish 1 x 100 B", effort, publishing[0], publishing[1])
+        _compare_publishing(table, effort, one, many)
+
+
+def more_topics_than_in_memory(effort: Effort, folder: Path, run_name: str) -> None:
+    """Compare one topic with so many that most are loaded for each request."""
+    count = effort.topics_beyond_memory
+    table = Table("More topics than in memory", _columns("1 topic", f"{rate(count)} topics"))
+    with tms_server(folder / "topics-beyond") as server:
+        one, many = _topics(server.url, run_name, count)
+        _compare_publishing(table, effort, one, many)
+
+
+def _topics(url: str, run_name: str, count: int) -> tuple[list[Topic], list[Topic]]:
+    """Create a topic, and `count` others."""
+    one, many = f"{run_name}-one", f"{run_name}-of-many"
+    return create(url, f"{one}1"), create(url, *(f"{many}{n}" for n in range(1, count + 1)))
+
+
+def _compare_publishing(table: Table, effort: Effort, one: list[Topic], many: list[Topic]) -> None:
+    few, more = (
+        # The load generator puts the number behind the path.
+        partial(_publish, some[0].url, some[0].path.removesuffix("1"), effort, len(some))
+        for some in (one, many)
+    )
+    _compare(table, "publish 1 x 100 B", effort, few, more)
 
 
 def _from_the_start(file: Path, topics: Iterable[Topic]) -> Path:
@@ -120,6 +140,7 @@ def _from_the_start(file: Path, topics: Iterable[Topic]) -> Path:
 
 
 def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
-    """Measure both and print the figures."""
+    """Measure all and print the figures."""
     messages_in_a_topic(effort, folder, run_name)
     number_of_topics(effort, folder, run_name)
+    more_topics_than_in_memory(effort, folder, run_name)

@@ -18,6 +18,8 @@ class Effort:
     large_messages: int
     disk_messages: int
     topics: int
+    topics_beyond_memory: int
+    """More than `topics_in_memory_max`."""
     whole_topic_bytes: int
     log_edits: int
     cleaned_messages: int
@@ -30,6 +32,7 @@ FULL = Effort(
     large_messages=10_000_000,
     disk_messages=5_000_000,
     topics=10_000,
+    topics_beyond_memory=100_000,
     whole_topic_bytes=1_000_000_000,
     log_edits=1_000_000,
     cleaned_messages=1_000_000,
@@ -41,6 +44,7 @@ QUICK = Effort(
     large_messages=500_000,
     disk_messages=500_000,
     topics=1_000,
+    topics_beyond_memory=30_000,
     whole_topic_bytes=100_000_000,
     log_edits=100_000,
     cleaned_messages=200_000,

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import uvloop
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from tms import __version__
 from tms.cluster.gateway import check_idle_close
@@ -23,6 +23,7 @@ from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
+from tms.garbage import collected_by_clock
 from tms.node import open_services
 from tms.settings import Settings
 from tms.stores import importing, open_metadata
@@ -62,12 +63,18 @@ def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serving)
+        runner.run(_with_few_pauses(serving))
+
+
+async def _with_few_pauses(serving: Coroutine[Any, Any, None]) -> None:
+    with collected_by_clock():
+        await serving
 
 
 def _registry() -> CollectorRegistry:
     """Return a registry that has the process's own metrics."""
     registry = CollectorRegistry()
+    GCCollector(registry=registry)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     return registry

@@ -211,18 +211,35 @@ def test_a_connection_whose_request_is_at_work_is_not_idle(
     connections.runner.run(ask())
 
 
-@pytest.mark.parametrize("path", ["/%d", "/v1/transactions/1/commit?%d"])
-def test_heads_are_kept_up_to_a_number(connections: _Connections, path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "most"), [("/%d", 16_384), ("/v1/transactions/1/commit?%d", 1_024)]
+)
+def test_the_latest_heads_are_kept_up_to_a_number(
+    connections: _Connections, path: str, most: int
+) -> None:
     heads = KnownHeads()
     found = cast("HotApp", connections.rest.app).find(PUBLISH)
     assert found is not None
     target = Target(found.endpoint, {"path": PUBLISH}, may_compress=False)
     fields = Fields({}, 0, keep_alive=True, takes_gzip=False)
-    for number in range(40_000):
+
+    def head(number: int, fields_of: int) -> tuple[bytes, bytes]:
         asked = (path % number).encode()
-        head = b"POST %s HTTP/1.1\r\na: %d" % (asked, number)
-        heads.keep(head, asked, (target, fields))
-        said = heads.find(head, len(head))
+        return asked, b"POST %s HTTP/1.1\r\na: %d" % (asked, fields_of)
+
+    def is_known(number: int, fields_of: int) -> bool:
+        asked = head(number, fields_of)[1]
+        return heads.find(asked, len(asked)) is not None
+
+    count = 40_000
+    for number in range(count):
+        asked, whole = head(number, number)
+        for _ in range(2):
+            heads.keep(whole, asked, (target, fields))
+        said = heads.find(whole, len(whole))
         assert said is not None
         assert (said[0].endpoint, said[1]) == (found.endpoint, fields)
         assert len(heads) <= 16_384 + 1_024
+    last = count - 1
+    assert [is_known(count - most + ago, last) for ago in (-1, 0)] == [False, True]
+    assert [is_known(last, count - 1_024 + ago) for ago in (-1, 0)] == [False, True]

@@ -36,8 +36,17 @@ ARROWS: dict[str, frozenset[str]] = {
     ),
     "tms.stores": frozenset({"cleanup", "tables", "tms.core", "tms.metadata", "tms.settings"}),
     "tms.server": frozenset(
-        {"api", "tms.cluster", "tms.core", "tms.node", "tms.settings", "tms.stores"}
+        {
+            "api",
+            "tms.cluster",
+            "tms.core",
+            "tms.garbage",
+            "tms.node",
+            "tms.settings",
+            "tms.stores",
+        }
     ),
+    "tms.garbage": frozenset(),
     "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
     "tms.aio": frozenset({"tms.client"}),
     "tms.sqlite": frozenset({"tms.client", "tms.core"}),

@@ -14,6 +14,7 @@ Used from the event loop's thread alone.
 
 import asyncio
 from collections import OrderedDict
+from itertools import islice
 
 from cachetools import LRUCache
 
@@ -155,8 +156,8 @@ class TopicStates:
         surplus = len(self._states) - self._count_max
         if surplus <= 0:
             return
-        idle = [topic_id for topic_id, state in self._states.items() if not state.in_use]
-        for topic_id in idle[:surplus]:
+        idle = (topic_id for topic_id, state in self._states.items() if not state.in_use)
+        for topic_id in list(islice(idle, surplus)):
             evicted = self._states.pop(topic_id)
             evicted.stale = True
             evicted.retire(deleted=False)
