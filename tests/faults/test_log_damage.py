@@ -71,6 +71,7 @@ def log_of(killed: Killed) -> Path:
         pytest.param(lambda record: record[:HEAD_BYTES], id="its head"),
         pytest.param(lambda record: record[: len(record) // 2], id="half of it"),
         pytest.param(lambda record: record[:-2], id="all but two bytes"),
+        pytest.param(lambda record: record[:-1], id="all but a byte"),
         pytest.param(lambda record: bytes(50) + record[50:], id="all but its beginning"),
     ],
 )
@@ -83,6 +84,14 @@ def test_a_torn_last_record_is_dropped(
     last = list(records_of(data))[-1]
     torn = part(data[last.start : last.stop])
     log.write_bytes(data[: last.stop] + torn + bytes(room))
+
+    check_after_restart(killed)
+
+
+@pytest.mark.parametrize("zeros", [3, 4096, 3 * BLOCK_BYTES])
+def test_zeros_behind_the_last_record_are_dropped(killed: Killed, zeros: int) -> None:
+    with log_of(killed).open("ab") as out:
+        out.write(bytes(zeros))
 
     check_after_restart(killed)
 
