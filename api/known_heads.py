@@ -6,8 +6,9 @@ target and what is behind it, and each says the same whatever the other is. So t
 apart, for all connections, and ten thousand topics need no more than one to be known.
 """
 
-from collections import OrderedDict
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
+
+from cachetools import FIFOCache
 
 from api.endpoint import Endpoint
 from api.transactions import TRANSACTIONS
@@ -22,8 +23,6 @@ _TARGET_START = len(_METHOD)
 _OF_TRANSACTION = f"{TRANSACTIONS}/".encode()
 _ID_START = len(_OF_TRANSACTION)
 _ID_DIGITS_MAX = 19
-
-T = TypeVar("T")
 
 
 class Target(NamedTuple):
@@ -51,13 +50,13 @@ SimpleHead = tuple[Target, Fields]
 
 
 class KnownHeads:
-    """The parts of heads that were parsed, by their bytes."""
+    """The parts of heads that were parsed, by their bytes. Of too many, the oldest go."""
 
     def __init__(self) -> None:
-        self._targets: OrderedDict[bytes, Target] = OrderedDict()
-        self._of_transactions: OrderedDict[bytes, Target] = OrderedDict()
+        self._targets: FIFOCache[bytes, Target] = FIFOCache(_TARGETS_MAX)
+        self._of_transactions: FIFOCache[bytes, Target] = FIFOCache(_OTHERS_MAX)
         """By what is behind the id."""
-        self._fields: OrderedDict[bytes, Fields] = OrderedDict()
+        self._fields: FIFOCache[bytes, Fields] = FIFOCache(_OTHERS_MAX)
 
     def __len__(self) -> int:
         return len(self._targets) + len(self._of_transactions) + len(self._fields)
@@ -85,23 +84,17 @@ class KnownHeads:
         return target and _of_another(target, transaction_id.decode())
 
     def keep(self, head: bytes, asked: bytes, said: SimpleHead) -> None:
-        """Keep what a head said whose target was `asked`; of too many, the oldest goes."""
+        """Keep what a head said whose target was `asked`."""
         start = b"%s%s" % (_METHOD, asked)
         # The parser takes more spaces than one, and then the target is not where it is looked for.
         if not head.startswith(b"%s HTTP/1.1\r\n" % start):
             return
         target, fields = said
         if not asked.startswith(_OF_TRANSACTION):
-            _keep(self._targets, asked, target, _TARGETS_MAX)
+            self._targets[asked] = target
         elif verb := _split(asked)[1]:
-            _keep(self._of_transactions, verb, target, _OTHERS_MAX)
-        _keep(self._fields, head[len(start) :], fields, _OTHERS_MAX)
-
-
-def _keep(known: OrderedDict[bytes, T], key: bytes, value: T, most: int) -> None:
-    if len(known) >= most and key not in known:
-        known.popitem(last=False)
-    known[key] = value
+            self._of_transactions[verb] = target
+        self._fields[head[len(start) :]] = fields
 
 
 def _split(target: bytes) -> tuple[bytes, bytes]:

@@ -33,8 +33,8 @@ _PAYLOAD_BYTES = 100
 _ROWS_A_BATCH = 10_000
 _TTL_S = 60
 _DISK_ROUNDS = 20
-_SECONDS = 2
-"""So many times as long as others, as LevelDB merges every few seconds what is published."""
+_TIMES_AS_LONG = 2
+"""As others measure, since LevelDB merges every few seconds what is published."""
 _IDLE_SHARE = 0.02
 _LOOK_S = 1.0
 _NOW_MS = 1_800_000_000_000
@@ -170,7 +170,7 @@ def beside_publishers(effort: Effort, folder: Path, run_name: str) -> None:
             f"{p99_ms:.2f}",
             times(p99_ms, alone),
         )
-    print(f"\ndeleted meanwhile: {rate(median(rows) / (_SECONDS * effort.seconds))} rows/s")
+    print(f"\ndeleted meanwhile: {rate(median(rows) / (_TIMES_AS_LONG * effort.seconds))} rows/s")
 
 
 def _wait_until_idle(server: Server) -> None:
@@ -189,7 +189,7 @@ def _publish(url: str, topic: Topic, effort: Effort) -> wrk.Run:
         "publish.lua",
         url,
         connections=_CONNECTIONS,
-        seconds=_SECONDS * effort.seconds,
+        seconds=_TIMES_AS_LONG * effort.seconds,
         MESSAGES=1,
         BYTES=_PAYLOAD_BYTES,
         TOPICS=0,

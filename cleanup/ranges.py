@@ -9,7 +9,7 @@ topic ascend from above the greatest row, which is never deleted while its topic
 (`cleanup.expiry`). A rollback may put an expired row back that was deleted after it was read; such
 a row is hidden by TTL, and found by a later pass, because each begins with a topic's first row.
 
-The deletes need no fsync of their own: what a crash undoes, the next pass does again.
+The deletes need not be durable: what a crash undoes, the next pass does again.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Room that is ready in LevelDB's log: zeros behind its end, so that syncs do not make it longer.
 
-Where a file grows, a sync of it waits for the file system's own journal as well, which takes as
-long again as the write itself. With the zeros there a small batch is on disk in two thirds of the
-time. Of larger ones it would save less than it costs to write each byte twice.
+Where a file grows, a sync of it waits for the file system's own journal as well, which takes half
+as long again. With the zeros there a small batch is on disk in two thirds of the time. Of larger
+ones it would save less than it costs to write each byte twice.
 
 Nothing but speed relies on this: LevelDB takes zeros for the end of its log. What this relies on is
 that LevelDB writes where it stopped, in a file that nobody else writes; zeros are put behind the

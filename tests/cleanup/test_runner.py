@@ -24,6 +24,8 @@ from tms.node import open_services
 from tms.settings import Settings
 
 LONG_S = 60.0
+_STEPS = 3
+"""Of a pass under a clock that the test sets."""
 TOPIC = TopicId("ns", "t")
 
 
@@ -109,33 +111,37 @@ def test_it_stops_within_a_pass(cleaner: Scripted) -> None:
 
 
 @pytest.mark.parametrize(
-    ("slice_ms", "is_busy", "pauses"), [(1, True, True), (1, False, False), (10_000, True, False)]
+    ("step_ms", "is_busy", "steps"),
+    [(8, True, 1), (4, True, 1), (2, True, 2), (1, True, _STEPS), (8, False, _STEPS)],
 )
-def test_it_pauses_where_a_slice_is_used_up_and_others_have_to_do(
-    slice_ms: int, *, is_busy: bool, pauses: bool
+def test_it_pauses_where_half_a_slice_is_used_up_and_others_have_to_do(
+    monkeypatch: pytest.MonkeyPatch, step_ms: float, *, is_busy: bool, steps: int
 ) -> None:
-    steps = 3
+    passed_s = 0.0
+    monkeypatch.setattr("cleanup.runner.perf_counter", lambda: passed_s)
 
-    class SlowSteps(Scripted):
-        """Steps that take most of a millisecond."""
+    class TimedSteps(Scripted):
+        """Steps that take as long as they are said to."""
 
         def steps(self) -> Iterator[Step]:
+            nonlocal passed_s
             self.began.release()
-            for _ in range(steps):
-                time.sleep(0.0008)
+            for _ in range(_STEPS):
+                passed_s += step_ms / 1_000
                 yield Step("message", Reason.TTL)
 
-    cleaner = SlowSteps()
-    limits = Limits(cleanup_slice_ms=slice_ms, cleanup_pause_ms=int(LONG_S) * 1_000)
+    cleaner = TimedSteps()
+    limits = Limits(cleanup_slice_ms=8, cleanup_pause_ms=int(LONG_S) * 1_000)
     activity = time.monotonic_ns if is_busy else lambda: 0
     runner = Runner(cleaner, limits, ManualClock(NOW_MS), activity)
     runner.start()
+    pauses = steps < _STEPS
     ended = runner.run_pass(0.1 if pauses else LONG_S)
     assert cleaner.began.acquire(timeout=LONG_S)
     runner.stop()
 
     assert ended != pauses
-    assert runner.counts.scanned.total() == (1 if pauses else steps)
+    assert runner.counts.scanned.total() == steps
 
 
 def test_a_period(cleaner: Scripted) -> None:

@@ -1,5 +1,7 @@
 """LevelDB's log: what a crash tore is cut off, damage is left alone. The logs are LevelDB's own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -36,8 +38,9 @@ ROOM = st.sampled_from([0, 1, 100, SECTOR_BYTES, 3 * BLOCK_BYTES])
 
 
 class Written(NamedTuple):
-    """A log, and where each of its batches begins and the last one ends."""
+    """A log in a data folder, and where each of its batches begins and the last one ends."""
 
+    folder: Path
     log: Path
     bounds: list[int]
 
@@ -59,7 +62,14 @@ def write_batches(folder: Path, sizes: Sizes) -> Written:
         store.write(batch)
         bounds.append(log.stat().st_size)
     store.close()
-    return Written(log, bounds)
+    return Written(folder, log, bounds)
+
+
+@contextmanager
+def written(sizes: Sizes) -> Iterator[Written]:
+    """Write batches into a folder that is removed afterwards: each example has its own."""
+    with TemporaryDirectory() as folder:
+        yield write_batches(Path(folder), sizes)
 
 
 def check_opens_with(folder: Path, sizes: Sizes) -> None:
@@ -79,8 +89,7 @@ def check_opens_with(folder: Path, sizes: Sizes) -> None:
 
 @given(sizes=SIZES)
 def test_a_log_is_read_as_leveldb_writes_it(sizes: Sizes) -> None:
-    with TemporaryDirectory() as folder:
-        log, bounds = write_batches(Path(folder), sizes)
+    with written(sizes) as (_, log, bounds):
         data = log.read_bytes()
 
     records = list(records_of(data))
@@ -103,16 +112,14 @@ def test_a_batch_takes_its_bytes_a_head_a_block_and_trailers(batch_bytes: list[i
 
 @given(sizes=SIZES)
 def test_the_end_of_a_batch_is_where_leveldb_ends_it(sizes: Sizes) -> None:
-    with TemporaryDirectory() as folder:
-        _, bounds = write_batches(Path(folder), sizes)
-
-    end, expected = 0, []
+    end, expected = 0, [0]
     for number, size in enumerate(sizes):
         key_bytes = len(b"z%d" % number)
         varint_bytes = 1 + (size > 127) + (size > 16_383)
         end = end_of_batch(end, 12 + 1 + 1 + key_bytes + varint_bytes + size)
         expected.append(end)
-    assert bounds[1:] == expected
+    with written(sizes) as (_, _, bounds):
+        assert bounds == expected
 
 
 @given(sizes=SIZES, room=ROOM, data=st.data())
@@ -120,8 +127,7 @@ def test_a_batch_of_which_sectors_are_missing_is_cut_off(
     sizes: Sizes, room: int, data: st.DataObject
 ) -> None:
     """As a power failure leaves it: what was not written yet is zeros."""
-    with TemporaryDirectory() as folder:
-        log, bounds = write_batches(Path(folder), sizes)
+    with written(sizes) as (folder, log, bounds):
         start, stop = bounds[-2:]
         sectors = st.integers(start // SECTOR_BYTES, (stop - 1) // SECTOR_BYTES)
         whole = log.read_bytes()
@@ -133,7 +139,7 @@ def test_a_batch_of_which_sectors_are_missing_is_cut_off(
         assume(torn != whole)  # as where nothing but a trailer was in them
         log.write_bytes(torn + bytes(room))
 
-        check_opens_with(Path(folder), sizes[:-1])
+        check_opens_with(folder, sizes[:-1])
 
 
 @given(sizes=SIZES, room=ROOM, data=st.data())
@@ -141,20 +147,18 @@ def test_a_batch_of_which_the_end_is_missing_is_cut_off(
     sizes: Sizes, room: int, data: st.DataObject
 ) -> None:
     """As a process leaves it that was killed, or whose disk was full."""
-    with TemporaryDirectory() as folder:
-        log, bounds = write_batches(Path(folder), sizes)
-        written = data.draw(st.integers(bounds[-2], bounds[-1] - 1))
-        log.write_bytes(log.read_bytes()[:written] + bytes(room))
+    with written(sizes) as (folder, log, bounds):
+        stop = data.draw(st.integers(bounds[-2], bounds[-1] - 1))
+        log.write_bytes(log.read_bytes()[:stop] + bytes(room))
 
-        check_opens_with(Path(folder), sizes[:-1])
+        check_opens_with(folder, sizes[:-1])
 
 
 @given(sizes=SIZES, room=ROOM, data=st.data())
 def test_damage_is_refused_and_nothing_is_cut_off(
     sizes: Sizes, room: int, data: st.DataObject
 ) -> None:
-    with TemporaryDirectory() as folder:
-        log, _ = write_batches(Path(folder), sizes)
+    with written(sizes) as (folder, log, _):
         whole = log.read_bytes()
         damaged = bytearray(whole)
         record = data.draw(st.sampled_from(list(records_of(whole))))
@@ -168,14 +172,14 @@ def test_damage_is_refused_and_nothing_is_cut_off(
 
         for _ in range(2):
             with pytest.raises(StoreCorrupt):
-                LevelDBStore(Path(folder))
+                LevelDBStore(folder)
         assert log.read_bytes() == damaged + bytes(room)
 
 
 @pytest.mark.parametrize("length_bit", range(16))
 def test_a_wrong_length_amid_whole_batches_is_damage(tmp_path: Path, length_bit: int) -> None:
     """It reaches over whole batches, or into the zeros behind them all."""
-    log, bounds = write_batches(tmp_path, [50] * 5)
+    _, log, bounds = write_batches(tmp_path, [50] * 5)
     damaged = bytearray(log.read_bytes()) + bytes(BLOCK_BYTES)
     damaged[bounds[1] + 4 + length_bit // 8] ^= 1 << length_bit % 8
 
@@ -184,7 +188,7 @@ def test_a_wrong_length_amid_whole_batches_is_damage(tmp_path: Path, length_bit:
 
 def test_zeros_that_belong_to_a_damaged_record_do_not_make_a_tear_of_it(tmp_path: Path) -> None:
     """A batch begins with zeros, here the last that fit into a block."""
-    log, bounds = write_batches(tmp_path, [BLOCK_BYTES - 45, 100])
+    _, log, bounds = write_batches(tmp_path, [BLOCK_BYTES - 45, 100])
     damaged = bytearray(log.read_bytes())
     damaged[bounds[1]] ^= 1
 
@@ -193,7 +197,7 @@ def test_zeros_that_belong_to_a_damaged_record_do_not_make_a_tear_of_it(tmp_path
 
 
 def test_a_batch_that_ends_with_a_block_and_zeros_is_cut_off(tmp_path: Path) -> None:
-    log, bounds = write_batches(tmp_path, [100, 3 * BLOCK_BYTES])
+    _, log, bounds = write_batches(tmp_path, [100, 3 * BLOCK_BYTES])
     log.write_bytes(log.read_bytes()[:BLOCK_BYTES] + bytes(2 * BLOCK_BYTES))
 
     check_opens_with(tmp_path, [100])
@@ -201,7 +205,7 @@ def test_a_batch_that_ends_with_a_block_and_zeros_is_cut_off(tmp_path: Path) -> 
 
 
 def test_a_missing_batch_before_whole_ones_is_damage(tmp_path: Path) -> None:
-    log, bounds = write_batches(tmp_path, [2 * BLOCK_BYTES] * 3)
+    _, log, bounds = write_batches(tmp_path, [2 * BLOCK_BYTES] * 3)
     holed = bytearray(log.read_bytes())
     holed[bounds[1] : bounds[2] - 100] = bytes(bounds[2] - 100 - bounds[1])
     log.write_bytes(holed)
@@ -212,7 +216,7 @@ def test_a_missing_batch_before_whole_ones_is_damage(tmp_path: Path) -> None:
 
 
 def test_what_was_cut_off_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    log, bounds = write_batches(tmp_path, [50, 1000])
+    _, log, bounds = write_batches(tmp_path, [50, 1000])
     log.write_bytes(log.read_bytes()[: bounds[1] + 600] + bytes(BLOCK_BYTES))
 
     LevelDBStore(tmp_path).close()
