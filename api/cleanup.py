@@ -1,7 +1,7 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import SERVICE_ERRORS, Json, Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.query import values_of, wait_of
 from api.schema_parts import TEXT, TIMESTAMP, WRITE_POINTER, json_media, record
 from tms.core.cleanup import Cleanup
@@ -94,7 +94,7 @@ def _cleanup_of(exchange: Exchange) -> Cleanup:
     """Return the server's cleanup. Raises `InvalidRequest` (not_found) where it has none."""
     cleanup = exchange.context.services.cleanup
     if cleanup is None:
-        raise InvalidRequest("not_found", path=exchange.scope["path"])
+        raise InvalidRequest("not_found", path=exchange.path)
     return cleanup
 
 
@@ -107,7 +107,7 @@ async def show(exchange: Exchange) -> None:
 async def run(exchange: Exchange) -> None:
     """Have a pass begin, and wait for its end if asked to."""
     cleanup = _cleanup_of(exchange)
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     wait_s = wait_of(values, exchange.context.limits.poll_wait_s_max)
     exchange.waited = wait_s > 0
     await cleanup.run_pass(wait_s)

@@ -1,7 +1,7 @@
 """The cluster over REST: which servers there are, and which of them leads."""
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import SERVICE_ERRORS, Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import SERVICE_ERRORS, Operation
 from api.schema_parts import TEXT, TIMESTAMP, Json, json_media, nullable, record
 from tms.core.cluster import ClusterState, Role
 from tms.wire.json_cluster import encode_cluster
@@ -15,6 +15,7 @@ _INSTANCE = {
     "address": {**TEXT, "description": "The URL by which the others reach it."},
     "version": TEXT,
     "since_ms": {"type": "integer", "description": "Milliseconds since 1970."},
+    "store_format": {**_NUMBER, "description": "The newest format of the store that it knows."},
 }
 _STATE = {
     "id": nullable({**_NUMBER, "description": "Of the server that answers."}),
@@ -23,14 +24,15 @@ _STATE = {
     "token": nullable({**_NUMBER, "description": "Grows with each change of the leader."}),
     "instances": {"type": "array", "items": record(tuple(_INSTANCE), _INSTANCE)},
 }
+_FORMAT = {"store_format": 2}
 _EXAMPLE = {
     "id": 7,
     "role": "standby",
     "leader": 4,
     "token": 2,
     "instances": [
-        {"id": 4, "address": "http://a:11015", "version": "0.1.0", "since_ms": TIMESTAMP},
-        {"id": 7, "address": "http://b:11015", "version": "0.1.0", "since_ms": TIMESTAMP},
+        {"id": 4, "address": "http://a:11015", "version": "0.1.0", "since_ms": TIMESTAMP} | _FORMAT,
+        {"id": 7, "address": "http://b:11015", "version": "0.1.0", "since_ms": TIMESTAMP} | _FORMAT,
     ],
 }
 _LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}

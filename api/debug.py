@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import SERVICE_ERRORS, Json, Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.query import choice_of, limit_of, time_of, values_of
 from api.schema_parts import ID, MESSAGE_ID, TEXT, TIME, TIMESTAMP, json_media, nullable, record
 from tms.core.errors import InvalidRequest
@@ -36,6 +36,10 @@ _PROBLEMS = {
     "problems": {"type": "array", "items": TEXT},
     "rows": _COUNT,
     "sealed": {**_COUNT, "description": "Rows that a server sent when another led: hidden."},
+    "without_payloads": {
+        **_COUNT,
+        "description": "References that nothing is stored for: no messages were published.",
+    },
     "next": _NEXT,
 }
 _ROW = {
@@ -86,7 +90,7 @@ _TIME = _parameter(
 _CLEANED = _parameter(
     "cleaned",
     "A pass of cleanup has just ended: no row of a dead generation may be left.",
-    {"enum": ["true", "false"], "default": "false"},
+    {"type": "boolean", "default": False},
 )
 _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID}
 
@@ -95,7 +99,7 @@ def _inspection_of(exchange: Exchange) -> PartwiseInspection:
     """Return the look into this server. Raises `InvalidRequest` (not_found) where it has none."""
     inspection = exchange.context.services.inspection
     if inspection is None:
-        raise InvalidRequest("not_found", path=exchange.scope["path"])
+        raise InvalidRequest("not_found", path=exchange.path)
     return inspection
 
 
@@ -121,10 +125,13 @@ def _topic_of(values: Mapping[str, str]) -> TopicId | None:
 
 async def rows(exchange: Exchange) -> None:
     """Answer with rows decoded."""
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
+    topic_id = _topic_of(values)
+    if topic_id is not None:
+        exchange.touches([topic_id])
     found = await _inspection_of(exchange).rows(
         choice_of(values, "table", TABLES, "message"),
-        _topic_of(values),
+        topic_id,
         time_of(values, "from"),
         _after_of(values),
         _limit_of(values),
@@ -134,7 +141,7 @@ async def rows(exchange: Exchange) -> None:
 
 async def size(exchange: Exchange) -> None:
     """Answer with how large a part of a table is."""
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     table = choice_of(values, "table", TABLES, "message")
     found = await _inspection_of(exchange).size(table, _after_of(values), _limit_of(values))
     await _answer(exchange, found)
@@ -142,7 +149,7 @@ async def size(exchange: Exchange) -> None:
 
 async def problems(exchange: Exchange) -> None:
     """Answer with what is wrong with a part of a table."""
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     found = await _inspection_of(exchange).problems(
         choice_of(values, "table", CHECKED, "message"),
         _after_of(values),
@@ -154,7 +161,7 @@ async def problems(exchange: Exchange) -> None:
 
 async def explain(exchange: Exchange) -> None:
     """Answer with what is known of a message id."""
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     found = await _inspection_of(exchange).explain(
         exchange.topic_id, parse_id(values.get("id", ""))
     )
@@ -165,7 +172,7 @@ async def _answer(exchange: Exchange, found: object) -> None:
     await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
 
 
-_ERRORS = ("invalid_query", "invalid_limit", "not_found", *SERVICE_ERRORS)
+_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy", *SERVICE_ERRORS)
 
 OPERATIONS = (
     Operation(
@@ -217,7 +224,13 @@ OPERATIONS = (
         answer={
             "application/json": json_media(
                 record(tuple(_PROBLEMS), _PROBLEMS),
-                none={"problems": [], "rows": 10_000, "sealed": 0, "next": None},
+                none={
+                    "problems": [],
+                    "rows": 10_000,
+                    "sealed": 0,
+                    "without_payloads": 0,
+                    "next": None,
+                },
             )
         },
         errors=_ERRORS,

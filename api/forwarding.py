@@ -12,11 +12,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 
 import httpx
-from starlette.types import Message
 
-from api.exchange import ClientGone, Exchange
-from api.request_body import check_announced
-from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
+from api.http.exchange import ClientGone, Exchange
+from api.http.request_body import check_announced
+from tms.core.errors import NoLeader, OutcomeUnknown
 
 HEADER = b"tms-forwarded-by"
 CONNECTIONS_MAX = 1000
@@ -38,6 +37,8 @@ _OF_ONE_HOP = frozenset(
         b"upgrade",
     }
 )
+_CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
+"""Who calls was checked by this server's name; the leader has another."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
 
 
@@ -116,8 +117,7 @@ class _Forwarded:
     async def watch(self) -> None:
         """Return when the client has gone."""
         await self._is_read.wait()
-        while (await self._exchange.receive())["type"] != "http.disconnect":
-            continue
+        await self._exchange.gone()
 
     async def run(self) -> None:
         try:
@@ -129,39 +129,26 @@ class _Forwarded:
             raise OutcomeUnknown(reason=_reason(error)) from None
 
     def _opened(self) -> AbstractAsyncContextManager[httpx.Response]:
-        scope = self._exchange.scope
-        path: bytes = scope.get("raw_path") or scope["path"].encode()
-        if scope["query_string"]:
-            path += b"?" + scope["query_string"]
-        headers = _without(scope["headers"], _OF_ONE_HOP)
-        if not self._exchange.body_unread:
+        exchange = self._exchange
+        headers = _without(exchange.fields.lines, _OF_ONE_HOP | _CHECKED_HERE)
+        if not exchange.body_unread:
             self._is_read.set()
         if self._client.is_closed:
             raise NoLeader
         return self._client.stream(
-            scope["method"],
-            path.decode("ascii"),
+            exchange.method,
+            f"{exchange.path}?{exchange.query.decode('ascii')}"
+            if exchange.query
+            else exchange.path,
             headers=[*headers, (HEADER, self._id)],
-            content=self._body() if self._exchange.body_unread else None,
+            content=self._body() if exchange.body_unread else exchange.whole_body,
         )
 
     async def _body(self) -> AsyncIterator[bytes]:
-        """Give the client's body as it comes. Raises `InvalidRequest` where it is too slow."""
+        """Give the client's body as it comes. Raises `InvalidRequest` if it is too slow."""
         exchange = self._exchange
-        body_s_max = exchange.context.limits.request_body_s_max
-        deadline_s = asyncio.get_running_loop().time() + body_s_max
         while exchange.body_unread:
-            try:
-                async with asyncio.timeout_at(deadline_s):
-                    message: Message = await exchange.receive()
-            except TimeoutError:
-                raise InvalidRequest("body_too_slow", request_body_s_max=body_s_max) from None
-            if message["type"] != "http.request":
-                raise ClientGone
-            exchange.body_unread = message.get("more_body", False)
-            part: bytes = message.get("body", b"")
-            exchange.bytes_in += len(part)
-            yield part
+            yield await exchange.receive()
         self._is_read.set()
 
     async def _pass_on(self, answer: httpx.Response) -> None:

@@ -1,11 +1,14 @@
 """What tells of the server itself: is it up, is it ready, its metrics, where to begin."""
 
+import asyncio
 import json
+from collections.abc import Iterable, Sequence
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
+from prometheus_client.registry import Collector
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import Operation
 from tms import __version__
 
 _TEXT_TYPE = b"text/plain; charset=utf-8"
@@ -22,6 +25,17 @@ _STATUS = {
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
+class _Collected(Collector):
+    """Metrics as they stood at a moment."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Give them."""
+        return self._metrics
+
+
 async def welcome(exchange: Exchange) -> None:
     """Answer with what this is and where to go from here."""
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
@@ -30,6 +44,7 @@ async def welcome(exchange: Exchange) -> None:
     told = {
         "name": "TMS, a transactional messaging service",
         "version": __version__,
+        "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",
         "ready": "/ready",
@@ -57,7 +72,10 @@ async def ready(exchange: Exchange) -> None:
 
 async def metrics(exchange: Exchange) -> None:
     """Answer with all metrics in Prometheus' text form."""
-    text = generate_latest(exchange.context.registry)
+    await exchange.context.services.refresh_metrics()
+    collected = _Collected(list(exchange.context.registry.collect()))
+    # Elsewhere than in the event loop: with many topics the text takes long.
+    text = await asyncio.to_thread(generate_latest, collected)
     await exchange.answer(OK, text, CONTENT_TYPE_LATEST.encode())
 
 
@@ -77,6 +95,7 @@ OPERATIONS = (
         method="GET",
         path="/",
         handler=welcome,
+        is_page=True,
         tag="Server",
         summary="Say what this is and where to begin",
         description="For people.",

@@ -1,30 +1,50 @@
 """Publish, store and roll back messages.
 
-A body is decoded on the event loop, however large: the decoders hold the interpreter's lock, so a
-thread would gain nothing and cost a switch.
+A body is decoded on the event loop: the decoders hold the interpreter's lock, so a thread would
+gain nothing and cost a switch. One of many messages is decoded in steps, so that others have their
+turn.
 """
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
-from api.query import values_of, whole_number_of
-from api.request_body import read_body
+import asyncio
+from collections.abc import Generator
+from typing import TypeVar
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.request_body import read_body
+from api.query import flag_of, values_of, whole_number_of
 from api.schemas import (
     PUBLISH_CONTENT,
-    PUBLISHED_CONTENT,
+    PUBLISH_QUERY,
     RANGE_CONTENT,
     STORE_CONTENT,
-    STORED_CONTENT,
     WRITE_QUERY,
 )
 from api.topics import NAMESPACE, TOPIC
 from api.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
 from tms.core.errors import InvalidRequest
+from tms.core.messaging import NO_IDS
 from tms.wire.bodies import BodyFormat, PublishRequest
 from tms.wire.caps import messages_cap
 from tms.wire.json_bodies import encode_written
 
+T = TypeVar("T")
+_STEPS_FROM_BYTES = 64 * 1024
+"""Larger bodies are decoded in steps."""
 
-def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
+
+async def _in_turns(steps: Generator[None, None, T]) -> T:
+    """Return what comes of steps, with a turn of the event loop between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
+
+
+async def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat | None]:
     """Return what a publish or store asks, and the format it does so in; None is Arrow.
 
     Arrow has no place for the write pointer: it is in the query.
@@ -33,25 +53,32 @@ def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyFormat 
     decode_arrow = exchange.arrow_decoder()
     if decode_arrow is None:
         body_format = exchange.body_format()
-        return body_format.decode_publish(body, messages_max), body_format
-    write_pointer = whole_number_of(values_of(exchange.scope["query_string"]), "write_pointer")
+        if len(body) < _STEPS_FROM_BYTES:
+            return body_format.decode_publish(body, messages_max), body_format
+        return await _in_turns(body_format.publish_steps(body, messages_max)), body_format
+    write_pointer = whole_number_of(values_of(exchange.query), "write_pointer")
     return PublishRequest(write_pointer, decode_arrow(body, messages_max)), None
 
 
 async def publish(exchange: Exchange) -> None:
-    """Publish; answer with what a rollback takes where there is a transaction."""
+    """Publish; answer with the ids if asked, and, in a transaction, with what a rollback takes."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    request, body_format = _asked(exchange, body)
+    request, body_format = await _asked(exchange, body)
+    with_ids = flag_of(values_of(exchange.query), "ids", default=False)
     published = await exchange.context.services.messaging.publish(
         topic_id, request.payloads, request.write_pointer
     )
     if body_format is None:
-        await exchange.answer(OK, encode_written(len(request.payloads), published), JSON_TYPE)
-    elif published is None:
+        answer = encode_written(len(request.payloads), published, with_ids=with_ids)
+        await exchange.answer(OK, answer, JSON_TYPE)
+    elif with_ids:
+        answer = body_format.encode_published(published)
+        await exchange.answer(OK, answer, body_format.content_type.encode())
+    elif (written := published.rollback_range) is None:
         await exchange.answer(OK)
     else:
-        answer = body_format.encode_range(published)
+        answer = body_format.encode_range(written)
         await exchange.answer(OK, answer, body_format.content_type.encode())
 
 
@@ -62,8 +89,10 @@ async def publish_all(exchange: Exchange) -> None:
     body_format = exchange.body_format()
     cap = messages_cap(context.limits.request_messages_max)
     request = body_format.transactions.decode_publish_all(body, cap)
+    topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
+    exchange.touches(list(topics))
     published = await context.services.messaging.publish_all(
-        {exchange.topic_of(name): messages for name, messages in request.topics.items()},
+        topics,
         owner=request.owner,
         sequence=request.sequence,
     )
@@ -75,14 +104,15 @@ async def store(exchange: Exchange) -> None:
     """Store messages under a write pointer, to be published later."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    request, body_format = _asked(exchange, body)
+    request, body_format = await _asked(exchange, body)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
     await exchange.context.services.messaging.store(
         topic_id, request.payloads, request.write_pointer
     )
     if body_format is None:
-        await exchange.answer(OK, encode_written(len(request.payloads), None), JSON_TYPE)
+        answer = encode_written(len(request.payloads), NO_IDS)
+        await exchange.answer(OK, answer, JSON_TYPE)
     else:
         await exchange.answer(OK)
 
@@ -127,17 +157,22 @@ OPERATIONS = (
         description=(
             "When this is answered, the messages are durable and later ones come after them. With "
             "`transactionWritePointer` they belong to that transaction; without messages, what was "
-            "stored under the pointer before is published."
+            "stored under the pointer before is published. With `ids=true` the messages' ids are "
+            "told: in JSON as a list; in Avro by the first and the last one, between which "
+            "sequence ids ascend by one, and behind 65,535 go on at 0 of the next millisecond. Of "
+            "what was stored before no ids are told."
         ),
-        query=WRITE_QUERY,
+        query=PUBLISH_QUERY,
         request=PUBLISH_CONTENT,
         success=(
-            "The messages were published. The body is empty, or, for a transaction, what a "
-            "rollback takes as it is. For Arrow it has the number of messages too."
+            "The messages were published. There is no body, save in three cases. For a transaction "
+            "it is a `PublishResponse` in the format of the request, which a rollback takes as it "
+            "is. With `ids=true` it is the same with `ids`, and without a transaction it is no "
+            "more than these. For Arrow it is JSON with the number of `messages`, and what else "
+            "there is in the other cases."
         ),
-        answer=PUBLISHED_CONTENT,
         errors=("empty_publish", *_WRITE_ERRORS, *_SIZE_ERRORS),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="publishAll",
@@ -157,6 +192,7 @@ OPERATIONS = (
         errors=(
             "empty_publish",
             "topic_not_found",
+            "too_many_topics_at_once",
             "invalid_body",
             "invalid_owner",
             "owner_busy",
@@ -165,7 +201,7 @@ OPERATIONS = (
             *TOPIC_ERRORS,
             *BODY_ERRORS,
         ),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="store",
@@ -180,10 +216,12 @@ OPERATIONS = (
         ),
         query=WRITE_QUERY,
         request=STORE_CONTENT,
-        success="The messages were stored. The body is empty, but for Arrow.",
-        answer=STORED_CONTENT,
+        success=(
+            "The messages were stored. There is no body; for Arrow it is JSON with the number of "
+            "`messages`."
+        ),
         errors=("invalid_store", *_WRITE_ERRORS, *_SIZE_ERRORS),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="rollback",
@@ -199,6 +237,6 @@ OPERATIONS = (
         request=RANGE_CONTENT,
         success="The messages are rolled back: no transaction will see them.",
         errors=("invalid_rollback_range", "rollback_refused", *_WRITE_ERRORS),
-        is_hot=True,
+        is_taskless=True,
     ),
 )

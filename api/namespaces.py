@@ -1,8 +1,8 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
-from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.schema_parts import TEXT, json_media, nullable, record
 from api.topics import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
@@ -155,7 +155,13 @@ OPERATIONS = (
         is_body_required=False,
         success="The namespace as it is now.",
         answer=_NAMESPACE_CONTENT,
-        errors=("invalid_namespace_settings", "no_metadata_store", *_NAME_ERRORS, *BODY_ERRORS),
+        errors=(
+            "invalid_namespace_settings",
+            "namespace_limit_reached",
+            "no_metadata_store",
+            *_NAME_ERRORS,
+            *BODY_ERRORS,
+        ),
     ),
     Operation(
         name="deleteNamespace",

@@ -6,13 +6,12 @@ Pure: operations in, document out. What an error is (status, message) comes from
 
 import json
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from api.errors import RETRY_AFTER_S, error_body
-from api.operation import Json, Operation
+from api.http.errors import RETRY_AFTER_S, error_body
+from api.http.operation import Json, Operation
 from api.range_schemas import SCHEMAS as RANGE_SCHEMAS
-from api.schema_parts import POINTER, WRITE_POINTER
+from api.schema_parts import POINTER, WRITE_POINTER, reference
 from api.schemas import SCHEMAS
 from api.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
@@ -60,11 +59,11 @@ _ENCODING_PARAMETER: Json = {
     "name": "Content-Encoding",
     "in": "header",
     "description": "Whether the body is compressed.",
-    "schema": {"enum": ["gzip", "x-gzip", "identity", ""]},
+    "schema": reference("ContentEncoding"),
 }
 
 
-def document_of(operations: Iterable[Operation]) -> Json:
+def document_of(operations: Sequence[Operation]) -> Json:
     """Return the OpenAPI document that describes `operations`."""
     paths: Json = {}
     for operation in operations:
@@ -86,7 +85,11 @@ def document_of(operations: Iterable[Operation]) -> Json:
         "paths": paths,
         "components": {
             "schemas": {**SCHEMAS, **RANGE_SCHEMAS, **TRANSACTION_SCHEMAS},
-            "parameters": _PATH_PARAMETERS,
+            "parameters": {**_PATH_PARAMETERS, "content_encoding": _ENCODING_PARAMETER},
+            "examples": {
+                code: {"value": json.loads(error_body(error_of(code, {})))}
+                for code in sorted({code for o in operations for code in o.all_errors})
+            },
         },
     }
 
@@ -102,7 +105,7 @@ def _operation(operation: Operation) -> Json:
         "description": operation.description,
     }
     if operation.request is not None:
-        parameters.append(_ENCODING_PARAMETER)
+        parameters.append({"$ref": "#/components/parameters/content_encoding"})
         described["requestBody"] = {
             "required": operation.is_body_required,
             "content": dict(operation.request),
@@ -119,7 +122,7 @@ def _operation(operation: Operation) -> Json:
     if headers:
         success["headers"] = headers
     described["parameters"] = parameters
-    described["responses"] = {"200": success, **_error_responses(operation.errors)}
+    described["responses"] = {"200": success, **_error_responses(operation.all_errors)}
     return described
 
 
@@ -133,22 +136,17 @@ def _error_responses(codes: Iterable[str]) -> Json:
 
 
 def _error_response(problems: list[Problem]) -> Json:
-    codes = [problem.code for problem in problems]
-    error: dict[str, Any] = {"properties": {"code": {"enum": codes}}}
+    """Return the answer of one status.
+
+    Its codes are told in words, because a generator of clients makes a class of each schema that is
+    not a shared one.
+    """
     response: Json = {
         "description": "\n".join(f"- `{p.code}`: {p.message}" for p in problems),
         "content": {
             "application/json": {
-                "schema": {
-                    "allOf": [
-                        {"$ref": "#/components/schemas/Error"},
-                        {"properties": {"error": error}},
-                    ]
-                },
-                "examples": {
-                    p.code: {"value": json.loads(error_body(error_of(p.code, {})))}
-                    for p in problems
-                },
+                "schema": reference("Error"),
+                "examples": {p.code: {"$ref": f"#/components/examples/{p.code}"} for p in problems},
             }
         },
     }

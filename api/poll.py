@@ -7,58 +7,37 @@ only break the connection, which leaves the body without its end (`tms.wire` see
 
 import asyncio
 import logging
-import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from api.exchange import BROKEN_OFF, OK, ClientGone, Exchange
-from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.rare_log import RareLog
+from api.http.request_body import read_body
 from api.query import choice_of, id_of, polled_transaction_of, values_of, wait_of
-from api.request_body import read_body
 from api.schema_parts import POINTER
 from api.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.topics import TOPIC
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, position_of
-from tms.core.messaging import Page
+from tms.core.messaging import MessagingService, Page
+from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
-from tms.core.transaction import Transaction
-from tms.wire.bodies import MessagesFormat, PollRequest
+from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
 from tms.wire.transaction_codec import decode_transaction
 
-_log = logging.getLogger("tms.api")
-_LOG_INTERVAL_S = 60.0
 _STOPPED_AT = b"tms-stopped-at-transaction"
 _JOINED_BYTES_MAX = 1024 * 1024
 """Joined blocks take in no more pages once they have so many bytes."""
 
 
-class _BrokenStreams:
-    """Logs a broken stream, at most one a minute: a sick store breaks thousands of them."""
-
-    def __init__(self) -> None:
-        self._unlogged = 0
-        self._logged_at = -math.inf
-
-    def add(self, topic_id: TopicId, error: Exception) -> None:
-        self._unlogged += 1
-        now = time.monotonic()
-        if now - self._logged_at < _LOG_INTERVAL_S:
-            return
-        _log.error("polls cut off: %d, now of %s", self._unlogged, topic_id, exc_info=error)
-        self._unlogged = 0
-        self._logged_at = now
+_broken_streams = RareLog("polls cut off", logging.ERROR)
+"""A sick store breaks thousands of them."""
 
 
-_broken_streams = _BrokenStreams()
-
-
-def _view_of(
-    request: PollRequest, values: Mapping[str, str]
-) -> tuple[Transaction | int | None, bool]:
-    """Return the transaction to read by, and whether only what is committed is to be given.
+def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
+    """Return what is to be given.
 
     Raises `InvalidRequest` where the body and the query ask for more than one of these.
     """
@@ -73,7 +52,11 @@ def _view_of(
         raise InvalidRequest(
             "invalid_query", expected="one of transaction, transaction_id, isolation=committed"
         )
-    return transaction or transaction_id, committed
+    if transaction is not None:
+        return transaction
+    if transaction_id is not None:
+        return transaction_id
+    return isolation_of(committed=committed)
 
 
 def _end_of(request: PollRequest, values: Mapping[str, str], wait_s: float) -> bytes | None:
@@ -91,44 +74,41 @@ def _end_of(request: PollRequest, values: Mapping[str, str], wait_s: float) -> b
     return end
 
 
+def _reading_of(exchange: Exchange, body_format: BodyFormat, body: bytes) -> tuple[Reading, float]:
+    """Return what a request asks, and how many seconds it is ready to wait."""
+    context = exchange.context
+    request = body_format.decode_poll(body)
+    position = position_of(request.start_from, inclusive=request.inclusive)
+    limit = context.services.messaging.limit_of(request.limit)
+    if not exchange.query and request.is_plain:
+        return Reading(position, limit), 0.0
+    values = values_of(exchange.query)
+    wait_s = wait_of(values, context.limits.poll_wait_s_max)
+    view, end = _view_of(request, values), _end_of(request, values, wait_s)
+    return Reading(position, limit, view, end), wait_s
+
+
 class _Poll:
-    """What one poll asks, and how far it has got."""
+    """What one poll still asks."""
 
     def __init__(
-        self,
-        exchange: Exchange,
-        topic_id: TopicId,
-        position: bytes,
-        *,
-        limit: int,
-        view: tuple[Transaction | int | None, bool],
-        end: bytes | None,
-        joined_messages: int,
+        self, messaging: MessagingService, topic_id: TopicId, reading: Reading, joined_messages: int
     ) -> None:
-        self._exchange = exchange
+        self._messaging = messaging
         self._topic_id = topic_id
-        self._position = position
-        self._transaction, self._committed = view
-        self._end = end
+        self._reading = reading
         self._joined_messages = joined_messages
-        self.left = limit
         self.is_done = False
 
     async def page(self, wait_s: float = 0.0, messages_max: int | None = None) -> Page:
         """Return the next page and go on behind it."""
-        page = await self._exchange.context.services.messaging.page(
-            self._topic_id,
-            self._position,
-            limit=min(self.left, messages_max or self._joined_messages or self.left),
-            transaction=self._transaction,
-            committed=self._committed,
-            wait_s=wait_s,
-            end=self._end,
-        )
-        self.left -= page.count
-        self.is_done = page.next_position is None or self.left <= 0
+        reading = self._reading
+        left = reading.limit or 0
+        limit = min(left, messages_max or self._joined_messages or left)
+        page = await self._messaging.page(self._topic_id, reading._replace(limit=limit), wait_s)
+        self.is_done = page.next_position is None or left <= page.count
         if page.next_position is not None:
-            self._position = page.next_position
+            self._reading = reading.behind(page.next_position, page.count)
         return page
 
     async def with_joined(self, page: Page) -> Page:
@@ -145,20 +125,20 @@ class _Poll:
         block = MessageBlock(count, b"".join([block.items for block in blocks]))
         return replace(page, blocks=(block,) if count else (), count=count)
 
-    async def first_page(self, wait_s: float) -> Page:
+    async def first_page(self, exchange: Exchange, wait_s: float) -> Page:
         """Return the first page that has messages; if there is none, wait for one."""
         page = await self.page()
         while page.count == 0 and not self.is_done:
             page = await self.page()
         if page.count == 0 and wait_s > 0:
-            self._exchange.waited = True
-            page = await self._wait_for_page(wait_s)
+            exchange.waited = True
+            page = await self._wait_for_page(exchange, wait_s)
         return page
 
-    async def _wait_for_page(self, wait_s: float) -> Page:
+    async def _wait_for_page(self, exchange: Exchange, wait_s: float) -> Page:
         """Wait for a page, or until the client leaves. Raises `ClientGone`."""
         page = asyncio.create_task(self.page(wait_s))
-        gone = asyncio.create_task(_disconnect(self._exchange))
+        gone = asyncio.create_task(exchange.gone())
         try:
             await asyncio.wait((page, gone), return_when=asyncio.FIRST_COMPLETED)
             if not page.done():
@@ -166,12 +146,6 @@ class _Poll:
             return page.result()
         finally:
             await _cancel(page, gone)
-
-
-async def _disconnect(exchange: Exchange) -> None:
-    """Return when the client has closed the connection. Its body must have been read."""
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
@@ -192,25 +166,29 @@ def _headers_of(page: Page) -> tuple[tuple[bytes, bytes], ...]:
     return () if page.stopped_at is None else ((_STOPPED_AT, b"%d" % page.stopped_at),)
 
 
+def _is_all(page: Page, reading: Reading, wait_s: float) -> bool:
+    """Whether a page is the whole answer."""
+    is_last = page.next_position is None or page.count == reading.limit
+    return is_last and (page.count > 0 or wait_s == 0)
+
+
 async def poll(exchange: Exchange) -> None:
     """Answer with messages."""
-    context = exchange.context
     body = await read_body(exchange)
-    topic_id = exchange.topic_id
+    topic_id, messaging = exchange.topic_id, exchange.context.services.messaging
     body_format = exchange.body_format()
-    request = body_format.decode_poll(body)
-    position = position_of(request.start_from, inclusive=request.inclusive)
-    limit = context.services.messaging.limit_of(request.limit)
-    values = values_of(exchange.scope["query_string"])
-    wait_s = wait_of(values, context.limits.poll_wait_s_max)
-    view, end = _view_of(request, values), _end_of(request, values, wait_s)
+    reading, wait_s = _reading_of(exchange, body_format, body)
     answer_format = exchange.answer_format(body_format)
-
     joined = answer_format.joined_messages
-    asked = _Poll(
-        exchange, topic_id, position, limit=limit, view=view, end=end, joined_messages=joined
-    )
-    page = await asked.with_joined(await asked.first_page(wait_s))
+
+    at_once = None if joined else messaging.page_in_memory(topic_id, reading)
+    if at_once is not None and _is_all(at_once, reading, wait_s):
+        parts = _encode(at_once, answer_format, first=True)
+        parts.append(answer_format.encode_end(first=not parts))
+        await exchange.answer(OK, b"".join(parts), answer_format.content_type.encode())
+        return
+    asked = _Poll(messaging, topic_id, reading, joined)
+    page = await asked.with_joined(await asked.first_page(exchange, wait_s))
     first = _encode(page, answer_format, first=True)
     content_type = answer_format.content_type.encode()
     if asked.is_done:
@@ -223,7 +201,7 @@ async def poll(exchange: Exchange) -> None:
     except ClientGone:
         raise
     except Exception as error:
-        # An ASGI server closes the connection of an answer that is left without its end.
+        # The connection of an answer that is left without its end is closed.
         _broken_streams.add(topic_id, error)
         exchange.status = BROKEN_OFF
 
@@ -231,22 +209,16 @@ async def poll(exchange: Exchange) -> None:
 async def _stream(
     exchange: Exchange, asked: _Poll, answer_format: MessagesFormat, first: Sequence[bytes]
 ) -> None:
-    gone = asyncio.create_task(_disconnect(exchange))
     is_begun = bool(first)
-    try:
-        if is_begun:
-            await exchange.send_part(b"".join(first), more=True)
-        while not asked.is_done:
-            page = await asked.with_joined(await asked.page())
-            if gone.done():
-                raise ClientGone
-            if page.count:
-                part = b"".join(_encode(page, answer_format, first=not is_begun))
-                is_begun = True
-                await exchange.send_part(part, more=True)
-        await exchange.send_part(answer_format.encode_end(first=not is_begun), more=False)
-    finally:
-        await _cancel(gone)
+    if is_begun:
+        await exchange.send_part(b"".join(first), more=True)
+    while not asked.is_done:
+        page = await asked.with_joined(await asked.page())
+        if page.count:
+            part = b"".join(_encode(page, answer_format, first=not is_begun))
+            is_begun = True
+            await exchange.send_part(part, more=True)
+    await exchange.send_part(answer_format.encode_end(first=not is_begun), more=False)
 
 
 OPERATIONS = (
@@ -259,9 +231,10 @@ OPERATIONS = (
         summary="Read messages",
         description=(
             "Gives messages in order, from `startFrom` on: a message id, a publish time in "
-            "milliseconds, or the oldest message. Without a transaction, all messages, rolled back "
-            "ones included; with one, those that it can see, up to the first that may still "
-            "commit; with `isolation=committed`, what a transaction would see that started now. "
+            "milliseconds since 1970, or the oldest message. Without a transaction, all "
+            "messages, rolled back ones included; with one, those that it can see, up to the first "
+            "that may still commit; with `isolation=committed`, what a transaction would see that "
+            "started now. "
             "There is no position on the server: to go on, poll from the last id with "
             "`inclusive` false. An answer that breaks off without its end is incomplete. For many "
             "messages, Accept `application/vnd.apache.arrow.stream`."
@@ -284,6 +257,7 @@ OPERATIONS = (
             "invalid_body",
             "invalid_message_id",
             "invalid_start_time",
+            "start_time_in_seconds",
             "invalid_limit",
             "invalid_wait",
             "invalid_transaction",
@@ -297,7 +271,7 @@ OPERATIONS = (
             *TOPIC_ERRORS,
             *BODY_ERRORS,
         ),
-        is_hot=True,
+        is_taskless=True,
         is_compressed=True,
     ),
 )

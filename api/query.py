@@ -1,4 +1,9 @@
-"""What the query of a URL asks. Names that mean nothing here are passed over."""
+"""What the query of a URL asks.
+
+A name that the operation does not know is refused, because a parameter that is misspelt and passed
+over gives an answer to another question. Operations outside of `/v1/` ask nothing and take any:
+probes and scrapers add what they like.
+"""
 
 import math
 import re
@@ -12,9 +17,10 @@ from tms.core.message import parse_id
 from tms.wire.transaction_bodies import check_transaction_id
 
 _QUERIES_KEPT = 256
+_CHARS_SHOWN = 80
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
-_TIME_MS_END = 2**63
+_INT64_MAX = 2**63 - 1
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -28,6 +34,15 @@ def _parse(query: bytes) -> Mapping[str, str]:
 def values_of(query: bytes) -> Mapping[str, str]:
     """Return the values of a query by name."""
     return _parse(query) if query else _NONE
+
+
+def check_names(query: bytes, known: Collection[str]) -> None:
+    """Raise `InvalidRequest` (unknown_query_parameter) if a name in `query` is not `known`."""
+    for name in _parse(query):
+        if name not in known:
+            raise InvalidRequest(
+                "unknown_query_parameter", name=name[:_CHARS_SHOWN], known=list(known)
+            )
 
 
 def wait_of(values: Mapping[str, str], wait_s_max: float) -> float:
@@ -49,19 +64,26 @@ def limit_of(values: Mapping[str, str]) -> int | None:
     given = values.get("limit")
     if given is None:
         return None
-    if not _WHOLE_NUMBER.fullmatch(given) or int(given) == 0:
-        raise InvalidRequest("invalid_limit", limit=given)
-    return int(given)
+    limit = _number(given)
+    if not limit:
+        raise InvalidRequest("invalid_limit", limit=given[:_CHARS_SHOWN])
+    return limit
 
 
 def time_of(values: Mapping[str, str], name: str) -> int | None:
     """Return a time in milliseconds since 1970. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name)
-    if given is not None and not (_WHOLE_NUMBER.fullmatch(given) and int(given) < _TIME_MS_END):
+    if given is None:
+        return None
+    time_ms = _number(given)
+    if time_ms is None:
         raise InvalidRequest(
-            "invalid_query", name=name, given=given[:80], expected="milliseconds since 1970"
+            "invalid_query",
+            name=name,
+            given=given[:_CHARS_SHOWN],
+            expected="milliseconds since 1970",
         )
-    return None if given is None else int(given)
+    return time_ms
 
 
 def whole_number_of(values: Mapping[str, str], name: str) -> int | None:
@@ -69,9 +91,18 @@ def whole_number_of(values: Mapping[str, str], name: str) -> int | None:
     given = values.get(name)
     if given is None:
         return None
-    if not _WHOLE_NUMBER.fullmatch(given):
-        raise InvalidRequest("invalid_query", name=name, given=given[:80], expected="whole number")
-    return int(given)
+    number = _number(given)
+    if number is None:
+        raise InvalidRequest(
+            "invalid_query", name=name, given=given[:_CHARS_SHOWN], expected="whole number"
+        )
+    return number
+
+
+def _number(text: str) -> int | None:
+    """Return the number, None if it is none of 0 to 2**63 - 1."""
+    number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+    return number if number is not None and number <= _INT64_MAX else None
 
 
 def id_of(values: Mapping[str, str], name: str) -> bytes:
@@ -85,14 +116,26 @@ def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], de
     """Return the word of a parameter. Raises `InvalidRequest` (invalid_query)."""
     given = values.get(name, default)
     if given not in choices:
-        raise InvalidRequest("invalid_query", name=name, given=given, expected=" or ".join(choices))
+        raise InvalidRequest(
+            "invalid_query",
+            name=name,
+            given=given[:_CHARS_SHOWN],
+            expected=" or ".join(choices),
+        )
     return given
+
+
+def flag_of(values: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return what a parameter says that is true or false. Raises `InvalidRequest`."""
+    if name not in values:
+        return default
+    return choice_of(values, name, ("true", "false"), "") == "true"
 
 
 def transaction_id_of(text: str) -> int:
     """Return the id that a path or query has. Raises `InvalidRequest` (invalid_transaction_id)."""
     if not _WHOLE_NUMBER.fullmatch(text):
-        raise InvalidRequest("invalid_transaction_id", transaction_id=text[:80])
+        raise InvalidRequest("invalid_transaction_id", transaction_id=text[:_CHARS_SHOWN])
     return check_transaction_id(int(text))
 
 
@@ -104,4 +147,4 @@ def polled_transaction_of(values: Mapping[str, str]) -> int | None:
 
 def with_codec(query: bytes) -> bool:
     """Whether a transaction's codec is to be answered. Raises `InvalidRequest` (invalid_query)."""
-    return choice_of(values_of(query), "codec", ("true", "false"), "true") == "true"
+    return flag_of(values_of(query), "codec", default=True)

@@ -39,7 +39,7 @@ SCHEMAS: Json = {
                 "type": "object",
                 "additionalProperties": nullable(
                     record(
-                        ("start", "end", "generation"),
+                        ("start", "end", "generation", "expired_before"),
                         {
                             "start": {
                                 **MESSAGE_ID,
@@ -47,6 +47,10 @@ SCHEMAS: Json = {
                             },
                             "end": _END,
                             "generation": {"type": "integer", "minimum": 1},
+                            "expired_before": {
+                                **MESSAGE_ID,
+                                "description": "All before it has expired, nothing behind it.",
+                            },
                         },
                     )
                 ),
@@ -86,7 +90,10 @@ RANGES_CONTENT = {
     "application/json": json_media(
         reference("Positions"),
         positions={
-            "topics": {"orders": {"start": ID, "end": _LATER, "generation": 1}, "payments": None},
+            "topics": {
+                "orders": {"start": ID, "end": _LATER, "generation": 1, "expired_before": ID},
+                "payments": None,
+            },
             "time_ms": TIMESTAMP + 1000,
         },
     )

@@ -3,8 +3,9 @@
 Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.query import choice_of, id_of, values_of, whole_number_of
 from api.range_schemas import (
     BOUNDS_QUERY,
@@ -16,7 +17,6 @@ from api.range_schemas import (
     SPLITS_CONTENT,
     SPLITS_QUERY,
 )
-from api.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.topics import NAMESPACE, TOPIC
 from tms.core.topic import check_namespace
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
@@ -28,13 +28,14 @@ async def ranges(exchange: Exchange) -> None:
     check_namespace(exchange.namespace)
     names, committed = decode_asked(body)
     topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
+    exchange.touches(topic_ids)
     found = await exchange.context.services.ranges.ranges(topic_ids, committed=committed)
     await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
 
 
 async def splits(exchange: Exchange) -> None:
     """Answer with the parts of a range."""
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     start, end, parts = id_of(values, "start"), id_of(values, "end"), 1
     if (asked := whole_number_of(values, "parts")) is not None:
         parts = asked
@@ -44,7 +45,7 @@ async def splits(exchange: Exchange) -> None:
 
 async def reach(exchange: Exchange) -> None:
     """Answer with how far so many messages reach."""
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     isolation = choice_of(values, "isolation", ("committed", "all"), "committed")
     found = await exchange.context.services.ranges.reach(
         exchange.topic_id,

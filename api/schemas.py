@@ -52,6 +52,12 @@ _WRITTEN: Json = {
     "description": "How many messages Arrow's body had; told of no other.",
 }
 
+_IDS: Json = {
+    "type": "array",
+    "items": MESSAGE_ID,
+    "description": "Of the messages in their order, where `ids=true` asks for them.",
+}
+
 SCHEMAS: Json = {
     "Error": record(
         ("error",),
@@ -129,9 +135,10 @@ SCHEMAS: Json = {
                 "The ids of the entries written, both ends inclusive.",
             ),
             "messages": _WRITTEN,
+            "ids": _IDS,
         },
     ),
-    "Written": record(("messages",), {"messages": _WRITTEN}),
+    "ContentEncoding": {"type": "string", "enum": ["gzip", "x-gzip", "identity", ""]},
     "ConsumeRequest": record(
         (),
         {
@@ -208,23 +215,21 @@ RANGE_CONTENT = {
     "application/json": json_media(reference("PublishResponse"), range=_RANGE_EXAMPLE),
     "avro/binary": avro_media(avro_bodies.PUBLISH_RESPONSE_SCHEMA),
 }
-PUBLISHED_CONTENT = {
-    **RANGE_CONTENT,
-    "application/json": json_media(
-        {"oneOf": [reference("PublishResponse"), reference("Written")]},
-        range=_RANGE_EXAMPLE,
-        arrow={"messages": 10_000},
-    ),
-}
-STORED_CONTENT = {
-    "application/json": json_media(reference("Written"), arrow={"messages": 10_000}),
-}
 WRITE_QUERY: tuple[Json, ...] = (
     {
         "name": "write_pointer",
         "in": "query",
         "description": "The transaction's, for Arrow, which has no place for it.",
         "schema": POINTER,
+    },
+)
+PUBLISH_QUERY: tuple[Json, ...] = (
+    *WRITE_QUERY,
+    {
+        "name": "ids",
+        "in": "query",
+        "description": "Whether to tell the ids of the messages.",
+        "schema": {"type": "boolean", "default": False},
     },
 )
 POLL_CONTENT = {

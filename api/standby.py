@@ -5,19 +5,23 @@ either case.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api import cluster, health
-from api.arriving import ArrivingBytes
-from api.deadlines import Deadlines
-from api.direct import HotApp, HotEndpoint
-from api.endpoint import Endpoint
-from api.exchange import Context, Exchange
+from api.app import Application
 from api.forwarding import Forwarder
-from api.metrics import RestMetrics
+from api.http.app import App
+from api.http.body_memory import BodyMemory
+from api.http.callers import Callers
+from api.http.context import Context, ErrorAnswer
+from api.http.endpoint import Endpoint
+from api.http.errors import answer_of
+from api.http.exchange import Exchange
+from api.http.metrics import RestMetrics
+from api.http.router import Found
 from tms.core.clock import SystemClock
 from tms.core.cluster import Cluster
 from tms.core.errors import NoLeader
@@ -45,6 +49,9 @@ class _StandingBy:
         if self._forwarder.address is None:
             raise NoLeader
 
+    async def refresh_metrics(self) -> None:
+        """Do nothing: a server that does not lead knows of no subscriptions."""
+
 
 class Standby:
     """The application of a server that does not lead."""
@@ -55,6 +62,7 @@ class Standby:
         cluster_state: Cluster,
         limits: Limits,
         registry: CollectorRegistry,
+        callers: Callers | None = None,
     ) -> None:
         metrics = RestMetrics()
         registry.register(metrics)
@@ -64,40 +72,46 @@ class Standby:
             clock=SystemClock(),
             registry=registry,
             topic_info="seed",
-            body_deadlines=Deadlines(limits.request_body_s_max),
-            arriving=ArrivingBytes(limits.queue_bytes_max),
+            body_memory=BodyMemory(limits.queue_bytes_max),
             openapi=b"",
+            callers=callers or Callers(),
+            error_form=answer_of,
             cluster=cluster_state,
         )
         operations = (*health.OPERATIONS, *cluster.OPERATIONS)
-        self._own: dict[str, ASGIApp] = {
-            operation.path: Endpoint(operation.handler, context, metrics.of(operation.name))
-            for operation in operations
-            if operation.path in _OWN
-        }
+        own = [operation for operation in operations if operation.path in _OWN]
+        self._own = Application(context, metrics, own)
+        self._forward: Found[Endpoint] = Found(
+            Endpoint(partial(_forward, forwarder), context, metrics.of("forwarded")), {}
+        )
 
-        async def forward(exchange: Exchange) -> None:
-            await forwarder.forward(exchange)
+    def find(self, method: str, path: str) -> Found[Endpoint]:
+        """Return what answers a request here, or has the leader answer it."""
+        is_own = method in ("GET", "HEAD") and path in _OWN
+        return self._own.find(method, path) if is_own else self._forward
 
-        self._forward = Endpoint(forward, context, metrics.of("forwarded"))
+    def error(self, error: Exception) -> ErrorAnswer:
+        """Return the answer to what is no request."""
+        return self._own.error(error)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request here, or have the leader answer it."""
-        is_read = scope["method"] in ("GET", "HEAD")
-        own = self._own.get(scope["path"]) if is_read else None
-        await (own or self._forward)(scope, receive, send)
+
+async def _forward(forwarder: Forwarder, exchange: Exchange) -> None:
+    await forwarder.forward(exchange)
 
 
 class ClusterApp:
-    """The application of a server of a cluster."""
+    """The application of a server of a cluster. Each request asks anew whether this server leads.
 
-    def __init__(self, standby: ASGIApp) -> None:
+    What the leading application remembers of requests goes with it when this server leads no more.
+    """
+
+    def __init__(self, standby: App) -> None:
         """Stand by, until `lead`."""
         self._standby = standby
-        self._leading: HotApp | None = None
+        self._leading: App | None = None
         self._left_s: LeftOfLease = _nothing_left
 
-    def lead(self, app: HotApp, left_s: LeftOfLease) -> None:
+    def lead(self, app: App, left_s: LeftOfLease) -> None:
         """Answer by `app` while there is something left of the lease."""
         self._leading, self._left_s = app, left_s
 
@@ -105,18 +119,16 @@ class ClusterApp:
         """Answer by the standby again."""
         self._leading, self._left_s = None, _nothing_left
 
-    def find(self, path: str) -> HotEndpoint | None:
-        """Return the endpoint here that a POST to `path` goes to."""
+    def find(self, method: str, path: str) -> Found[Endpoint]:
+        """Return where a request leads now: the lease is asked for each."""
         leading = self._leading
-        return leading.find(path) if leading is not None and self._left_s() > 0 else None
+        if leading is not None and self._left_s() > 0:
+            return leading.find(method, path)
+        return self._standby.find(method, path)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        leading = self._leading
-        is_leading = leading is not None and self._left_s() > 0
-        await (leading if leading is not None and is_leading else self._standby)(
-            scope, receive, send
-        )
+    def error(self, error: Exception) -> ErrorAnswer:
+        """Return the answer to what is no request."""
+        return self._standby.error(error)
 
 
 def _nothing_left() -> float:

@@ -1,8 +1,8 @@
 """Subscriptions: named positions of consumers in a topic. The answers to GET are JSON."""
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
-from api.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.topics import TOPIC
 from api.transaction_schemas import (
     MOVE_CONTENT,
@@ -11,7 +11,7 @@ from api.transaction_schemas import (
     SUBSCRIPTION_CONTENT,
     SUBSCRIPTIONS_CONTENT,
 )
-from tms.core.subscriptions import Advance, Subscription
+from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.wire.bodies import BodyFormat
 from tms.wire.json_bodies import JSON
 from tms.wire.json_reports import encode_subscriptions
@@ -20,7 +20,9 @@ SUBSCRIPTIONS = f"{TOPIC}/subscriptions"
 SUBSCRIPTION = f"{SUBSCRIPTIONS}/{{subscription}}"
 
 
-async def _answer(exchange: Exchange, subscription: Subscription, body_format: BodyFormat) -> None:
+async def _answer(
+    exchange: Exchange, subscription: SubscriptionPosition, body_format: BodyFormat
+) -> None:
     answer = body_format.subscriptions.encode_subscription(subscription)
     await exchange.answer(OK, answer, body_format.content_type.encode())
 

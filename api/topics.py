@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
-from api.request_body import read_body
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
+from api.http.request_body import read_body
 from api.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTENT
 from tms.core.errors import InvalidRequest
 from tms.core.topic import check_namespace
@@ -20,6 +20,11 @@ TOPICS = f"{NAMESPACE}/topics"
 TOPIC = f"{TOPICS}/{{topic}}"
 
 _encode = msgspec.json.Encoder().encode
+
+
+async def _read_properties(exchange: Exchange) -> bytes:
+    """Return a body of properties, of six times their bytes at most: JSON may escape them all."""
+    return await read_body(exchange, 6 * exchange.context.limits.topic_properties_bytes_max)
 
 
 def _properties_of(body: bytes) -> dict[str, Any]:
@@ -36,14 +41,14 @@ def _properties_of(body: bytes) -> dict[str, Any]:
 
 async def create(exchange: Exchange) -> None:
     """Create a topic."""
-    body = await read_body(exchange)
+    body = await _read_properties(exchange)
     await exchange.context.services.messaging.create_topic(exchange.topic_id, _properties_of(body))
     await exchange.answer(OK)
 
 
 async def update(exchange: Exchange) -> None:
     """Replace a topic's properties."""
-    body = await read_body(exchange)
+    body = await _read_properties(exchange)
     await exchange.context.services.messaging.update_topic(exchange.topic_id, _properties_of(body))
     await exchange.answer(OK)
 
@@ -69,7 +74,12 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_TTL_ERRORS = ("invalid_ttl", "ttl_over_namespace_limit")
+_PROPERTIES_ERRORS = (
+    "invalid_properties",
+    "invalid_ttl",
+    "topic_properties_too_large",
+    "ttl_over_namespace_limit",
+)
 
 OPERATIONS = (
     Operation(
@@ -83,7 +93,13 @@ OPERATIONS = (
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
-        errors=("topic_exists", "invalid_properties", *_TTL_ERRORS, *TOPIC_ERRORS, *BODY_ERRORS),
+        errors=(
+            "topic_exists",
+            "topic_limit_reached",
+            *_PROPERTIES_ERRORS,
+            *TOPIC_ERRORS,
+            *BODY_ERRORS,
+        ),
     ),
     Operation(
         name="updateTopic",
@@ -101,8 +117,7 @@ OPERATIONS = (
         success="The properties were replaced.",
         errors=(
             "topic_not_found",
-            "invalid_properties",
-            *_TTL_ERRORS,
+            *_PROPERTIES_ERRORS,
             *TOPIC_ERRORS,
             *BODY_ERRORS,
         ),

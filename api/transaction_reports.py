@@ -3,10 +3,10 @@
 The answers to GET are JSON.
 """
 
-from api.exchange import JSON_TYPE, OK, Exchange
-from api.operation import BODY_ERRORS, Operation
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.query import choice_of, limit_of, values_of, with_codec
-from api.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.transaction_schemas import (
     CODEC_PARAMETER,
     INFO_CONTENT,
@@ -33,7 +33,7 @@ async def show(exchange: Exchange) -> None:
     """Answer with where a transaction stands, and its codec while it is in progress."""
     transactions = exchange.context.services.transactions
     transaction_id = exchange.transaction_id
-    has_codec = with_codec(exchange.scope["query_string"])
+    has_codec = with_codec(exchange.query)
     info = await transactions.info(transaction_id)
     codec = None
     if has_codec and info.status in _OPEN:
@@ -47,7 +47,7 @@ async def show(exchange: Exchange) -> None:
 async def list_transactions(exchange: Exchange) -> None:
     """Answer with the transactions in progress, or the invalid ones, oldest first."""
     transactions = exchange.context.services.transactions
-    values = values_of(exchange.scope["query_string"])
+    values = values_of(exchange.query)
     status = choice_of(values, "status", _LISTED, TransactionStatus.IN_PROGRESS)
     limit = limit_of(values)
     if status == TransactionStatus.INVALID:

@@ -309,12 +309,14 @@ MOVE_CONTENT = {
     ),
     "avro/binary": avro_media(avro.MOVE_SCHEMA),
 }
-CODEC_PARAMETER = query_choice(
-    "codec",
-    ("true", "false"),
-    "true",
-    "Whether `transaction` is answered: with many invalid transactions it is large.",
-)
+CODEC_PARAMETER: Json = {
+    "name": "codec",
+    "in": "query",
+    "description": (
+        "Whether `transaction` is answered: with many invalid transactions it is large."
+    ),
+    "schema": {"type": "boolean", "default": True},
+}
 STATUS_PARAMETER = query_choice(
     "status",
     (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID),

@@ -4,10 +4,10 @@ The requests whose bodies are empty but for what they are about (commit without 
 need no Content-Type, and are then answered in JSON.
 """
 
-from api.exchange import OK, Exchange
-from api.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.exchange import OK, Exchange
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.query import with_codec
-from api.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.transaction_schemas import (
     CHANGES_CONTENT,
     CODEC_PARAMETER,
@@ -30,7 +30,7 @@ async def start(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     body_format = exchange.format_of_optional(body)
     request = body_format.transactions.decode_start(body)
-    codec = with_codec(exchange.scope["query_string"])
+    codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.start(request)
     await _answer_started(exchange, transaction, body_format, codec=codec)
 
@@ -39,7 +39,7 @@ async def checkpoint(exchange: Exchange) -> None:
     """Give a transaction a new write pointer."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     body_format = exchange.format_of_optional(body)
-    codec = with_codec(exchange.scope["query_string"])
+    codec = with_codec(exchange.query)
     transaction = await exchange.context.services.transactions.checkpoint(exchange.transaction_id)
     await _answer_started(exchange, transaction, body_format, codec=codec)
 
@@ -65,6 +65,8 @@ async def commit(exchange: Exchange) -> None:
     """Commit a transaction, and with it move positions and publish what was stored."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     advances, publish = exchange.format_of_optional(body).transactions.decode_commit(body)
+    moved, published = (each.topic_id for each in advances), (each.topic_id for each in publish)
+    exchange.touches([*moved, *published])
     await exchange.context.services.transactions.commit(exchange.transaction_id, advances, publish)
     await exchange.answer(OK)
 
@@ -125,7 +127,7 @@ OPERATIONS = (
             *MANAGER_ERRORS,
             *BODY_ERRORS,
         ),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="canCommitTransaction",
@@ -150,7 +152,7 @@ OPERATIONS = (
             *ID_ERRORS,
             *BODY_ERRORS,
         ),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="commitTransaction",
@@ -176,6 +178,7 @@ OPERATIONS = (
             "invalid_topic_name",
             "invalid_subscription_name",
             "topic_not_found",
+            "too_many_topics_at_once",
             "subscription_not_found",
             "subscription_moved",
             "publication_refused",
@@ -186,7 +189,7 @@ OPERATIONS = (
             *ID_ERRORS,
             *BODY_ERRORS,
         ),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="abortTransaction",
@@ -202,7 +205,7 @@ OPERATIONS = (
         success="The transaction has ended.",
         answer=STATUS_CONTENT,
         errors=("unsupported_content_type", *ID_ERRORS, *BODY_ERRORS),
-        is_hot=True,
+        is_taskless=True,
     ),
     Operation(
         name="invalidateTransaction",

@@ -67,7 +67,7 @@ def _python() -> str:
 def _machine() -> str:
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
     load = ", ".join(f"{number:.2f}" for number in os.getloadavg())
-    packages = ", ".join(f"{name} {version(name)}" for name in ("plyvel", "uvicorn", "uvloop"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("plyvel", "httptools", "uvloop"))
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; "
         f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, "

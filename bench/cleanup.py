@@ -6,9 +6,10 @@ server that deletes while 32 connections publish.
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 from urllib.request import Request, urlopen
 
 from bench import wrk
@@ -41,6 +42,7 @@ _NOW_MS = 1_800_000_000_000
 _TOPIC = TopicId("default", "t")
 
 Row = tuple[bytes, bytes]
+T = TypeVar("T")
 
 
 class _NoServices:
@@ -62,6 +64,9 @@ class _NoServices:
 
     def forget(self, topic: TopicRow) -> bool:
         raise AssertionError(topic)
+
+    def unchanging(self, read: Callable[[], T]) -> T:
+        return read()
 
 
 class _Cleaned:

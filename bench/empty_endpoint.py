@@ -1,18 +1,31 @@
-"""An ASGI endpoint that reads a body and answers with nothing, or with so many bytes.
+"""An endpoint that reads a body and answers with nothing, or with so many bytes.
 
-`/bytes/N/…` answers with N bytes. It runs on the same uvicorn, loop and settings as TMS: what it
+`/bytes/N/…` answers with N bytes. It runs on the same HTTP, loop and settings as TMS: what it
 reaches is the limit that HTTP sets.
 """
 
 import asyncio
 import sys
 from functools import lru_cache
+from typing import cast
 
 import uvloop
-from starlette.types import Receive, Scope, Send
+from prometheus_client import CollectorRegistry
 
-from api.serve import serve
+from api.http.body_memory import BodyMemory
+from api.http.callers import Callers
+from api.http.context import Context, ErrorAnswer
+from api.http.endpoint import Endpoint
+from api.http.errors import answer_of
+from api.http.exchange import OK, Exchange
+from api.http.metrics import OperationMetrics
+from api.http.operation import Operation
+from api.http.request_body import read_body
+from api.http.router import Found
+from api.http.server import Listener, serve
+from tms.core.clock import SystemClock
 from tms.core.limits import Limits
+from tms.core.services import ServerServices
 
 
 @lru_cache
@@ -21,20 +34,52 @@ def _answer_to(path: str) -> bytes:
     return bytes(int(parts[2])) if parts[1] == "bytes" else b""
 
 
-async def _app(scope: Scope, receive: Receive, send: Send) -> None:
-    while (await receive()).get("more_body", False):
-        pass
-    body = _answer_to(scope["path"])
-    headers = [(b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _answer(exchange: Exchange) -> None:
+    await read_body(exchange)
+    await exchange.answer(OK, _answer_to(exchange.path))
+
+
+_OPERATION = Operation(
+    name="empty",
+    method="POST",
+    path="/",
+    handler=_answer,
+    tag="",
+    summary="",
+    description="",
+    success="",
+    is_taskless=True,
+)
+
+
+class _App:
+    """One endpoint at every path."""
+
+    def __init__(self) -> None:
+        limits = Limits()
+        context = Context(
+            services=cast("ServerServices", None),
+            limits=limits,
+            clock=SystemClock(),
+            registry=CollectorRegistry(),
+            topic_info="seed",
+            body_memory=BodyMemory(limits.queue_bytes_max),
+            openapi=b"",
+            callers=Callers(),
+            error_form=answer_of,
+        )
+        self._found = Found(Endpoint(_answer, context, OperationMetrics(), _OPERATION), {})
+
+    def find(self, _method: str, _path: str) -> Found[Endpoint]:
+        return self._found
+
+    def error(self, error: Exception) -> ErrorAnswer:
+        return answer_of(error)
 
 
 async def _main() -> None:
     await serve(
-        _app,
-        host="127.0.0.1",
-        port=0,
+        [Listener(_App(), "127.0.0.1", 0)],
         limits=Limits(),
         on_started=lambda url: print(f"An empty endpoint is at {url} now.", flush=True),
         on_stopping=lambda: None,

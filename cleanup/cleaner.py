@@ -23,7 +23,6 @@ from cleanup.expiry import (
     written_ms,
 )
 from cleanup.invalid import InvalidSweep
-from cleanup.policy import first_live_ms
 from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
 from cleanup.services import Services
 from cleanup.topics import Known, KnownTopics
@@ -66,7 +65,7 @@ class Cleaner:
         self._drop: Drop = partial(drop_range, store, budget)
         self._grace_ms = limits.cleanup_grace_s * _MS_PER_S
         self._writable_ms = limits.transaction_lifetime_s_max * _MS_PER_S + self._grace_ms
-        self._topics = KnownTopics(store)
+        self._topics = KnownTopics(store, clock, services.unchanging)
         self._invalid = InvalidSweep(store, services, limits, clock) if inverts_invalid else None
 
     def steps(self) -> Iterator[Step]:
@@ -75,7 +74,7 @@ class Cleaner:
         Raises `StoreUnavailable` and the other `Unavailable` errors; the next pass goes on. A topic
         whose rows are damaged is left alone, and logged.
         """
-        for number, known in enumerate(self._topics.all(self._clock.steady_ms())):
+        for number, known in enumerate(self._topics.all()):
             if not number % _TOPICS_A_STEP:
                 yield Step(METADATA, Reason.GENERATION, scanned=_TOPICS_A_STEP)
             try:
@@ -83,23 +82,24 @@ class Cleaner:
             except StoreCorrupt:
                 _log.exception("the topic %s is not cleaned up", known.topic.id)
         if self._invalid is not None:
-            yield from self._invalid.steps(self._topics.topics)
+            yield from self._invalid.steps()
 
     def close(self) -> None:
         """Do nothing: the store is the server's."""
 
     def _clean(self, known: Known) -> Iterator[Step]:
         """Do what is due for one topic."""
-        topic, now_ms = known.topic, self._clock.now_ms()
+        topic, as_of_ms = known.topic, known.as_of_ms
         if not known.is_clean:
             yield from self._clean_generations(known)
         if not topic.exists:
             return
-        if now_ms >= known.messages_due_ms:
-            expiry = expire_messages(self._store, topic, now_ms, self._drop)
+        if as_of_ms >= known.messages_due_ms:
+            expiry = expire_messages(self._store, topic, as_of_ms, self._drop)
             known.messages_due_ms = yield from _counted(known, expiry)
-        if now_ms >= known.payloads_due_ms:
-            expiry = expire_payloads(self._store, topic, now_ms, self._writable_ms, drop=self._drop)
+        if as_of_ms >= known.payloads_due_ms:
+            writable_ms = self._writable_ms
+            expiry = expire_payloads(self._store, topic, as_of_ms, writable_ms, drop=self._drop)
             known.payloads_due_ms = yield from _counted(known, expiry)
         yield from self._compact(known)
 
@@ -138,7 +138,7 @@ class Cleaner:
         current = prefix(topic.id, abs(topic.generation))
         stops = {MESSAGE: after_prefix(current), PAYLOAD: after_prefix(current)}
         if topic.exists:
-            live_ms = first_live_ms(topic.ttl_s, self._clock.now_ms())
+            live_ms = topic.first_live_ms(known.as_of_ms)
             stops[MESSAGE] = current + KEY.pack(live_ms, 0)
             stops[PAYLOAD] = payload_prefix(current, live_ms * WRITE_POINTERS_PER_MS)
         for table, stop in stops.items():

@@ -17,7 +17,6 @@ row of a pointer that may still be written under.
 
 from collections.abc import Generator
 
-from cleanup.policy import first_live_ms
 from cleanup.ranges import Drop, Reason, Step, first_key, last_key
 from tables.keys import (
     FIRST_GENERATION,
@@ -32,22 +31,19 @@ from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.topic import Topic
 
-_MS_PER_S = 1_000
-
 
 def expire_messages(
     store: Store, topic: Topic, now_ms: int, drop: Drop
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a topic's messages; return when more may, in ms since 1970."""
     start = prefix(topic.id, topic.generation)
-    ttl_ms = topic.ttl_s * _MS_PER_S
-    live = start + KEY.pack(first_live_ms(topic.ttl_s, now_ms), 0)
+    live = start + KEY.pack(topic.first_live_ms(now_ms), 0)
     oldest = first_key(store, MESSAGE, live, after_prefix(start))
     stop = live if oldest is not None else last_key(store, MESSAGE, start, live)
     yield Step(MESSAGE, Reason.TTL)
     if stop is not None:
         yield from drop(MESSAGE, start, stop, reason=Reason.TTL)
-    return ttl_ms + (now_ms if oldest is None else written_ms(oldest))
+    return topic.dies_ms(now_ms if oldest is None else written_ms(oldest))
 
 
 def expire_payloads(
@@ -59,23 +55,25 @@ def expire_payloads(
     """
     start = prefix(topic.id, topic.generation)
     stop = after_prefix(start)
-    live_ms = first_live_ms(topic.ttl_s, now_ms)
-    due_ms = now_ms + topic.ttl_s * _MS_PER_S
-    at = payload_prefix(start, max(0, live_ms - writable_ms) * WRITE_POINTERS_PER_MS)
+    live_ms = topic.first_live_ms(now_ms)
+    due_ms = topic.dies_ms(now_ms)
+    # By their age: under a younger pointer, a clock set back may have made rows that live.
+    old_ms = max(0, topic.young_from_ms(now_ms) - writable_ms)
+    at = payload_prefix(start, old_ms * WRITE_POINTERS_PER_MS)
     yield from drop(PAYLOAD, start, at, reason=Reason.TTL)
     while (key := first_key(store, PAYLOAD, at, stop)) is not None:
         yield Step(PAYLOAD, Reason.TTL)
         pointer = payload_pointer_of(key)
         started_ms = pointer // WRITE_POINTERS_PER_MS
         if started_ms >= live_ms:
-            return min(due_ms, started_ms + topic.ttl_s * _MS_PER_S)
+            return min(due_ms, topic.dies_ms(started_ms))
         rows = payload_prefix(start, pointer)
         at = after_prefix(rows)
         live = rows + KEY.pack(live_ms, 0)
         oldest = first_key(store, PAYLOAD, live, at)
         end: bytes | None = live
         if oldest is not None:
-            due_ms = min(due_ms, written_ms(oldest) + topic.ttl_s * _MS_PER_S)
+            due_ms = min(due_ms, topic.dies_ms(written_ms(oldest)))
         elif now_ms - started_ms < writable_ms:
             end = last_key(store, PAYLOAD, rows, live)
             due_ms = min(due_ms, started_ms + writable_ms)

@@ -7,7 +7,6 @@ transactions stand. Reads only, and blocks.
 import base64
 from collections.abc import Callable, Iterator
 
-from cleanup import policy
 from cleanup.invalid import bound_of
 from cleanup.service import invalid_state, told
 from tables.bound_table import StoreBoundTable
@@ -145,10 +144,12 @@ class Inspection:
         if topic is None:
             return facts | {"said": ["There is no such topic."]}
         facts |= {"generation": topic.generation, "ttl_s": topic.ttl_s}
+        if topic.live_from_ms:
+            facts["live_from_ms"] = topic.live_from_ms
         key = prefix(topic_id, abs(topic.generation)) + message_id[:KEY_BYTES]
         value = self._store.get(MESSAGE, key)
         said = [] if topic.exists else ["The topic is deleted."]
-        if parts.publish_timestamp < policy.first_live_ms(topic.ttl_s, self._now_ms):
+        if parts.publish_timestamp < topic.first_live_ms(self._now_ms):
             said.append("It has expired: no reader is given it.")
         if value is None:
             said.append("There is no such row: never published, or cleaned up.")

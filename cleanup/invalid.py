@@ -1,7 +1,9 @@
 """Inverts the entries of invalid transactions, and takes those off the invalid list that are done.
 
 1. The invalid list is asked for. Of it, what every snapshot in progress has as invalid may be
-   inverted (`tms.transactions.pruning`), unless an earlier pass did.
+   inverted (`tms.transactions.pruning`), unless an earlier pass did. Only then are the topics read:
+   so whatever an invalid transaction wrote to is among them, in the generation that it wrote to, or
+   that is dead.
 2. What this process published is known, so it is inverted without a scan. What an earlier process
    did is looked for in the topics, by time: a pointer is the time of its transaction's start, and
    nothing is written under it once the longest lifetime is over. The clock of the messages may
@@ -15,13 +17,14 @@
 Inversions go through the service, which tells the cache before the table.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterator
 from itertools import islice
 
 from cleanup.ranges import Budget, Reason, Step
 from cleanup.services import Row, Services
 from tables.bound_table import Bound, StoreBoundTable, least
 from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
+from tables.metadata_table import StoreMetadataTable
 from tables.store import MESSAGE, Store
 from tms.core.clock import Clock
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
@@ -69,8 +72,8 @@ class InvalidSweep:
         self._inverted: set[int] = set()
         """Pointers above the bound that are done."""
 
-    def steps(self, topics: Callable[[], Iterable[Topic]]) -> Iterator[Step]:
-        """Do one pass over the `topics`; give a step after each part of it.
+    def steps(self) -> Iterator[Step]:
+        """Do one pass over all topics; give a step after each part of it.
 
         Raises `StoreUnavailable` and the other `Unavailable` errors: then nothing is recorded.
         """
@@ -87,7 +90,7 @@ class InvalidSweep:
             yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
         unknown = {p for p in todo if p <= listed.known_from}
         if unknown:
-            for topic in topics():
+            for topic in StoreMetadataTable(self._store).scan():
                 if topic.exists:
                     yield from self._invert_in(topic, unknown)
         self._record(proof, listed, todo, bound)

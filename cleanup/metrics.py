@@ -40,19 +40,21 @@ class CleanupMetrics:
             dropped.add_metric((table, reason), count)
         yield dropped
         yield CounterMetricFamily(
-            "tms_cleanup_dropped_bytes", "Bytes of these rows.", counts.dropped_bytes
+            "tms_cleanup_dropped_bytes",
+            "Bytes of the rows that cleanup deleted.",
+            counts.dropped_bytes,
         )
         yield CounterMetricFamily(
             "tms_cleanup_inverted_rows",
-            "Entries of invalid transactions that were marked as rolled back.",
+            "Messages of invalid transactions that cleanup marked as rolled back.",
             counts.inverted,
         )
         yield CounterMetricFamily(
-            "tms_cleanup_failed_passes", "Passes that were not finished.", counts.failed_passes
+            "tms_cleanup_failed_passes", "Passes of cleanup that failed.", counts.failed_passes
         )
         yield SummaryMetricFamily(
             "tms_cleanup_pass_seconds",
-            "Time of the passes that were finished.",
+            "Seconds that passes of cleanup took, without those that failed.",
             count_value=counts.passes,
             sum_value=counts.pass_seconds,
         )
@@ -60,6 +62,6 @@ class CleanupMetrics:
         begun_ms = self._began_ms if last is None else last.started_ms
         yield GaugeMetricFamily(
             "tms_cleanup_lag_seconds",
-            "Time since the last finished pass began, or since the server did.",
+            "Seconds since the last finished pass of cleanup began, or since the server started.",
             max(0, self._clock.now_ms() - begun_ms) / 1000,
         )

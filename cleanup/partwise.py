@@ -1,13 +1,16 @@
 """Looks into the tables part by part, and checks them: a server's own while it works, or others.
 
 Fulfils `tms.core.inspection.PartwiseInspection`. Tables are read in threads, in parts bounded in
-rows and bytes. A server is asked how transactions stand, for the log behind it changes meanwhile.
+rows and bytes, one part at a time: each may need all topics in memory. Who asks meanwhile is told
+`DebugBusy`. A server is asked how transactions stand, for the log behind it changes meanwhile.
 What seems wrong is looked at again after a moment: between two reads, the server may have written.
 """
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -15,6 +18,7 @@ from cleanup.inspection import StateOfTransactions, row_facts
 from cleanup.verification import CHECKED_BY_ROW, Verification
 from tables.store import Row, Store
 from tms.core.clock import Clock
+from tms.core.errors import DebugBusy
 from tms.core.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
@@ -56,11 +60,23 @@ class Partwise:
         self._clock = clock
         self._snapshot = snapshot
         self._cache = cache
+        self._is_busy = False
         self._recovered = functools.cache(self._looking().state)
 
     def close(self) -> None:
         """Close the store, which is not a server's."""
         self._store.close()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Make one report and no other. Raises `DebugBusy`."""
+        if self._is_busy:
+            raise DebugBusy
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
 
     def _looking(self, state: StateOfTransactions = None) -> Verification:
         return Verification(self._store, self._limits, self._clock.now_ms(), state)
@@ -90,7 +106,8 @@ class Partwise:
             rows, following = _part(looking, table, _from(after, start), stop, limit)
             return Rows(rows=[row_facts(table, row) for row in rows], next=following)
 
-        return await asyncio.to_thread(look)
+        with self._alone():
+            return await asyncio.to_thread(look)
 
     async def size(self, table: str, after: str | None, limit: int) -> Size:
         """Return how large the next `limit` rows of a table are."""
@@ -105,12 +122,19 @@ class Partwise:
                 next=following,
             )
 
-        return await asyncio.to_thread(look)
+        with self._alone():
+            return await asyncio.to_thread(look)
 
     async def problems(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
     ) -> Problems:
         """Check the next rows of a table; `is_cleaned`: no row of a dead generation may be left."""
+        with self._alone():
+            return await self._problems(checked, after, limit, is_cleaned=is_cleaned)
+
+    async def _problems(
+        self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
+    ) -> Problems:
         if checked == _CACHE:
             if self._cache is None:
                 return Problems(problems=[], rows=0)
@@ -124,7 +148,7 @@ class Partwise:
         await asyncio.sleep(_LOOK_AGAIN_S)
         again = await self._checked(checked, after, limit, is_cleaned=is_cleaned)
         lasting = [problem for problem in first.problems if problem in set(again.problems)]
-        return Problems(problems=lasting, rows=first.rows, sealed=first.sealed, next=first.next)
+        return replace(first, problems=lasting)
 
     async def _checked(
         self, checked: str, after: str | None, limit: int, *, is_cleaned: bool
@@ -138,23 +162,29 @@ class Partwise:
             rows, following = _part(looking, checked, _from(after, b""), _END, limit)
             looking.prepared()
             found = list(looking.of_rows(checked, rows, is_cleaned=is_cleaned))
-            return Problems(problems=found, rows=len(rows), sealed=looking.sealed, next=following)
+            return Problems(
+                problems=found,
+                rows=len(rows),
+                sealed=looking.sealed,
+                without_payloads=looking.without_payloads,
+                next=following,
+            )
 
         return await asyncio.to_thread(check)
 
     async def bounds(self) -> Bounds:
         """Return how far invalid transactions are cleaned up, and what holds their list."""
-        looking = await self._looking_at_all()
-
-        def look() -> Bounds:
-            return Bounds(bounds=looking.bounds(), invalid=looking.invalid())
-
-        return await asyncio.to_thread(look)
+        with self._alone():
+            looking = await self._looking_at_all()
+            return await asyncio.to_thread(
+                lambda: Bounds(bounds=looking.bounds(), invalid=looking.invalid())
+            )
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
         """Return what an id says, what is stored under it, and why readers are given it or not."""
-        looking = await self._looking_at_all()
-        return await asyncio.to_thread(looking.explain, topic_id, message_id)
+        with self._alone():
+            looking = await self._looking_at_all()
+            return await asyncio.to_thread(looking.explain, topic_id, message_id)
 
 
 def _from(after: str | None, start: bytes) -> bytes:

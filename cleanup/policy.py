@@ -2,9 +2,9 @@
 
 The rules are those of CDAP's coprocessors, with DESIGN section 6. The runners do not ask row by row
 where the order of the keys answers for a whole range; then they take the range from the same
-functions (`is_dead`, `first_live_ms`), and the tests hold what they leave to `message` and
-`payload`. What a reader could still be given is never dropped: a reader hides what is older than
-`first_live_ms` (`tms.messaging.reader`), and has no key of a dead generation.
+functions (`is_dead`, `Topic.first_live_ms`), and the tests hold what they leave to `message` and
+`payload`. What a reader could still be given is never dropped: a reader asks `Topic.first_live_ms`
+too (`tms.messaging.reader`), and has no key of a dead generation.
 """
 
 from collections.abc import Container
@@ -12,8 +12,6 @@ from enum import Enum
 
 from tms.core.entries import PLAIN
 from tms.core.topic import Topic
-
-_MS_PER_S = 1_000
 
 
 class Decision(Enum):
@@ -31,11 +29,6 @@ def is_dead(generation: int, current: int) -> bool:
     `current` is negative where the topic is deleted.
     """
     return generation < abs(current) or generation == -current
-
-
-def first_live_ms(ttl_s: int, now_ms: int) -> int:
-    """Return the time, in ms since 1970, from which on entries live; those before have expired."""
-    return max(0, now_ms - ttl_s * _MS_PER_S)
 
 
 def message(
@@ -72,7 +65,7 @@ def payload(
         return Decision.KEEP
     if is_dead(generation, topic.generation):
         return Decision.DROP
-    is_expired = write_timestamp_ms < first_live_ms(topic.ttl_s, now_ms)
+    is_expired = write_timestamp_ms < topic.first_live_ms(now_ms)
     return Decision.DROP if is_expired and generation == topic.generation else Decision.KEEP
 
 

@@ -18,6 +18,7 @@ from cleanup.ranges import Reason, Step
 from tms.core.clock import Clock
 from tms.core.errors import TmsError
 from tms.core.limits import Limits
+from tms.core.repeatable import repeatable
 
 _BUSY_S = 0.25
 """So long after a request was seen, there may be more."""
@@ -150,14 +151,15 @@ class Runner:
         rows = 0
         slice_started = started
         try:
-            for step in self._cleaner.steps():
-                self.counts.add(step)
-                rows += step.dropped + step.inverted
-                # A step takes a slice at most, so another one would take it too far.
-                if perf_counter() - slice_started >= self._slice_s / 2:
-                    if self._is_stopped_in_pause(perf_counter() - started):
-                        return
-                    slice_started = perf_counter()
+            with repeatable():
+                for step in self._cleaner.steps():
+                    self.counts.add(step)
+                    rows += step.dropped + step.inverted
+                    # A step takes a slice at most, so another one would take it too far.
+                    if perf_counter() - slice_started >= self._slice_s / 2:
+                        if self._is_stopped_in_pause(perf_counter() - started):
+                            return
+                        slice_started = perf_counter()
         except TmsError as error:
             self._failed(str(error))
             _log.warning("cleanup waits: %s", error)

@@ -5,7 +5,7 @@ over to the loop. What cleanup can do in the tables alone, it does without them.
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tms.core.errors import Stopping
@@ -41,6 +41,10 @@ class Services(Protocol):
         """Delete the metadata row of a deleted topic, if it is as `topic` says."""
         ...
 
+    def unchanging(self, read: Callable[[], T]) -> T:
+        """Return what `read` returns while no topic is being changed here."""
+        ...
+
 
 class Messaging(Protocol):
     """What is asked of messaging, in the event loop."""
@@ -57,6 +61,10 @@ class Messaging(Protocol):
 
     async def forget_topic(self, topic: Topic) -> bool:
         """Delete the metadata row of a deleted topic."""
+        ...
+
+    async def unchanging(self, read: Callable[[], T]) -> T:
+        """Return what `read`, which may block, returns while no topic is being changed."""
         ...
 
 
@@ -119,3 +127,7 @@ class LoopServices:
     def forget(self, topic: Topic) -> bool:
         """Delete the metadata row of a deleted topic."""
         return self._call(self._messaging.forget_topic(topic))
+
+    def unchanging(self, read: Callable[[], T]) -> T:
+        """Return what `read` returns while no topic is being changed."""
+        return self._call(self._messaging.unchanging(read))

@@ -2,14 +2,23 @@
 
 What it remembers is until when there is nothing to do: so a topic that is idle costs a pass no more
 than its row of the Metadata table, which is not even decoded where it is as before.
+
+What has expired is decided by a row and the time as of which that was read, however long the pass
+takes to come to it. A ttl that is raised later writes down what has expired by then, which is no
+less (`Topic.changed`). So no pass deletes what readers are still given.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from tables.metadata_table import decoded
-from tables.store import METADATA, Store
+from tables.store import METADATA, Row, Store
+from tms.core.clock import Clock
 from tms.core.topic import Topic
+
+Page = tuple[int, list[Row]]
+ReadPage = Callable[[Callable[[], Page]], Page]
 
 _ROWS = 500
 """Rows of the Metadata table read at a time."""
@@ -23,6 +32,8 @@ class Known:
     topic: Topic
     since_ms: int
     """When the row was first seen so, in steady time."""
+    as_of_ms: int
+    """When it was last seen so, in ms since 1970: what had expired by then may go."""
     messages_due_ms: int = 0
     """No message expires before that."""
     payloads_due_ms: int = 0
@@ -36,27 +47,32 @@ class Known:
 class KnownTopics:
     """All topics of a store. Used from one thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock, read: ReadPage, behind_ms: int = 0) -> None:
+        """Read rows by `read`, a page at a time; let as much time pass as a change may take."""
         self._store = store
+        self._clock = clock
+        self._read = read
+        self._behind_ms = behind_ms
         self._known: dict[bytes, Known] = {}
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def all(self, steady_ms: int) -> Iterator[Known]:
+    def all(self) -> Iterator[Known]:
         """Give all topics by row key, deleted ones included; afterwards forget those not given.
 
-        `steady_ms` is the present steady time. Raises `StoreCorrupt`, `StoreUnavailable`.
+        Raises `StoreCorrupt`, `StoreUnavailable`.
         """
         given: dict[bytes, Known] = {}
         start = b""
+        steady_ms = self._clock.steady_ms()
         while True:
-            with self._store.scan(METADATA, start, b"\xff", limit=_ROWS) as found:
-                rows = list(found)
+            as_of_ms, rows = self._read(partial(self._page, start))
             for key, value in rows:
                 known = self._known.get(key)
                 if known is None or known.row != value:
-                    known = Known(value, decoded(key, value), steady_ms)
+                    known = Known(value, decoded(key, value), steady_ms, as_of_ms)
+                known.as_of_ms = as_of_ms
                 given[key] = known
                 yield known
             if len(rows) < _ROWS:
@@ -64,6 +80,10 @@ class KnownTopics:
             start = rows[-1][0] + b"\x00"
         self._known = given
 
-    def topics(self) -> Iterator[Topic]:
-        """Give the topics that the last pass saw."""
-        return iter([known.topic for known in self._known.values()])
+    def _page(self, start: bytes) -> Page:
+        """Return rows from `start` on, and the time as of which they are so."""
+        # A write that failed may be a change that comes to light later, with an earlier time.
+        self._store.check_writable()
+        as_of_ms = self._clock.now_ms() - self._behind_ms
+        with self._store.scan(METADATA, start, b"\xff", limit=_ROWS) as found:
+            return as_of_ms, list(found)

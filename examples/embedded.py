@@ -3,20 +3,19 @@
 python examples/embedded.py
 
 The folder belongs to this process while it is open. A server can serve the same folder afterwards:
-tms serve --store leveldb:./example-data
+tms serve --store leveldb:FOLDER
 """
 
 import asyncio
 import contextlib
+import tempfile
 
 import tms
 
-STORE = "leveldb:./example-data"
 
-
-def remember() -> None:
+def remember(folder: str) -> None:
     """Publish once more at each run, with the client for threads."""
-    with tms.connect(STORE) as client:
+    with tms.connect(f"leveldb:{folder}") as client:
         runs = client.topic("runs")
         with contextlib.suppress(tms.TopicExists):
             runs.create()
@@ -41,5 +40,7 @@ async def wait_for_one() -> None:
 
 
 if __name__ == "__main__":
-    remember()
+    with tempfile.TemporaryDirectory() as parent:
+        for _ in range(2):
+            remember(f"{parent}/data")
     asyncio.run(wait_for_one())

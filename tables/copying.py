@@ -6,7 +6,8 @@ target only when it is there whole. Nothing may write to the source meanwhile.
 
 How far it has come is recorded with the rows, one row a topic, so that a copy that was broken off
 goes on. These marks are deleted when all topics are done. A topic that is in the target and has no
-mark is another's: it is never written to, nor is one that is done.
+mark is never written to, nor is one that is done. Either it is a copy that was complete before,
+which is compared again before anything is written; or another's, and the copy is refused.
 
     mark key := "copy:", metadata row key                       in the target's Bound table
     mark     := JSON {"source", "table", "key", "rows", "digest"}
@@ -30,6 +31,7 @@ from tables.keys import PLAIN_KIND, after_prefix, inverted, write_pointer_of
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.entries import PLAIN
 from tms.core.errors import CopyRefused
+from tms.core.repeatable import repeatable
 
 _MARK = b"copy:"
 _ORDER = (PAYLOAD, MESSAGE, SUBSCRIPTION)
@@ -37,6 +39,7 @@ _ROWS_MAX = 5_000
 _BYTES_MAX = 4 * 1024 * 1024
 _ROWS_BETWEEN_STEPS = 10_000
 _PAGE = 500
+_ANOTHER = "the target has another topic of this name, or had, or one of the two has gone on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,8 @@ class Copying:
         since it was begun.
         """
         if not self._is_done():
-            for key, _ in self._topics():
-                self._mark_of(key)
+            for key, row in self._topics():
+                self._mark_of(key, row)
 
     def steps(
         self, invalids: Collection[int], taken: Collection[int]
@@ -93,30 +96,46 @@ class Copying:
         and where rows differ in the end; `StoreUnavailable`, `StoreCorrupt`.
         """
         self._invalids, self._taken = invalids, taken
-        is_done = self._is_done()
+        with repeatable():
+            is_done = self._is_done()
+            if not is_done:
+                yield from self._compare_complete()
+            wrote = is_done
+            for key, row in self._topics():
+                mark = None if is_done else self._mark_of(key, row)
+                if mark is not None and mark["table"] != METADATA:
+                    yield from self._copy(key, mark)
+                    yield from self._compare(key, "the rows differ after the copy")
+                    self._finish(key, row, mark)
+                wrote = wrote or mark is not None
+                yield CopyStep(topics=1)
+            if wrote:
+                self._forget()
+
+    def _compare_complete(self) -> Iterator[CopyStep]:
+        """Compare the topics that were complete before. Raises `CopyRefused`."""
         for key, row in self._topics():
-            if not is_done and (mark := self._mark_of(key))["table"] != METADATA:
-                yield from self._copy(key, mark)
-                yield from self._compare(key)
-                self._finish(key, row, mark)
-            yield CopyStep(topics=1)
-        self._forget()
+            if self._mark_of(key, row) is None:
+                yield from self._compare(key, _ANOTHER)
 
     def _is_done(self) -> bool:
         """Whether all is there, and nothing but marks are left to be deleted."""
         value = self._target.get(BOUND, _MARK)
         return value is not None and json.loads(value)["source"] == self._name
 
-    def _mark_of(self, key: bytes) -> dict[str, Any]:
-        """Return how far a topic has come. Raises `CopyRefused`."""
+    def _mark_of(self, key: bytes, row: bytes) -> dict[str, Any] | None:
+        """Return how far a topic has come, None if it seems complete. Raises `CopyRefused`.
+
+        `row` is its metadata in the source.
+        """
         value = self._target.get(BOUND, _MARK + key)
         topic = key.decode(errors="replace").rstrip(":")
         digest = self._digest(key)
         if value is None:
+            if self._target.get(METADATA, key) == row and self._ends_alike(key):
+                return None
             if any(_first_key(self._target, table, key) for table in (METADATA, *_ORDER)):
-                raise CopyRefused(
-                    topic=topic, reason="the target has another topic of this name, or had"
-                )
+                raise CopyRefused(topic=topic, reason=_ANOTHER)
             return {"source": self._name, "table": "", "key": "", "rows": 0, "digest": digest}
         mark: dict[str, Any] = json.loads(value)
         if mark["source"] != self._name:
@@ -130,12 +149,18 @@ class Copying:
             )
         return mark
 
+    def _ends_alike(self, topic: bytes) -> bool:
+        """Whether the topic's last rows have the same keys in both stores."""
+        stores = (self._source, self._target)
+        ends = [[_last_rows(store, table, topic) for table in _ORDER] for store in stores]
+        mine, theirs = [[[key for key, _ in rows] for rows in tables] for tables in ends]
+        return mine == theirs
+
     def _digest(self, key: bytes) -> str:
         """Return what changes when anything is added to a topic of the source."""
         parts = [self._source.get(METADATA, key) or b""]
         for table in _ORDER:
-            with self._source.scan(table, key, after_prefix(key), reverse=True, limit=1) as rows:
-                parts += [b"".join(row) for row in rows]
+            parts += [b"".join(row) for row in _last_rows(self._source, table, key)]
         return sha256(b"\x00".join(parts)).hexdigest()
 
     def _copy(self, topic: bytes, mark: dict[str, Any]) -> Iterator[CopyStep]:
@@ -190,8 +215,8 @@ class Copying:
         batch.put(BOUND, _MARK + topic, json.dumps(mark).encode())
         self._target.write(batch)
 
-    def _compare(self, topic: bytes) -> Iterator[CopyStep]:
-        """Compare all rows of a topic. Raises `CopyRefused`."""
+    def _compare(self, topic: bytes, reason: str) -> Iterator[CopyStep]:
+        """Compare all rows of a topic. Raises `CopyRefused` with the `reason`."""
         stop = after_prefix(topic)
         for table in _ORDER:
             with (
@@ -203,9 +228,7 @@ class Copying:
                     for own, other in some:
                         if own is None or self._converted(table, own) != other:
                             key = (own or other)[0].hex()
-                            raise CopyRefused(
-                                table=table, key=key, reason="the rows differ after the copy"
-                            )
+                            raise CopyRefused(table=table, key=key, reason=reason)
                     yield CopyStep(compared_rows=len(some))
 
     def _finish(self, topic: bytes, row: bytes, mark: dict[str, Any]) -> None:
@@ -238,3 +261,9 @@ def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
     """Return the first key of a topic in a table, None where there is none."""
     with store.scan(table, topic, after_prefix(topic), limit=1) as rows:
         return next((key for key, _ in rows), None)
+
+
+def _last_rows(store: Store, table: str, topic: bytes) -> list[Row]:
+    """Return the last row of a topic in a table, if there is one."""
+    with store.scan(table, topic, after_prefix(topic), reverse=True, limit=1) as rows:
+        return list(rows)

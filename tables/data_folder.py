@@ -1,12 +1,18 @@
 """The data folder of a store on local disk: its lock and its format.
 
     FOLDER/tms.lock     held by flock while a process has the folder open; says pid, host and time
-    FOLDER/format.json  {"format": 2}; written once, checked at each opening
+    FOLDER/format.json  {"format": 3, "layout": 2}; checked at each opening
     FOLDER/leveldb/     LevelDB's own files
+
+Until format 3 the format was the layout alone. Such a folder is raised when it is opened: all that
+is in it stays, and older versions refuse it from then on.
 
 LevelDB's lock is not enough: it is an fcntl lock, and a second opening of the folder in the same
 process drops it silently, after which another process can open the folder and damage it. An flock
 belongs to the open file itself and has no such trap.
+
+What is made here is its owner's alone. LevelDB makes its files as the process's umask says, which
+`tms` sets; in other programs only their folder keeps others out.
 """
 
 import errno
@@ -18,12 +24,50 @@ from pathlib import Path
 from typing import Any
 
 from tables.leveldb_layout import PREFIXES
-from tms.core.errors import StoreFormatUnknown, StoreLocked, StoreUnavailable
+from tms.core.errors import (
+    FolderUnusable,
+    StoreFormatUnknown,
+    StoreLocked,
+    StoreUnavailable,
+    TmsError,
+)
+from tms.core.forks import tell_in_child
 
+FORMAT = 3
 _NEWEST = max(PREFIXES)
+_LAYOUTS_UNTIL_3 = (1, 2)
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
 _LOCK = "tms.lock"
 _FORMAT = "format.json"
 _THIS_ONE = ", which is this one: what opened it here has not closed it"
+
+
+_LASTING = {
+    errno.EEXIST: "there is a file of this name, not a folder",
+    errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.EACCES: "this user may not write there",
+    errno.EPERM: "this user may not write there",
+    errno.EROFS: "the file system can only be read",
+    errno.ENOENT: "no folder can be made there",
+    errno.ELOOP: "the path goes round in links",
+    errno.ENAMETOOLONG: "the path is too long",
+    errno.EISDIR: "there is a folder where a file has to be",
+}
+"""What stays so until somebody changes it, and what it means here."""
+
+
+def refused_folder(path: Path, error: OSError) -> TmsError:
+    """Return what it means that the system refuses a folder, or a file in it."""
+    meaning = _LASTING.get(error.errno or 0)
+    if meaning is None:
+        return StoreUnavailable(folder=str(path), reason=error.strerror)
+    return FolderUnusable(folder=str(path), reason=f"{meaning} ({error.strerror})")
+
+
+def opened_itself(path: Path, flags: int) -> int:
+    """Return the descriptor of a file that is its owner's alone. Raises `OSError` for a link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
 
 
 class DataFolder:
@@ -32,26 +76,44 @@ class DataFolder:
     def __init__(self, path: Path) -> None:
         """Create the folder where there is none, lock it and check its format.
 
-        Raises `StoreLocked` with the holder's pid and host, `StoreFormatUnknown`, and
-        `StoreUnavailable` where the folder cannot be written.
+        Raises `StoreLocked` with the holder's pid and host, `StoreFormatUnknown`,
+        `FolderUnusable` where the folder can never be written as things are, and
+        `StoreUnavailable` where it cannot now: the disk is full, or failed.
         """
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._descriptor = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            self._descriptor = opened_itself(path / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            raise StoreUnavailable(folder=str(path), reason=error.strerror) from error
+            if error.errno == errno.ELOOP and (path / _LOCK).is_symlink():
+                reason = f"{_LOCK} is a link: delete it"
+                raise FolderUnusable(folder=str(path), reason=reason) from error
+            raise refused_folder(path, error) from error
         try:
             self._lock()
-            self.format = self._checked_format()
+            self.layout = self._checked_layout()
+            """Where the tables are: `tables.leveldb_layout`."""
+            self._make_leveldb()
         except BaseException:
             os.close(self._descriptor)
             raise
+        tell_in_child(self)
+
+    def forget_parent(self) -> None:
+        """Leave the lock to the parent of this process: it ends with the last copy of the file."""
+        self.release()
 
     @property
     def leveldb(self) -> Path:
         """Where LevelDB keeps its files."""
         return self.path / "leveldb"
+
+    def _make_leveldb(self) -> None:
+        """Make the folder that LevelDB would make for all to read."""
+        try:
+            self.leveldb.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+        except OSError as error:
+            raise refused_folder(self.leveldb, error) from error
 
     def _lock(self) -> None:
         try:
@@ -78,29 +140,36 @@ class DataFolder:
         except (ValueError, KeyError, TypeError, OSError):
             return "unknown"
 
-    def _checked_format(self) -> int:
+    def _checked_layout(self) -> int:
+        """Return the layout, raising a folder of an older format."""
         path = self.path / _FORMAT
         try:
-            found = json.loads(path.read_bytes())["format"]
+            recorded = json.loads(path.read_bytes())
+            number = recorded["format"]
+            layout = recorded["layout"] if number == FORMAT else number
         except FileNotFoundError:
             if self.leveldb.exists():
                 raise StoreFormatUnknown(folder=str(self.path), missing=_FORMAT) from None
-            self._write_format(path)
+            self._record(path, _NEWEST)
             return _NEWEST
         except (ValueError, KeyError, TypeError) as error:
             raise StoreFormatUnknown(folder=str(self.path), reason=str(error)) from None
         except OSError as error:
-            raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
-        known = list(PREFIXES)
-        if found not in known:
-            raise StoreFormatUnknown(folder=str(self.path), found=found, known=known)
-        return int(found)
+            raise refused_folder(path, error) from error
+        known = PREFIXES if number == FORMAT else _LAYOUTS_UNTIL_3
+        if type(layout) is not int or type(number) is not int or layout not in known:
+            raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT)
+        if number != FORMAT:
+            self._record(path, layout)
+        return layout
 
-    def _write_format(self, path: Path) -> None:
+    def _record(self, path: Path, layout: int) -> None:
+        """Record the present format with a layout: both or neither, whatever crashes."""
         draft = path.with_suffix(".draft")
         try:
-            with draft.open("w") as out:
-                json.dump({"format": _NEWEST}, out)
+            draft.unlink(missing_ok=True)
+            with os.fdopen(opened_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as out:
+                json.dump({"format": FORMAT, "layout": layout}, out)
                 out.flush()
                 os.fsync(out.fileno())
             draft.replace(path)
@@ -110,7 +179,7 @@ class DataFolder:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise StoreUnavailable(folder=str(self.path), reason=error.strerror) from error
+            raise refused_folder(self.path, error) from error
 
     def free_bytes(self) -> int:
         """Return how much room a process without privileges has on the folder's disk."""
@@ -118,5 +187,7 @@ class DataFolder:
         return disk.f_bavail * disk.f_frsize
 
     def release(self) -> None:
-        """Let others have the folder."""
-        os.close(self._descriptor)
+        """Let others have the folder. Twice is the same as once."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -27,13 +27,14 @@ from typing import Any
 
 import plyvel
 
-from tables.data_folder import DataFolder
+from tables.data_folder import DataFolder, opened_itself
 from tables.gate import Gate
 from tables.leveldb_layout import PREFIXES, Prefixes
 from tables.leveldb_log import cut_tear, newest_log
 from tables.log_room import LogRoom
 from tables.store import Row
-from tms.core.errors import StoreCorrupt, StoreUnavailable
+from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
+from tms.core.forks import tell_in_child
 from tms.core.tables import Batch
 
 _BLOCK_BYTES = 16 * 1024
@@ -114,14 +115,14 @@ class LevelDBStore:
         """Open the folder `path`, creating it where there is none.
 
         With `sync` off, a write returns when the operating system has it: it survives the process,
-        not the machine. Raises `StoreLocked`, `StoreCorrupt`, `StoreFormatUnknown`, and
-        `StoreUnavailable` where the disk does not take writes.
+        not the machine. Raises `StoreLocked`, `StoreCorrupt`, `StoreFormatUnknown`,
+        `FolderUnusable`, and `StoreUnavailable` where the disk does not take writes now.
         """
         self._sync = sync
         self._write_buffer_bytes = write_buffer_bytes
         self._block_cache_bytes = block_cache_bytes
         self._folder = DataFolder(path)
-        self._prefixes = PREFIXES[self._folder.format]
+        self._prefixes = PREFIXES[self._folder.layout]
         self._gate = Gate()
         self._write_lock = Lock()
         self._failure: str | None = None
@@ -133,6 +134,16 @@ class LevelDBStore:
             self._folder.release()
             raise
         self._tables = self._tables_of(self._handle)
+        tell_in_child(self)
+
+    def forget_parent(self) -> object:
+        """Refuse all in a child of `os.fork()`, where LevelDB's threads are not.
+
+        Its handle is given up unclosed: closing waits for those threads, and may write.
+        """
+        self._closed, self._failure = True, "it was opened before os.fork(), by the parent"
+        self._gate, self._write_lock = Gate(), Lock()
+        return self._handle
 
     def _open(self) -> Any:
         self._log_room = LogRoom(self._folder.leveldb)
@@ -168,6 +179,8 @@ class LevelDBStore:
         except plyvel.CorruptionError as error:
             raise StoreCorrupt(folder=str(path), reason=_said(error)) from error
         except (plyvel.Error, OSError) as error:
+            if not os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
+                raise FolderUnusable(folder=str(path), reason=_said(error)) from error
             raise StoreUnavailable(folder=str(path), reason=_said(error)) from error
 
     def _tables_of(self, handle: Any) -> dict[str, Any]:
@@ -251,7 +264,7 @@ class LevelDBStore:
                 "a write failed, writes are refused until the disk takes them: %s", self._failure
             )
             Thread(target=self._reopen_when_writable, name="leveldb-reopen", daemon=True).start()
-            raise StoreUnavailable(reason=self._failure) from error
+            raise OutcomeUnknown(reason=self._failure) from error
 
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None
@@ -295,7 +308,7 @@ class LevelDBStore:
                     return
                 try:
                     self._exchange_handle()
-                except StoreUnavailable as error:
+                except (StoreUnavailable, FolderUnusable) as error:
                     self._failure = str(error)
                     continue
                 except StoreCorrupt as error:
@@ -324,7 +337,9 @@ class LevelDBStore:
         try:
             if self._folder.free_bytes() < room_bytes:
                 return False
-            with probe.open("wb") as out:
+            with os.fdopen(
+                opened_itself(probe, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb"
+            ) as out:
                 os.posix_fallocate(out.fileno(), 0, room_bytes)
                 out.write(bytes(_PROBE_BYTES))
                 out.flush()
@@ -335,6 +350,10 @@ class LevelDBStore:
             with suppress(OSError):
                 probe.unlink(missing_ok=True)
         return True
+
+    def raise_format(self) -> None:
+        """Do nothing: the opening has done it."""
+        self.check_writable()
 
     def close(self) -> None:
         """Wait for what is under way, then close the folder and let it go."""

@@ -1,11 +1,11 @@
-"""Under which byte of the one LevelDB each table is, by the format of the data folder.
+"""Under which byte of the one LevelDB each table is, by the layout of the data folder.
 
 New messages have the greatest keys of their topic. Where no row of any table is behind them, those
 of the last topic have the greatest of all, and LevelDB's files of them overlap no other: it never
-merges them. Until format 2 other tables came behind, and the file that held a row of those together
+merges them. In layout 1 other tables came behind, and the file that held a row of those together
 with messages was merged with all later ones, again and again: half of what LevelDB did.
 
-DO NOT CHANGE a format: on disk. Folders keep the one that they were made with.
+DO NOT CHANGE a layout: on disk. Folders keep the one that they were made with.
 """
 
 from collections.abc import Mapping

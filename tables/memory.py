@@ -11,7 +11,7 @@ from threading import Lock
 
 from sortedcontainers import SortedDict
 
-from tables.store import COORDINATION, TABLES, Row
+from tables.store import COORDINATION, METADATA, TABLES, Row
 from tms.core.errors import StoreUnavailable
 from tms.core.tables import Batch
 
@@ -131,6 +131,10 @@ class MemoryStore:
         """Return 0: nothing is on disk."""
         self._open_table(table)
         return 0
+
+    def raise_format(self) -> None:
+        """Do nothing: none is recorded."""
+        self._open_table(METADATA)
 
     def close(self) -> None:
         """Forget nothing until the object goes, but refuse every call."""

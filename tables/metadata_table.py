@@ -38,6 +38,16 @@ class StoreMetadataTable:
         """Delete the row of a topic if it still is `topic`, durably. Return whether it was."""
         return self._store.compare_and_put(METADATA, metadata_key(topic.id), _encoded(topic), None)
 
+    def count(self, start: bytes = b"", *, limit: int) -> tuple[int, bytes | None]:
+        """Return how many topics exist in the next `limit` rows, and where to go on.
+
+        That is None at the end. A row that is damaged counts too: it may be of one.
+        """
+        with self._store.scan(METADATA, start, b"\xff", limit=limit) as rows:
+            found = list(rows)
+        count = sum(_may_exist(key, value) for key, value in found)
+        return count, found[-1][0] + b"\x00" if len(found) == limit else None
+
     def scan(self, namespace: str | None = None) -> Iterator[Topic]:
         """Give the topics, deleted ones included, of a namespace or of all, by row key."""
         start = b"" if namespace is None else namespace_start(namespace)
@@ -52,7 +62,14 @@ class StoreMetadataTable:
 
 
 def _encoded(topic: Topic) -> bytes:
-    return json.dumps(topic.all_properties(), separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(topic.stored_properties(), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _may_exist(key: bytes, value: bytes) -> bool:
+    try:
+        return decoded(key, value).exists
+    except StoreCorrupt:
+        return True
 
 
 def decoded(key: bytes, value: bytes) -> Topic:

@@ -25,6 +25,7 @@ from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES
+from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 
@@ -132,7 +133,10 @@ class SealedStore:
         look = self._looks.get(topic)
         if look is None:
             with self._lock:
-                look = self._looks.get(topic) or self._sealed(topic)
+                look = self._looks.get(topic)
+                if look is None:
+                    with repeatable():
+                        look = self._sealed(topic)
                 if look is not None:
                     self._keep(topic, look)
         return look or _Look(b"", Seal())
@@ -300,6 +304,10 @@ class SealedStore:
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
         """Return about how much room the rows with start <= key < stop take."""
         return self.beneath.size_bytes(table, start, stop)
+
+    def raise_format(self) -> None:
+        """Record the present format, where an older one is recorded."""
+        self.beneath.raise_format()
 
     def close(self) -> None:
         """Close the store beneath."""

@@ -4,8 +4,9 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
 
 1. A `write` is durable when it returns, as far as the store's settings say, and visible whole or
    not at all where `atomic` is true.
-2. A `write` that raises `StoreUnavailable` may or may not have happened; which of the two is
-   settled before any later write succeeds.
+2. A `write` or `compare_and_put` that raises `OutcomeUnknown` may or may not have happened; which
+   of the two is settled before any later write succeeds. One that raises another error has changed
+   nothing, and never will.
 3. A `scan` gives keys ascending as bytes (descending in reverse). Where `atomic` is true it sees
    one state of the table. Elsewhere each row is as it was at some moment of the scan; one that is
    ascending still never misses a row before one that it gives, where both were put in this order.
@@ -94,7 +95,10 @@ class Store(Protocol):
         ...
 
     def write(self, batch: Batch) -> None:
-        """Carry out the puts and deletes of a batch of this store, in their order."""
+        """Carry out the puts and deletes of a batch of this store, in their order.
+
+        Raises `OutcomeUnknown`; `StoreUnavailable` where nothing is done.
+        """
         ...
 
     def compare_and_put(
@@ -102,7 +106,7 @@ class Store(Protocol):
     ) -> bool:
         """Put `value` (None: delete) if the key's value is `expected` (None: absent), durably.
 
-        Return whether it was.
+        Return whether it was. Raises as `write`.
         """
         ...
 
@@ -112,6 +116,13 @@ class Store(Protocol):
 
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
         """Return about how much room the rows with start <= key < stop take; 0 if in memory."""
+        ...
+
+    def raise_format(self) -> None:
+        """Record the present format of what is stored, where an older one is recorded.
+
+        No row changes, but older versions refuse the store from then on.
+        """
         ...
 
     def close(self) -> None:

@@ -9,12 +9,12 @@ Big-endian. A position belongs to a generation of its topic: recreated, a topic 
 import struct
 from collections.abc import Sequence
 
-from tables.keys import after_prefix
+from tables.keys import after_prefix, prefix_of
 from tables.store import SUBSCRIPTION, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.message import ID_BYTES
-from tms.core.subscriptions import Subscription
-from tms.core.tables import Batch
+from tms.core.subscriptions import SubscriptionPosition
+from tms.core.tables import Batch, StoredPosition
 from tms.core.topic import TopicId
 
 _VERSION = struct.Struct(">q")
@@ -30,7 +30,7 @@ class StoreSubscriptionTable:
         """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
         self._store.check_settled(SUBSCRIPTION, (topic_prefix + name.encode(),))
 
-    def put(self, batch: Batch, topic_prefix: bytes, subscription: Subscription) -> None:
+    def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` the row of a subscription."""
         value = _VERSION.pack(subscription.version) + (subscription.after or b"")
         batch.put(SUBSCRIPTION, topic_prefix + subscription.name.encode(), value)
@@ -39,15 +39,25 @@ class StoreSubscriptionTable:
         """Add to `batch` the deletion of a subscription."""
         batch.delete(SUBSCRIPTION, topic_prefix + name.encode())
 
-    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[Subscription]:
+    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:
         """Return the subscriptions of a topic's generation in the order of their names."""
         with self._store.scan(SUBSCRIPTION, topic_prefix, after_prefix(topic_prefix)) as rows:
             return [_decoded(topic_id, key[len(topic_prefix) :], value) for key, value in rows]
 
+    def scan(self, *, limit: int) -> Sequence[StoredPosition]:
+        """Return the first `limit` subscriptions of all topics, by topic, generation and name."""
+        with self._store.scan(SUBSCRIPTION, b"", b"\xff", limit=limit) as rows:
+            return [_stored(key, value) for key, value in rows]
 
-def _decoded(topic_id: TopicId, name: bytes, value: bytes) -> Subscription:
+
+def _stored(key: bytes, value: bytes) -> StoredPosition:
+    topic_id, generation, prefix = prefix_of(key)
+    return StoredPosition(prefix, generation, _decoded(topic_id, key[len(prefix) :], value))
+
+
+def _decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPosition:
     after = value[_VERSION.size :]
     if len(value) < _VERSION.size or len(after) not in (0, ID_BYTES):
         raise StoreCorrupt(table=SUBSCRIPTION, topic=str(topic_id), name=name.hex())
     [version] = _VERSION.unpack_from(value)
-    return Subscription(topic_id, name.decode(), after or None, version)
+    return SubscriptionPosition(topic_id, name.decode(), after or None, version)

@@ -102,7 +102,7 @@ def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> N
         ("sync", "perhaps", "valid boolean"),
         ("poll_messages_max", "many", "valid integer"),
         ("poll_messages_max", "0", "greater than 0"),
-        ("poll_wait_s_max", "nan", "greater than 0"),
+        ("poll_wait_s_max", "nan", "no duration"),
         ("stop_grace_s", "-1", "greater than or equal to 0"),
     ],
 )
@@ -235,9 +235,62 @@ def test_config_makes_a_file_that_gives_the_same_settings(tmp_path: Path) -> Non
     assert run_command("config", "--toml", "--config", str(file))[1] == written
 
 
+@pytest.mark.parametrize("form", [(), ("--json",), ("--toml",)])
+def test_users_and_passwords_are_not_shown(form: tuple[str, ...]) -> None:
+    metadata = "zk://me:secret@zoo:2181,zoo2:2181/tms"
+    code, out, err = run_command("config", "--metadata", metadata, *form)
+
+    assert (code, err) == (0, "")
+    assert "zk://***@zoo:2181,zoo2:2181/tms" in out
+    assert "secret" not in out
+    assert "me:" not in out
+    assert ("are not shown" in out) == (form == ("--toml",))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("serve", "--metadata", "zoo://me:secret@h/p"),
+        ("serve", "--store", "hbase://me:secret@h"),
+        ("metadata", "ls", "/", "--store", "zoo://me:secret@h/p"),
+        ("metadata", "ls", "/", "--store", "zk://me:se/cret@h/p"),
+        ("copy", "redis://me:secret@h/p", "leveldb:a"),
+        ("--url", "http://me:secret@127.0.0.1:9", "topic", "list"),
+        ("--url", "http://me:secret@127.0.0.1:9", "cleanup", "show"),
+        ("--url", "http://me:se/cret@127.0.0.1:9", "topic", "list"),
+        ("--url", "ftp://me:secret@127.0.0.1:9", "topic", "list"),
+    ],
+)
+def test_errors_tell_no_passwords(arguments: tuple[str, ...]) -> None:
+    code, out, err = run_command(*arguments)
+
+    assert code in (1, 2)
+    assert err
+    assert "cret" not in out + err
+
+
 def test_wrong_settings_end_a_command_with_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMS_STORR", "memory:")
     for command in ("serve", "config"):
         code, out, err = run_command(command, "--listen", "nowhere")
         assert (code, out) == (2, "")
         assert len(err.splitlines()) == 2
+
+
+def test_durations_are_given_with_units_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tms.toml"
+    file.write_text('ttl_s_default = "7d"\nlease_s = "2500ms"\ncleanup_period_s = 30\n')
+    monkeypatch.setenv("TMS_TRANSACTION_TIMEOUT_S_DEFAULT", "2m")
+
+    settings = load({"poll_wait_s_max": "1m30s", "transaction_snapshot_s": "60"}, file).settings
+
+    assert (settings.ttl_s_default, settings.lease_s) == (604_800, 2.5)
+    assert (settings.cleanup_period_s, settings.transaction_timeout_s_default) == (30, 120)
+    assert (settings.poll_wait_s_max, settings.transaction_snapshot_s) == (90, 60)
+    (wrong,) = problems({"ttl_s_default": "soon"}, file)
+    assert wrong.startswith("ttl_s_default is 'soon' by --ttl-s-default: 'soon' is no duration")
+    assert "ttl_s_default is '1.5s' by" in problems({"ttl_s_default": "1.5s"})[0]
+    assert "queue_bytes_max is '1h' by" in problems({"queue_bytes_max": "1h"})[0]
+    assert "--ttl-s-default DURATION" in run_command("serve", "--help")[1]

@@ -10,6 +10,8 @@ The names below are the library's whole interface, with `tms.aio` for asyncio. T
 first used: the server imports this package too and should not pay for the client.
 """
 
+import atexit
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
         Conflict,
         CopyRefused,
         DataLost,
+        DebugBusy,
+        FolderUnusable,
         InternalError,
         InvalidRequest,
         InvalidTruncateTime,
@@ -40,6 +44,7 @@ if TYPE_CHECKING:
         NamespaceNotDeclared,
         NoLeader,
         NoMetadataStore,
+        NotTms,
         OutcomeUnknown,
         OwnerBusy,
         OwnerElsewhere,
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
         RateExceeded,
         RequestError,
         RollbackRefused,
+        ServerSilent,
         ServerUnreachable,
         Stopping,
         StoreCorrupt,
@@ -63,6 +69,7 @@ if TYPE_CHECKING:
         SubscriptionNotFound,
         TmsError,
         TooLarge,
+        TooManyConnections,
         TooManyTransactions,
         TopicExists,
         TopicNotFound,
@@ -76,9 +83,10 @@ if TYPE_CHECKING:
         ValueUnreadable,
     )
     from tms.core.message import Message, MessageId
-    from tms.core.messaging import AllPublished, RollbackRange, Stored
+    from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.ranges import Reach, Split, TopicRange
+    from tms.core.subscriptions import SubscriptionPosition
     from tms.core.transaction import Transaction
     from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
 
@@ -91,6 +99,8 @@ __all__ = [
     "Conflict",
     "CopyRefused",
     "DataLost",
+    "DebugBusy",
+    "FolderUnusable",
     "IfOpen",
     "InternalError",
     "InvalidRequest",
@@ -107,6 +117,7 @@ __all__ = [
     "Namespaces",
     "NoLeader",
     "NoMetadataStore",
+    "NotTms",
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
@@ -114,6 +125,7 @@ __all__ = [
     "PathHasChildren",
     "PathNotFound",
     "PublicationRefused",
+    "Published",
     "QueueFull",
     "RateExceeded",
     "Reach",
@@ -121,6 +133,7 @@ __all__ = [
     "RequestError",
     "RollbackRange",
     "RollbackRefused",
+    "ServerSilent",
     "ServerUnreachable",
     "Split",
     "StartRequest",
@@ -135,8 +148,10 @@ __all__ = [
     "SubscriptionExists",
     "SubscriptionMoved",
     "SubscriptionNotFound",
+    "SubscriptionPosition",
     "TmsError",
     "TooLarge",
+    "TooManyConnections",
     "TooManyTransactions",
     "Topic",
     "TopicExists",
@@ -175,11 +190,13 @@ _HOMES = {
     "Message": "tms.core.message",
     "MessageId": "tms.core.message",
     "AllPublished": "tms.core.messaging",
+    "Published": "tms.core.messaging",
     "RollbackRange": "tms.core.messaging",
     "Stored": "tms.core.messaging",
     "Reach": "tms.core.ranges",
     "Split": "tms.core.ranges",
     "TopicRange": "tms.core.ranges",
+    "SubscriptionPosition": "tms.core.subscriptions",
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",
@@ -190,6 +207,15 @@ _HOMES = {
     "TransactionStatus": "tms.core.transactions",
 }
 """The module of each name that is not an error."""
+
+
+def _close_clients() -> None:
+    if "tms.client.program_end" in sys.modules:
+        sys.modules["tms.client.program_end"].close_all()
+
+
+# Here, because what a program registers after it has imported this is called before it.
+atexit.register(_close_clients)
 
 
 def __getattr__(name: str) -> Any:

@@ -66,6 +66,8 @@ class OpenServices:
     """None where nobody asked for it."""
     inspection: Partwise | None = None
     """As above."""
+    store: Store | None = None
+    """As above."""
     sealing: Sealing | None = None
     """None where this server leads no others."""
 
@@ -79,10 +81,19 @@ class OpenServices:
         own = self.own_transactions
         return None if own is None else await own.snapshot()
 
+    async def refresh_metrics(self) -> None:
+        """See to it that metrics that have to be looked for are up to date; a bounded time."""
+        await self.subscriptions.refresh_lags()
+
     @property
     def ranges(self) -> RangeService:
         """What there is of topics, in parts."""
         return self.messaging.ranges
+
+    async def raise_format(self) -> None:
+        """Record the present format of the store. Raises `StoreUnavailable`."""
+        if self.store is not None:
+            await asyncio.to_thread(self.store.raise_format)
 
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the store.
@@ -152,7 +163,7 @@ async def open_services(
         snapshot=services.snapshot,
         cache=services.messaging.cache_check(),
     )
-    services = replace(services, inspection=inspection)
+    services = replace(services, inspection=inspection, store=tables.store)
     if lease is not None and isinstance(tables, SealedTables):
         services = replace(services, sealing=Sealing(tables))
     try:

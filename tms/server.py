@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ import uvloop
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from tms import __version__
+from tms.cluster.formats import STORE_FORMAT, raise_when_all_know
 from tms.cluster.gateway import check_idle_close
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
@@ -31,7 +32,9 @@ from tms.stores import importing, open_metadata
 with importing("api"):
     from api.app import create_app
     from api.forwarding import Forwarder
-    from api.serve import serve as serve_app
+    from api.http.callers import Callers
+    from api.http.server import Listener
+    from api.http.server import serve as serve_app
     from api.standby import ClusterApp, Standby
 
 _SWITCH_INTERVAL_S = 0.0005
@@ -59,7 +62,7 @@ def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
         level=settings.log_level.upper(),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
-    for noisy in ("uvicorn", "httpx", "httpcore"):
+    for noisy in ("httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -85,12 +88,16 @@ async def _serve(settings: Settings, on_started: OnStarted) -> None:
     services = await open_services(
         settings.store, settings=settings, registry=registry, owns_loop=True
     )
-    app = create_app(services, settings.limits(), registry=registry, topic_info=settings.topic_info)
+    app = create_app(
+        services,
+        settings.limits(),
+        registry=registry,
+        topic_info=settings.topic_info,
+        callers=Callers(settings.own_hosts),
+    )
     try:
         await serve_app(
-            app,
-            host=settings.host,
-            port=settings.port,
+            [Listener(app, settings.host, settings.port)],
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
@@ -111,6 +118,7 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
             address=settings.advertise,
             version=__version__,
             since_ms=time.time_ns() // 1_000_000,
+            store_format=STORE_FORMAT,
         )
         forwarder = Forwarder(instance.id)
         stack.push_async_callback(forwarder.close)
@@ -125,15 +133,21 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         )
         member.on_leader = part.heard
         member.on_failure = stop.set
-        part.app = ClusterApp(Standby(forwarder, member, settings.limits(), _registry()))
+        part.app = ClusterApp(
+            Standby(
+                forwarder,
+                member,
+                settings.limits(),
+                _registry(),
+                Callers(settings.own_hosts),
+            )
+        )
         await member.open()
         stack.push_async_callback(member.close)
         checking = asyncio.create_task(part.check_gateway())
         stack.callback(checking.cancel)
         await serve_app(
-            part.app,
-            host=settings.host,
-            port=settings.port,
+            [Listener(part.app, settings.host, settings.port)],
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
@@ -171,15 +185,22 @@ class _Part:
             registry=registry,
             topic_info=settings.topic_info,
             cluster_state=self.member,
+            callers=Callers(settings.own_hosts),
         )
         self._stop_waiting = services.messaging.stop_waiting
         self.app.lead(app, partial(getattr, lease, "left_s"))
+        raising = asyncio.create_task(raise_when_all_know(self._instances, services.raise_format))
         try:
             yield
         finally:
+            raising.cancel()
+            await asyncio.gather(raising, return_exceptions=True)
             self.app.stand_by()
             self._stop_waiting = _nothing
             await services.close()
+
+    async def _instances(self) -> Sequence[Instance]:
+        return (await self.member.state()).instances
 
     def stop_waiting(self) -> None:
         """Let polls that wait answer now, where this server leads."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from tms.core.clock import SystemClock
 from tms.core.cluster import HeldLease
+from tms.core.credentials import without_credentials
 from tms.metadata.interface import MetadataStore
 from tms.metadata.opening import Folder, open_store
 from tms.settings import Settings
@@ -78,8 +79,9 @@ def open_tables(
         token = 0 if lease is None else lease.token
         opened = open_store(store, takes_over=takes_over, token=token, **options)
         return SealedTables(SealedStore(opened, lease))
+    shown = without_credentials(store)
     raise ValueError(
-        f"no store at {store!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
+        f"no store at {shown!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
     )
 
 

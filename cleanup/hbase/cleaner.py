@@ -25,6 +25,7 @@ from tables.store import Store
 from tms.core.clock import Clock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
+from tms.core.repeatable import repeatable
 
 
 class RegionCleaner:
@@ -70,15 +71,16 @@ class RegionCleaner:
         Raises the `Unavailable` errors, at the end where some regions could not be done; the next
         pass goes on.
         """
-        self._bounds.refresh()
-        if self._workers and self.lease.take():
-            try:
-                yield from self._toured()
-            finally:
-                with suppress(StoreUnavailable):
-                    self.lease.release()
-        if self._inverts_invalid:
-            self._truncate()
+        with repeatable():
+            self._bounds.refresh()
+            if self._workers and self.lease.take():
+                try:
+                    yield from self._toured()
+                finally:
+                    with suppress(StoreUnavailable), repeatable():
+                        self.lease.release()
+            if self._inverts_invalid:
+                self._truncate()
 
     def _toured(self) -> Iterator[Step]:
         services = self._services if self._inverts_invalid else None

@@ -12,6 +12,7 @@ from threading import Event, Thread
 from cleanup.hbase.search import Found
 from cleanup.hbase.worker import Worker
 from cleanup.ranges import Step
+from tms.core.repeatable import repeatable
 
 _PLACES_A_THREAD = 2
 _LOOK_S = 0.1
@@ -74,9 +75,10 @@ class Crew:
     def _take(self, worker: Worker, steps: Iterator[Step | Found]) -> Exception | None:
         """Do the steps; return what stopped them."""
         try:
-            for step in steps:
-                if not self._put(worker, step):
-                    return None
+            with repeatable():
+                for step in steps:
+                    if not self._put(worker, step):
+                        return None
         except Exception as error:  # the pass decides what becomes of it
             return error
         return None

@@ -2,6 +2,9 @@
 
 The cache is read anew on a period of its own, so that a region does not cost a scan of all topics.
 What is deleted by it is checked against the topic's row as that is now (`cleanup.hbase.drops`).
+
+A server may be about to raise a ttl, by a time that it took before the row was read, and by another
+clock. So what has expired is decided as of a time so much before.
 """
 
 from bisect import bisect_right
@@ -17,6 +20,13 @@ from tables.store import MESSAGE
 from tms.core.clock import Clock
 
 _PERIOD_MS = 60_000
+_CLOCKS_DIFFER_MS = 5_000
+_MS_PER_S = 1_000
+
+
+def behind_ms(store: HBaseStore) -> int:
+    """Return how long before a topic's row was read what has expired is decided."""
+    return int(store.timeout_s * _MS_PER_S) + _CLOCKS_DIFFER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class CachedTopics:
     def __init__(self, store: HBaseStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._known = KnownTopics(store)
+        self._known = KnownTopics(store, clock, lambda read: read(), behind_ms(store))
         self._lock = Lock()
         self._topics: list[tuple[bytes, bytes, Known]] = []
         """First row, the row behind the last, and the topic."""
@@ -52,7 +62,7 @@ class CachedTopics:
     def _refresh(self) -> None:
         now_ms = self._clock.steady_ms()
         found = []
-        for known in self._known.all(now_ms):
+        for known in self._known.all():
             key = metadata_key(known.topic.id)
             start = self._store.row_of(MESSAGE, key)
             found.append((start, start[:1] + after_prefix(key), known))

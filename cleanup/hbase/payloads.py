@@ -14,15 +14,13 @@ from itertools import islice
 from cleanup.expiry import written_ms
 from cleanup.hbase.drops import PartDrop
 from cleanup.hbase.parts import Part
-from cleanup.policy import first_live_ms
 from cleanup.ranges import Reason, Step, first_key
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, payload_pointer_of, payload_prefix, prefix
 from tables.store import PAYLOAD, Row
 from tms.core.limits import WRITE_POINTERS_PER_MS
-
-_MS_PER_S = 1_000
+from tms.core.topic import Topic
 
 
 def expire_payloads(
@@ -34,23 +32,23 @@ def expire_payloads(
     time. Raises as `drop`.
     """
     topic = part.known.topic
-    ttl_ms = topic.ttl_s * _MS_PER_S
-    live_ms = first_live_ms(topic.ttl_s, now_ms)
+    live_ms = topic.first_live_ms(now_ms)
     start = prefix(topic.id, topic.generation)
-    writable = payload_prefix(start, max(0, live_ms - writable_ms) * WRITE_POINTERS_PER_MS)
+    old_ms = max(0, topic.young_from_ms(now_ms) - writable_ms)  # as in `cleanup.expiry`
+    writable = payload_prefix(start, old_ms * WRITE_POINTERS_PER_MS)
     yield from drop(PAYLOAD, start, writable, reason=Reason.TTL)
     stop = max(part.start, min(part.stop, after_prefix(start)))
     live = payload_prefix(start, live_ms * WRITE_POINTERS_PER_MS)
-    due_ms = now_ms + ttl_ms
+    due_ms = topic.dies_ms(now_ms)
     oldest = first_key(store, PAYLOAD, min(max(live, part.start), stop), stop)
     if oldest is not None:
         started_ms = payload_pointer_of(oldest) // WRITE_POINTERS_PER_MS
-        due_ms = min(due_ms, max(started_ms + ttl_ms, now_ms))
+        due_ms = min(due_ms, topic.dies_ms(started_ms))
     at, end = max(writable, part.start), min(live, stop)
     if at >= end:
         return due_ms
     with store.filtered(PAYLOAD, at, end, KEYS_ONLY) as rows:
-        decided = _decided(rows, _Times(now_ms, live_ms, ttl_ms, writable_ms))
+        decided = _decided(rows, _Times(topic, now_ms, live_ms, writable_ms))
         while some := list(islice(decided, rows_max)):
             due_ms = min([due_ms, *(due for _, due in some if due)])
             dead = [row for row, due in some if not due]
@@ -63,16 +61,16 @@ def expire_payloads(
 
 @dataclass(frozen=True, slots=True)
 class _Times:
+    topic: Topic
     now_ms: int
     live_ms: int
-    ttl_ms: int
     writable_ms: int
 
     def due_ms(self, row: Row, pointer: int, *, is_greatest: bool) -> int:
         """Return when a row may go, 0 for now."""
         when_ms = written_ms(row[0])
         if when_ms >= self.live_ms:
-            return when_ms + self.ttl_ms
+            return self.topic.dies_ms(when_ms)
         started_ms = pointer // WRITE_POINTERS_PER_MS
         if is_greatest and self.now_ms - started_ms < self.writable_ms:
             return started_ms + self.writable_ms

@@ -8,12 +8,15 @@ takes pointers off the list once it has told its own cache (`cleanup.hbase.clean
 """
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from cleanup.services import Row
 from tables.keys import inverted
 from tables.store import MESSAGE, Store
 from tms.core.topic import Topic, TopicId
 from tms.transactions.pruning import InvalidList
+
+T = TypeVar("T")
 
 
 class TableServices:
@@ -52,3 +55,7 @@ class TableServices:
     def forget(self, topic: Topic) -> bool:  # noqa: ARG002  none for the Metadata table
         """Return False: the row is left as it is."""
         return False
+
+    def unchanging(self, read: Callable[[], T]) -> T:
+        """Return what `read` returns: others may change topics meanwhile."""
+        return read()

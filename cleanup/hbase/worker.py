@@ -132,20 +132,19 @@ class Worker:
             yield from drop_sealed(topic, seal_of(part.known.row), drop)
             # Once more after a while: there is no saying how late something comes.
             due.sealed_steady_ms = steady_ms + _LOOK_AGAIN_MS
-        now_ms = work.clock.now_ms()
-        if now_ms >= due.expiry_ms:
-            due.expiry_ms = yield from self._expire(part, now_ms, drop)
+        if part.known.as_of_ms >= due.expiry_ms:
+            due.expiry_ms = yield from self._expire(part, drop)
         if self._search is not None:
             yield from self._search.steps(part)
 
-    def _expire(self, part: Part, now_ms: int, drop: PartDrop) -> Generator[Step, None, int]:
+    def _expire(self, part: Part, drop: PartDrop) -> Generator[Step, None, int]:
         """Drop what has expired; return when more may, in ms since 1970."""
-        work, topic = self._work, part.known.topic
+        work, topic, as_of_ms = self._work, part.known.topic, part.known.as_of_ms
         if part.region.table == MESSAGE:
-            return (yield from expire_messages(work.store, topic, now_ms, drop))
+            return (yield from expire_messages(work.store, topic, as_of_ms, drop))
         limits = work.limits
         writable_ms = (limits.transaction_lifetime_s_max + limits.cleanup_grace_s) * _MS_PER_S
         expiry = expire_payloads(
-            work.store, part, now_ms, writable_ms, drop=drop, rows_max=work.rows_max
+            work.store, part, as_of_ms, writable_ms, drop=drop, rows_max=work.rows_max
         )
         return (yield from expiry)

@@ -1,6 +1,6 @@
 """Joins two topics: orders with the payments that came within an hour of them.
 
-    pip install 'tms-messaging[spark]'; python examples/spark/join.py
+    scripts/environment spark; .venv/bin/python examples/spark/join.py
 
 Needs a server (TMS_URL, http://127.0.0.1:11015 unless set). Both sides are streams; each pair is
 published once, in the same transaction as all others of its batch.
@@ -8,6 +8,7 @@ published once, in the same transaction as all others of its batch.
 
 import os
 import tempfile
+import uuid
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -16,7 +17,6 @@ import tms
 from tms.spark.session import open_session
 
 URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
-ORDERS, PAYMENTS, PAID = "example-orders", "example-payments", "example-paid"
 
 
 def parsed(spark: SparkSession, url: str, topic: str, schema: str) -> DataFrame:
@@ -31,35 +31,41 @@ def parsed(spark: SparkSession, url: str, topic: str, schema: str) -> DataFrame:
 
 
 def run(spark: SparkSession, url: str) -> None:
-    """Publish orders and payments, join them, and print the pairs."""
+    """Join orders and payments on three topics of its own, and delete these."""
     with tms.connect(url) as client, tempfile.TemporaryDirectory() as checkpoint:
-        for name in (ORDERS, PAYMENTS, PAID):
-            client.topic(name).create()
-        client.topic(ORDERS).publish(
-            [b'{"order": 1, "item": "tea"}', b'{"order": 2, "item": "jam"}']
-        )
-        client.topic(PAYMENTS).publish([b'{"paid_order": 2, "cents": 340}'])
+        kinds = ("orders", "payments", "paid")
+        topics = [client.topic(f"example-{kind}-{uuid.uuid4().hex}") for kind in kinds]
+        for topic in topics:
+            topic.create()
+        orders, payments, paid = topics
+        try:
+            orders.publish([b'{"order": 1, "item": "tea"}', b'{"order": 2, "item": "jam"}'])
+            payments.publish([b'{"paid_order": 2, "cents": 340}'])
+            join(spark, url, (orders.name, payments.name), paid.name, checkpoint)
+            for message in paid.poll():
+                print(message.payload.decode())
+        finally:
+            for topic in topics:
+                topic.delete()
 
-        orders = parsed(spark, url, ORDERS, "order INT, item STRING")
-        payments = parsed(spark, url, PAYMENTS, "paid_order INT, cents INT")
-        paid = orders.withWatermark("timestamp", "1 hour").join(
-            payments.withWatermark("timestamp", "1 hour").withColumnRenamed("timestamp", "paid_at"),
-            f.expr("order = paid_order AND paid_at <= timestamp + INTERVAL 1 HOUR"),
-        )
-        query = (
-            paid.select(f.to_json(f.struct("order", "item", "cents")).alias("payload"))
-            .writeStream.format("tms")
-            .options(url=url, topic=PAID, checkpointLocation=checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
 
-        for message in client.topic(PAID).poll():
-            print(message.payload.decode())
-        for name in (ORDERS, PAYMENTS, PAID):
-            client.topic(name).delete()
+def join(spark: SparkSession, url: str, read: tuple[str, str], to: str, checkpoint: str) -> None:
+    """Publish each order of the first topic that has a payment in the second one."""
+    orders = parsed(spark, url, read[0], "order INT, item STRING")
+    payments = parsed(spark, url, read[1], "paid_order INT, cents INT")
+    paid = orders.withWatermark("timestamp", "1 hour").join(
+        payments.withWatermark("timestamp", "1 hour").withColumnRenamed("timestamp", "paid_at"),
+        f.expr("order = paid_order AND paid_at <= timestamp + INTERVAL 1 HOUR"),
+    )
+    query = (
+        paid.select(f.to_json(f.struct("order", "item", "cents")).alias("payload"))
+        .writeStream.format("tms")
+        .options(url=url, topic=to, checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
 
 
 if __name__ == "__main__":
-    run(open_session("join"), URL)
+    run(open_session("join", url=URL), URL)

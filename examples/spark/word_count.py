@@ -1,6 +1,6 @@
 """Counts words as they come: a stream from one topic to another, each result published once.
 
-    pip install 'tms-messaging[spark]'; python examples/spark/word_count.py
+    scripts/environment spark; .venv/bin/python examples/spark/word_count.py
 
 Needs a server (TMS_URL, http://127.0.0.1:11015 unless set). A real job runs for ever and keeps its
 checkpoint; this one takes what is there and leaves nothing behind.
@@ -8,6 +8,7 @@ checkpoint; this one takes what is there and leaves nothing behind.
 
 import os
 import tempfile
+import uuid
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -16,40 +17,45 @@ import tms
 from tms.spark.session import open_session
 
 URL = os.environ.get("TMS_URL", "http://127.0.0.1:11015")
-SENTENCES, COUNTS = "example-sentences", "example-counts"
 
 
 def run(spark: SparkSession, url: str) -> None:
-    """Publish sentences, count their words, and print the counts."""
+    """Count words on two topics of its own, and delete these."""
     with tms.connect(url) as client, tempfile.TemporaryDirectory() as checkpoint:
-        for name in (SENTENCES, COUNTS):
-            client.topic(name).create()
-        client.topic(SENTENCES).publish([b"to be or", b"not to be"])
+        names = [f"example-{kind}-{uuid.uuid4().hex}" for kind in ("sentences", "counts")]
+        sentences, counts = (client.topic(name) for name in names)
+        sentences.create()
+        counts.create()
+        try:
+            sentences.publish([b"to be or", b"not to be"])
+            count(spark, url, sentences.name, counts.name, checkpoint)
+            for line in sorted(message.payload.decode() for message in counts.poll()):
+                print(line)
+        finally:
+            sentences.delete()
+            counts.delete()
 
-        sentences = (
-            spark.readStream.format("tms")
-            .options(url=url, subscribe=SENTENCES, startingOffsets="earliest")
-            .load()
-        )
-        words = sentences.select(
-            f.explode(f.split(f.col("payload").cast("string"), " ")).alias("word")
-        )
-        counts = words.groupBy("word").count()
-        query = (
-            counts.selectExpr("concat(word, ' ', count) AS payload")
-            .writeStream.format("tms")
-            .options(url=url, topic=COUNTS, checkpointLocation=checkpoint)
-            .outputMode("complete")
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
 
-        for line in sorted(message.payload.decode() for message in client.topic(COUNTS).poll()):
-            print(line)
-        for name in (SENTENCES, COUNTS):
-            client.topic(name).delete()
+def count(spark: SparkSession, url: str, sentences: str, counts: str, checkpoint: str) -> None:
+    """Publish how often each word of one topic's messages comes to another topic."""
+    read = (
+        spark.readStream.format("tms")
+        .options(url=url, subscribe=sentences, startingOffsets="earliest")
+        .load()
+    )
+    words = read.select(f.explode(f.split(f.col("payload").cast("string"), " ")).alias("word"))
+    query = (
+        words.groupBy("word")
+        .count()
+        .selectExpr("concat(word, ' ', count) AS payload")
+        .writeStream.format("tms")
+        .options(url=url, topic=counts, checkpointLocation=checkpoint)
+        .outputMode("complete")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
 
 
 if __name__ == "__main__":
-    run(open_session("word count"), URL)
+    run(open_session("word count", url=URL), URL)

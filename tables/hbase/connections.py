@@ -45,7 +45,10 @@ class Failed(Exception):
 
 
 class Refused(Exception):
-    """Raised when the gateway or HBase will not carry out a call as it is: nothing was done."""
+    """Raised when the gateway or HBase will not carry out a call as it is, now or later."""
+
+    is_in_doubt = False
+    """Whether a part of what was to be done may have been done all the same."""
 
 
 class Gateway:
@@ -112,17 +115,23 @@ class Gateway:
         """Return what `call` returns, made again while it fails, for a bounded time.
 
         `on_doubt` is called after each failure that is in doubt. Raises `Failed` with the last
-        failure, and `Refused`.
+        failure, and `Refused`; both are in doubt if any attempt was.
         """
         give_up, pause_s = time.monotonic() + self._retry_s, 0.0
+        was_in_doubt = False
         while True:
             try:
                 return self.once(call)
             except Failed as failure:
                 if failure.is_in_doubt:
+                    was_in_doubt = True
                     on_doubt()
                 if time.monotonic() + pause_s >= give_up or _is_missing(str(failure)):
+                    failure.is_in_doubt = was_in_doubt
                     raise
+            except Refused as refusal:
+                refusal.is_in_doubt = was_in_doubt
+                raise
             time.sleep(pause_s)
             pause_s = min(_PAUSE_S_MAX, pause_s * 2 or _PAUSE_S)
 

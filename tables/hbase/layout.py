@@ -26,7 +26,9 @@ COLUMN = b"d:v"
 FAMILY = "d"
 FORMAT_KEY = b"\xffformat"
 OPEN_KEY = b"\xffopen"
-FORMAT = 1
+FORMAT = 2
+"""Of what is in the rows. What format 1 has is read as it is."""
+_FIRST_FORMAT = 1
 BUCKETS_DEFAULT = 8
 BUCKETS_MAX = 128
 _UNSALTED = frozenset({METADATA, TRANSACTION})
@@ -118,7 +120,7 @@ def recorded_buckets(place: Place, row: bytes | None) -> int:
         raise StoreFormatUnknown(
             prefix=place.prefix, reason="no store was created there; `tms init` creates one"
         ) from None
-    if number != FORMAT:
+    if type(number) is not int or not _FIRST_FORMAT <= number <= FORMAT:
         raise StoreFormatUnknown(prefix=place.prefix, format=number, known=FORMAT)
     if place.buckets not in (None, buckets):
         raise StoreFormatUnknown(
@@ -127,3 +129,9 @@ def recorded_buckets(place: Place, row: bytes | None) -> int:
             f"?buckets={buckets} or none, or another prefix for a new store",
         )
     return buckets
+
+
+def raised(row: bytes) -> bytes:
+    """Return what records the present format in the place of `row`, which may do so already."""
+    recorded = json.loads(row)
+    return row if recorded["format"] == FORMAT else format_row(recorded["buckets"])

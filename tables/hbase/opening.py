@@ -1,12 +1,11 @@
 """A store by its URL: opened, or created. All of `tables.hbase` that others need."""
 
+from tms.core import extras
+
 try:
     import happybase  # noqa: F401  asked for here so that whoever has not installed it is told how
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "a store on HBase needs happybase: pip install 'tms-messaging[server,hbase]'",
-        name=error.name,
-    ) from None
+    raise extras.missing("a store on HBase needs happybase", error, "server", "hbase") from None
 
 from typing import Any
 
@@ -20,14 +19,17 @@ def open_store(url: str, *, takes_over: bool = False, token: int = 0, **options:
     """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
 
     A server `takes_over` (`HBaseStore.take_over`), under the `token` of its lease; others look, or
-    write what may be there in part. Raises `StoreFormatUnknown` where none was created there,
-    `StoreUnavailable`, `StoreCorrupt`, ValueError.
+    write what may be there in part. One without a lease is alone, so it raises a store of an older
+    format; in a cluster other servers may know no later one. Raises `StoreFormatUnknown` where none
+    was created there, `StoreUnavailable`, `StoreCorrupt`, ValueError.
     """
     place = parse(url)
     store = HBaseStore(place, Gateway(place.host, place.port, **options))
     if takes_over:
         try:
             store.take_over(token=token)
+            if not token:
+                store.raise_format()
         except BaseException:
             store.close()
             raise

@@ -11,7 +11,7 @@ from typing import Any
 
 from Hbase_thrift import Mutation
 
-from tables.hbase.connections import Failed, Gateway
+from tables.hbase.connections import Failed, Gateway, Refused
 from tables.hbase.doubts import Doubts
 from tables.hbase.layout import COLUMN
 from tables.hbase.writes import Deleted, Run, mutations_of, parts_of
@@ -43,10 +43,18 @@ class Sender:
         self.doubts.check(run.table, run.rows, is_delete=run.is_delete)
         if not run.is_delete:
             self._deleted.wait(run.table, run.rows)
-        for part in parts_of(run):
+        for number, part in enumerate(parts_of(run)):
             doubt = partial(self.doubts.add, run.table, part, is_delete=run.is_delete)
             mutations = mutations_of(run, part)
-            self._gateway.repeated(partial(_mutate, name, mutations), doubt)
+            try:
+                self._gateway.repeated(partial(_mutate, name, mutations), doubt)
+            except Failed as failure:
+                failure.is_in_doubt |= number > 0
+                raise
+            except Refused as refusal:
+                # HBase carries out the rows of a call region by region.
+                refusal.is_in_doubt |= number > 0 or len(part) > 1
+                raise
         if run.is_delete:
             self._deleted.add(run.table, run.rows)
 
@@ -74,9 +82,14 @@ class Sender:
         try:
             return self._gateway.once(attempt)
         except Failed as failure:
-            if failure.is_in_doubt:
-                doubt()
+            was_in_doubt = failure.is_in_doubt
+        if was_in_doubt:
+            doubt()
+        try:
             return self._gateway.repeated(settle, doubt)
+        except (Failed, Refused) as error:
+            error.is_in_doubt |= was_in_doubt
+            raise
 
 
 def value_of(client: Any, name: bytes, row: bytes) -> bytes | None:

@@ -2,8 +2,9 @@
 
 A failed write. Calls are repeated with the same keys for a bounded time. Where that does not
 help, the write fails with its outcome unknown, and is finished before any other is taken
-(`tables.hbase.settling`). Reads go on, where HBase answers them. What HBase refuses for good (a row
-that is too large) is given up: nothing of that run and those behind it is written.
+(`tables.hbase.settling`). One of which nothing was sent is not done. Reads go on, where HBase
+answers them. What HBase refuses for good (a row that is too large) is given up, with what is behind
+it; its outcome is unknown if more rows belong to it.
 
 A process that dies. What it leaves half-written is the first part of a batch. Whoever takes the
 store over (`take_over`), which is one server at a time, waits until no call of an earlier one can
@@ -17,7 +18,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock
 from typing import Any
@@ -26,14 +27,15 @@ from tables.gate import Gate
 from tables.hbase import intents
 from tables.hbase.connections import Failed, Gateway, Refused
 from tables.hbase.doubts import late
-from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, recorded_buckets
+from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, raised, recorded_buckets
 from tables.hbase.regions import KEYS_ONLY, Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
 from tables.hbase.sending import Sender, Swap, value_of
 from tables.hbase.settling import Settling
 from tables.hbase.writes import HBaseBatch, Run
 from tables.store import METADATA, TABLES, TRANSACTION, Row
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
+from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
 
 _CLOSED = "the store is closed"
@@ -81,7 +83,7 @@ class HBaseStore:
         not close the store may still be under way: `wait` is called with so many seconds. Raises
         `StoreUnavailable`, also where a later leader has had the store; `StoreCorrupt`.
         """
-        with self._open(), self._intents:
+        with repeatable(), self._open(), self._intents:
             mark = self._stored(TRANSACTION, OPEN_KEY)
             if mark:
                 left_s = self._gateway.timeout_s
@@ -124,11 +126,16 @@ class HBaseStore:
         for run in left.runs:
             try:
                 self._carry_out([run])
-            except StoreUnavailable as error:
+            except (StoreUnavailable, OutcomeUnknown) as error:
                 if "refused" not in error.detail:
                     raise
                 _log.exception("HBase refuses a part of it for good, as it did then")
         self._carry_out([intents.done(left.number, self._token)])
+
+    @property
+    def timeout_s(self) -> float:
+        """After so many seconds no call that was sent is under way any more."""
+        return self._gateway.timeout_s
 
     @contextmanager
     def _open(self) -> Iterator[None]:
@@ -235,18 +242,31 @@ class HBaseStore:
                 self._retire_intent()
                 self._carry_out(batch.runs)
 
-    def _carry_out(self, runs: Sequence[Run]) -> None:
+    def _carry_out(self, runs: Sequence[Run], *, announcing: int = 0) -> None:
+        """Carry out runs, the first of which, so many, are of no effect by themselves."""
         for number, run in enumerate(runs):
             try:
                 self._sender.send(run)
             except Failed as failure:
-                self._fail(failure, [partial(self._sender.send, left) for left in runs[number:]])
+                left = [partial(self._sender.send, run) for run in runs[number:]]
+                self._fail(failure, left, is_begun=number > 0 or failure.is_in_doubt)
             except Refused as refusal:
-                raise StoreUnavailable(refused=str(refusal), table=run.table) from None
+                is_begun = number > announcing or (number == announcing and refusal.is_in_doubt)
+                raise _refused(refusal, run.table, is_begun=is_begun) from None
 
-    def _fail(self, failure: Failed, left: Sequence[Any]) -> None:
-        self._settling.add(str(failure), left)
-        raise StoreUnavailable(reason=str(failure)) from None
+    def _fail(self, failure: Failed, left: Sequence[Any], *, is_begun: bool) -> None:
+        """Have what is left of a write that may be begun done later; the process may end before.
+
+        One of which nothing was sent is given up. Others are refused until a call succeeds.
+        """
+        self._settling.add(str(failure), left if is_begun else [self._call])
+        error = OutcomeUnknown if is_begun else StoreUnavailable
+        raise error(reason=str(failure)) from None
+
+    def _call(self) -> None:
+        """Make a call that changes nothing. Raises `Failed`, `Refused`."""
+        name = self._names[METADATA]
+        self._gateway.once(lambda client: value_of(client, name, FORMAT_KEY))
 
     def _carry_out_whole(self, runs: Sequence[Run]) -> None:
         """Carry out runs behind their intent, which counts until the next one or `_retire_intent`.
@@ -259,17 +279,18 @@ class HBaseStore:
                 break
         self._intent, self._counts = number, True
         try:
-            self._carry_out([*announced, *runs])
-        except StoreUnavailable as error:
+            self._carry_out([*announced, *runs], announcing=len(announced))
+        except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" in error.detail:
-                self._carry_out([intents.done(number, self._token)])
+                with suppress(OutcomeUnknown):  # it will be done, and what is to be told is `error`
+                    self._carry_out([intents.done(number, self._token)])
             raise
 
     def _retire_intent(self) -> None:
         """Mark the latest intent as done before anything else is written."""
         if not self._counts:
             return
-        with self._intents:
+        with repeatable(), self._intents:
             if self._counts:
                 self._carry_out([intents.done(self._intent, self._token)])
                 self._counts = False
@@ -291,14 +312,26 @@ class HBaseStore:
                 if value is None:
                     self._carry_out([Run(table, is_delete=True, rows={row: b""})])
                     return True
-            swap = Swap(table, row, expected, value)
-            try:
-                return self._sender.swap(swap)
-            except Failed as failure:
-                self._fail(failure, [partial(self._sender.swap, swap)])
-            except Refused as refusal:
-                raise StoreUnavailable(refused=str(refusal), table=table) from None
-            raise AssertionError
+            return self._swap(Swap(table, row, expected, value))
+
+    def _swap(self, swap: Swap) -> bool:
+        try:
+            return self._sender.swap(swap)
+        except Failed as failure:
+            left = [partial(self._sender.swap, swap)]
+            self._fail(failure, left, is_begun=failure.is_in_doubt)
+        except Refused as refusal:
+            raise _refused(refusal, swap.table, is_begun=refusal.is_in_doubt) from None
+        raise AssertionError
+
+    def raise_format(self) -> None:
+        """Record the present format where an older one is recorded; older versions refuse it."""
+        with self._open(), self._writes.exclusive():
+            self.check_writable()
+            row = self._stored(METADATA, FORMAT_KEY)
+            if row is not None and (new := raised(row)) != row:
+                self._retire_intent()
+                self._swap(Swap(METADATA, FORMAT_KEY, row, new))
 
     def _stored(self, table: str, row: bytes) -> bytes | None:
         return self._gateway.read(lambda client: value_of(client, self._names[table], row))
@@ -328,6 +361,12 @@ class HBaseStore:
                 except (Failed, Refused) as failure:
                     _log.warning("the store could not be marked as closed: %s", failure)
         self._gateway.close_idle()
+
+
+def _refused(refusal: Refused, table: str, *, is_begun: bool) -> TmsError:
+    """Return the error for what HBase refuses for good."""
+    error = OutcomeUnknown if is_begun else StoreUnavailable
+    return error(refused=str(refusal), table=table)
 
 
 def _open_mark(value: bytes) -> Run:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.rest import Live, Rest, live, opened
+from tests.api.rest import Live, Rest, live
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 @pytest.fixture
 async def rest(anyio_backend: object) -> AsyncIterator[Rest]:
     """An application with the default limits and no topics."""
-    async with opened() as opened_rest:
+    async with live() as opened_rest:
         yield opened_rest
 
 
@@ -31,5 +31,5 @@ async def served(anyio_backend: object) -> AsyncIterator[Live]:
 @pytest.fixture
 async def own(anyio_backend: object) -> AsyncIterator[Rest]:
     """The same as `rest`, with transactions of the server's own."""
-    async with opened(own=True) as opened_rest:
+    async with live(own=True) as opened_rest:
         yield opened_rest

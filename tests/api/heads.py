@@ -7,7 +7,9 @@ ONE = avro_publish(b"x" * 100)
 
 
 def request(path: str, body: bytes, more: bytes = b"") -> bytes:
-    head = b"POST %s HTTP/1.1\r\nhost: t\r\ncontent-type: %s\r\n%scontent-length: %d\r\n\r\n"
+    head = (
+        b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-type: %s\r\n%scontent-length: %d\r\n\r\n"
+    )
     return head % (path.encode(), AVRO_TYPE.encode(), more, len(body)) + body
 
 

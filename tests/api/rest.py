@@ -1,7 +1,7 @@
-"""What the tests of REST share: services on the memory store, an application on them, a client.
+"""What the tests of REST share: services on the memory store, served on 127.0.0.1, and a client.
 
-`Rest` calls the application in the process; `live` serves one on 127.0.0.1 besides. By default
-write pointers are another manager's, so that any is taken; with `own` they are the server's.
+By default write pointers are another manager's, so that any is taken; with `own` they are the
+server's.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from typing import Any
 
 import httpx
 from prometheus_client import CollectorRegistry
-from starlette.types import ASGIApp
 
-from api.app import create_app
-from api.exchange import TopicInfo
-from api.serve import serve
+from api.app import Application, create_app
+from api.http.app import App
+from api.http.context import TopicInfo
+from api.http.server import Listener, serve
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.problems import CATALOGUE
@@ -57,7 +57,7 @@ class Rest:
         self,
         services: OpenServices,
         clock: ManualClock,
-        app: ASGIApp,
+        app: Application,
         http: httpx.AsyncClient,
         registry: CollectorRegistry,
     ) -> None:
@@ -128,28 +128,6 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, error["code"]
 
 
-@asynccontextmanager
-async def opened(
-    limits: Limits | None = None, topic_info: TopicInfo = "seed", *, own: bool = False
-) -> AsyncIterator[Rest]:
-    """Open services and an application on them, called in the process."""
-    limits = limits or Limits()
-    clock = ManualClock(NOW_MS)
-    registry = CollectorRegistry()
-    services = await open_services(
-        "memory:", limits, clock, settings=settings_of(own=own), registry=registry
-    )
-    app = create_app(services, limits, registry=registry, topic_info=topic_info, clock=clock)
-    transport = httpx.ASGITransport(app)
-    try:
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://test", headers={"accept-encoding": "identity"}
-        ) as http:
-            yield Rest(services, clock, app, http, registry)
-    finally:
-        await services.close()
-
-
 def settings_of(*, own: bool) -> Settings:
     """Return the settings of a server whose write pointers are its own, or another manager's."""
     return Settings.model_construct(transactions="own" if own else "foreign")
@@ -182,7 +160,7 @@ class Wire:
         if "transfer-encoding" not in named:
             named.setdefault("content-length", str(len(body)))
         fields = "".join(f"{name}: {value}\r\n" for name, value in named.items())
-        head = f"{method} {path} HTTP/1.1\r\nhost: test\r\n{fields}\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n{fields}\r\n"
         self.writer.write(head.encode() + body)
         await self.writer.drain()
 
@@ -205,8 +183,41 @@ class Wire:
 
 
 @asynccontextmanager
+async def serving(
+    app: App,
+    limits: Limits,
+    *,
+    on_stopping: Callable[[], None] = lambda: None,
+    stop: asyncio.Event | None = None,
+    grace_s: float = 5.0,
+) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
+    """Serve `app` on 127.0.0.1; give its URL and the task that serves it."""
+    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = stop or asyncio.Event()
+    task = asyncio.create_task(
+        serve(
+            [Listener(app, "127.0.0.1", 0)],
+            limits=limits,
+            on_started=started.set_result,
+            on_stopping=on_stopping,
+            stop=stop,
+            grace_s=grace_s,
+        )
+    )
+    try:
+        yield await started, task
+    finally:
+        stop.set()
+        await task
+
+
+@asynccontextmanager
 async def live(
-    limits: Limits | None = None, *, grace_s: float = 5.0, own: bool = False
+    limits: Limits | None = None,
+    *,
+    topic_info: TopicInfo = "seed",
+    grace_s: float = 5.0,
+    own: bool = False,
 ) -> AsyncIterator[Live]:
     """Open services and serve them."""
     limits = limits or Limits()
@@ -215,34 +226,22 @@ async def live(
     services = await open_services(
         "memory:", limits, clock, settings=settings_of(own=own), registry=registry
     )
-    app = create_app(services, limits, registry=registry, clock=clock)
-    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    app = create_app(services, limits, registry=registry, topic_info=topic_info, clock=clock)
     stop = asyncio.Event()
-    serving = asyncio.create_task(
-        serve(
-            app,
-            host="127.0.0.1",
-            port=0,
-            limits=limits,
-            on_started=started.set_result,
-            on_stopping=services.messaging.stop_waiting,
-            stop=stop,
-            grace_s=grace_s,
-        )
-    )
+    on_stopping = services.messaging.stop_waiting
     try:
-        url = await started
-        async with httpx.AsyncClient(
-            base_url=url, headers={"accept-encoding": "identity"}, trust_env=False
-        ) as http:
+        async with (
+            serving(app, limits, on_stopping=on_stopping, stop=stop, grace_s=grace_s) as started,
+            httpx.AsyncClient(
+                base_url=started[0], headers={"accept-encoding": "identity"}, trust_env=False
+            ) as http,
+        ):
             rest = Live(services, clock, app, http, registry)
-            rest.port = httpx.URL(url).port or 0
+            rest.port = http.base_url.port or 0
             rest.stop = stop
-            rest.stopped = serving
+            rest.stopped = started[1]
             yield rest
     finally:
-        stop.set()
-        await serving
         await services.close()
 
 

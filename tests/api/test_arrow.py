@@ -7,7 +7,7 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from tests.api.rest import TOPIC, Rest, avro_poll, avro_publish, opened, refusal
+from tests.api.rest import TOPIC, Rest, avro_poll, avro_publish, live, refusal
 from tests.api.transactions import started
 from tms.arrow import MEDIA_TYPE, SCHEMA, encode_batches, encode_payloads
 from tms.core.limits import Limits
@@ -68,7 +68,7 @@ async def test_the_request_may_be_avro(rest: Rest) -> None:
 
 
 async def test_a_long_answer_is_a_stream_of_bounded_batches() -> None:
-    async with opened(Limits(poll_block_bytes=4096)) as rest:
+    async with live(Limits(poll_block_bytes=4096)) as rest:
         await rest.create()
         payloads = [b"%d" % number for number in range(25_000)]
         await rest.publish(*payloads)

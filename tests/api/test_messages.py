@@ -1,5 +1,7 @@
 """Publish, store and rollback, in Avro and JSON: what they answer, and that errors do nothing."""
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -14,12 +16,13 @@ from tests.api.rest import (
     Rest,
     avro_poll,
     avro_publish,
-    opened,
+    live,
     refusal,
 )
 from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange
 from tms.wire.avro_bodies import AVRO
+from tms.wire.json_bodies import JSON
 
 pytestmark = pytest.mark.anyio
 
@@ -52,6 +55,64 @@ async def test_a_transactional_publish_answers_what_rolls_it_back(rest: Rest) ->
     assert answer.status_code == 200
     assert answer.headers["content-type"] == AVRO_TYPE
     assert AVRO.decode_range(answer.content) == RollbackRange(POINTER, NOW_MS, 0, NOW_MS, 1)
+
+
+async def test_a_publish_tells_the_ids_if_it_is_asked(rest: Rest) -> None:
+    await rest.create()
+
+    in_json = await rest.post("publish", {"messages": ["a", "b"]}, query="?ids=true")
+    in_avro = await rest.post("publish", avro_publish(b"c", b"d"), query="?ids=true")
+    unasked = await rest.post("publish", {"messages": ["e"]}, query="?ids=false")
+
+    assert (unasked.status_code, unasked.content) == (200, b"")
+    assert in_json.headers["content-type"] == JSON_TYPE
+    assert in_avro.headers["content-type"] == AVRO_TYPE
+    by_avro = AVRO.decode_published(in_avro.content, 2)
+    told = in_json.json()["ids"] + [each.hex() for each in by_avro]
+    assert told == [message_id for message_id, _ in await rest.messages()][:4]
+    assert set(in_json.json()) == {"ids"}
+    assert by_avro.rollback_range is None
+
+
+async def test_in_a_transaction_it_tells_the_ids_and_what_rolls_it_back(rest: Rest) -> None:
+    await rest.create()
+    body = {"messages": ["a"], "transactionWritePointer": POINTER}
+
+    in_json = await rest.post("publish", body, query="?ids=true")
+    in_avro = await rest.post("publish", avro_publish(b"b", pointer=POINTER), query="?ids=true")
+
+    assert in_avro.content == AVRO.encode_range(AVRO.decode_range(in_avro.content))
+    by_avro = AVRO.decode_published(in_avro.content, 1)
+    told = in_json.json()["ids"] + [each.hex() for each in by_avro]
+    assert told == [message_id for message_id, _ in await rest.messages()]
+    assert (await rest.post("rollback", in_json.json())).status_code == 200
+    assert (await rest.post("rollback", in_avro.content)).status_code == 200
+    everything = bytes.fromhex(
+        next(t for t in GOLDEN["transactions"] if t["name"] == "ALL_VISIBLE_LATEST")["encoded"]
+    )
+    seen = await rest.post("poll", avro_poll(transaction=everything))
+    assert seen.content == b"\x00", "no transaction sees them any more"
+
+
+async def test_the_ids_of_what_was_stored_before_are_not_told(rest: Rest) -> None:
+    await rest.create()
+    await rest.post("store", avro_publish(b"a", b"b", pointer=POINTER))
+    body = {"messages": [], "transactionWritePointer": POINTER}
+
+    answer = await rest.post("publish", body, query="?ids=true")
+
+    assert answer.json()["ids"] == []
+    assert answer.json()["transactionWritePointer"] == POINTER
+    assert await rest.payloads() == [b"a", b"b"]
+
+
+async def test_a_wrong_word_for_ids_publishes_nothing(rest: Rest) -> None:
+    await rest.create()
+
+    answer = await rest.post("publish", {"messages": ["a"]}, query="?ids=yes")
+
+    assert refusal(answer) == (400, "invalid_query")
+    assert await rest.payloads() == []
 
 
 async def test_json_publishes_text_base64_and_tagged_bytes(rest: Rest) -> None:
@@ -262,7 +323,7 @@ async def test_caps_on_messages_are_named_and_nothing_is_written(
     verb: str, content_type: str
 ) -> None:
     limits = Limits(message_bytes_max=10, request_messages_max=3)
-    async with opened(limits) as rest:
+    async with live(limits) as rest:
         await rest.create()
 
         def body(*payloads: str) -> bytes | dict[str, Any]:
@@ -287,3 +348,24 @@ async def test_more_messages_than_one_millisecond_has_ids(rest: Rest) -> None:
     answer = await rest.publish(*[b""] * 70_000, pointer=POINTER)
 
     assert AVRO.decode_range(answer.content) == RollbackRange(POINTER, NOW_MS, 0, NOW_MS + 1, 4463)
+
+
+async def test_a_body_of_many_messages_lets_others_have_their_turn(rest: Rest) -> None:
+    await rest.create()
+    messages = [str(number) for number in range(20_000)]
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    steps = JSON.publish_steps(json.dumps({"messages": messages}).encode(), 100_000)
+    assert sum(1 for _ in steps) == 9
+    counting = asyncio.create_task(count())
+    assert (await rest.post("publish", {"messages": messages})).status_code == 200
+    counting.cancel()
+
+    assert turns >= 9
+    assert await rest.payloads(limit=20_000) == [message.encode() for message in messages]

@@ -60,3 +60,35 @@ async def test_all_metrics_of_the_registry_are_at_one_path(rest: Rest) -> None:
     lines = answer.text.splitlines()
     assert 'tms_http_requests_total{operation="publish",status="200"} 1.0' in lines
     assert "tms_published_messages_total 1.0" in lines
+
+
+async def test_topics_namespaces_and_subscriptions_have_their_own(rest: Rest) -> None:
+    await rest.create()
+    await rest.http.put(f"{TOPIC}/subscriptions/s")
+    await rest.publish(b"abc", b"de")
+    await rest.post("poll", avro_poll(limit=1))
+    rest.clock.advance(3_000)
+
+    lines = (await rest.http.get("/metrics")).text.splitlines()
+
+    topic = 'namespace="ns",topic="t"'
+    subscription = 'namespace="ns",subscription="s",topic="t"'
+    assert {
+        f"tms_topic_published_messages_total{{{topic}}} 2.0",
+        f"tms_topic_published_bytes_total{{{topic}}} 5.0",
+        f"tms_topic_polled_messages_total{{{topic}}} 1.0",
+        'tms_namespace_published_messages_total{namespace="ns"} 2.0',
+        'tms_namespace_polled_messages_total{namespace="ns"} 1.0',
+        f"tms_subscription_lag_messages{{{subscription}}} 2.0",
+        f"tms_subscription_lag_seconds{{{subscription}}} 3.0",
+        'tms_topic_published_messages_total{namespace="(other)",topic="(other)"} 0.0',
+    } <= set(lines)
+
+
+async def test_help_texts_are_sentences_that_begin_with_what_is_measured(rest: Rest) -> None:
+    lines = (await rest.http.get("/metrics")).text.splitlines()
+
+    texts = [line.split(" ", 3)[3] for line in lines if line.startswith("# HELP tms_")]
+    assert len(texts) > 40
+    assert [text for text in texts if not text.endswith(".") or len(text) < 15] == []
+    assert len(set(texts)) == len(texts)

@@ -17,7 +17,7 @@ from tests.api.rest import (
     Rest,
     avro_poll,
     avro_publish,
-    opened,
+    live,
     refusal,
 )
 from tms.core.limits import Limits
@@ -127,7 +127,7 @@ async def test_golden_polls_of_the_java_client_are_taken(rest: Rest) -> None:
 
 
 async def test_the_default_and_the_cap_of_the_limit() -> None:
-    async with opened(Limits(poll_messages_default=2, poll_messages_max=3)) as rest:
+    async with live(Limits(poll_messages_default=2, poll_messages_max=3)) as rest:
         await rest.create()
         await rest.publish(*b"a b c d".split())
 
@@ -164,7 +164,7 @@ async def test_a_transaction_sees_up_to_what_may_still_commit(rest: Rest) -> Non
 @pytest.mark.parametrize("content_type", [AVRO_TYPE, JSON_TYPE])
 @pytest.mark.parametrize("limit", [1, 50, 99, 100, 101, 1000])
 async def test_many_pages_are_one_answer(content_type: str, limit: int) -> None:
-    async with opened(Limits(poll_block_bytes=1000)) as rest:
+    async with live(Limits(poll_block_bytes=1000)) as rest:
         await rest.create()
         payloads = [f"{number:>90}" for number in range(100)]
         await rest.publish(*(p.encode() for p in payloads))
@@ -182,7 +182,7 @@ async def test_many_pages_are_one_answer(content_type: str, limit: int) -> None:
 
 
 async def test_pages_that_hold_nothing_visible_are_passed_over() -> None:
-    async with opened(Limits(poll_block_bytes=1000)) as rest:
+    async with live(Limits(poll_block_bytes=1000)) as rest:
         await rest.create()
         for _ in range(10):
             published = await rest.publish(*[b"x" * 400] * 10, pointer=POINTER)
@@ -245,7 +245,7 @@ async def test_a_wait_ends_with_its_time(rest: Rest) -> None:
 
 
 async def test_a_wait_is_capped() -> None:
-    async with opened(Limits(poll_wait_s_max=0.01)) as rest:
+    async with live(Limits(poll_wait_s_max=0.01)) as rest:
         await rest.create()
 
         async with asyncio.timeout(5):

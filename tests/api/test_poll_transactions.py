@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.rest import TOPIC, Rest, avro_poll, opened, refusal
+from tests.api.rest import TOPIC, Rest, avro_poll, live, refusal
 from tests.api.transactions import started
 from tms.core.limits import Limits
 from tms.core.transaction import ALL_VISIBLE_LATEST
@@ -132,7 +132,7 @@ async def test_a_transaction_in_the_body_and_another_reader_in_the_query(
 
 
 async def test_an_answer_of_several_pages_has_no_header() -> None:
-    async with opened(Limits(poll_block_bytes=1_000), own=True) as own:
+    async with live(Limits(poll_block_bytes=1_000), own=True) as own:
         await own.create()
         open_one = await started(own)
         await own.publish(*[b"x" * 100] * 50)

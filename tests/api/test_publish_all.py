@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.rest import AVRO_TYPE, BASE64_TYPE, TOPICS, Rest, opened, refusal
+from tests.api.rest import AVRO_TYPE, BASE64_TYPE, TOPICS, Rest, live, refusal
 from tms.core.limits import Limits
 from tms.core.messaging import AllPublished
 from tms.wire.avro_bodies import AVRO
@@ -121,7 +121,7 @@ async def test_a_content_type_is_needed(topics: Rest) -> None:
 
 
 async def test_messages_of_all_topics_count_together() -> None:
-    async with opened(Limits(request_messages_max=3), own=True) as own:
+    async with live(Limits(request_messages_max=3), own=True) as own:
         await own.create(ORDERS)
         await own.create(AUDIT)
 
@@ -133,9 +133,23 @@ async def test_messages_of_all_topics_count_together() -> None:
 
 async def test_sizes_are_capped() -> None:
     limits = Limits(message_bytes_max=10, request_bytes_max=100)
-    async with opened(limits, own=True) as own:
+    async with live(limits, own=True) as own:
         await own.create(ORDERS)
 
         answer = await publish(own, topics={"orders": ["x" * 11]})
 
         assert refusal(answer) == (413, "message_too_large")
+
+
+async def test_topics_at_once_are_bounded_by_a_setting_that_is_named() -> None:
+    async with live(Limits(topics_in_memory_max=1), own=True) as own:
+        await own.create(ORDERS)
+        await own.create(AUDIT)
+
+        answer = await publish(own, topics={"orders": ["1"], "audit": ["a"]})
+
+        assert refusal(answer) == (413, "too_many_topics_at_once")
+        told = answer.json()["error"]
+        assert "topics_in_memory_max" in told["message"]
+        assert told["detail"] == {"count": 2, "topics_in_memory_max": 1}
+        assert await payloads(own, ORDERS) == []

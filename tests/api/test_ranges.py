@@ -6,6 +6,8 @@ import pytest
 
 from tests.api.rest import NOW_MS, TOPIC, TOPICS, Rest, avro_publish, refusal
 from tests.api.transactions import started
+from tms.core.limits import TTL_S_DEFAULT
+from tms.core.message import first_id_at
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +38,13 @@ async def test_positions_are_told_of_each_topic_and_null_of_none(own: Rest) -> N
     assert told["time_ms"] == NOW_MS
     assert set(told["topics"]) == {"t", "empty", "missing"}
     assert told["topics"]["missing"] is None
-    assert told["topics"]["empty"] == {"start": FIRST, "end": FIRST, "generation": 1}
+    expired = first_id_at(NOW_MS - TTL_S_DEFAULT * 1000).hex()
+    assert told["topics"]["empty"] == {
+        "start": FIRST,
+        "end": FIRST,
+        "generation": 1,
+        "expired_before": expired,
+    }
     assert told["topics"]["t"]["start"] == first
     assert told["topics"]["t"]["end"] > second
     assert told["topics"]["t"]["generation"] == 1
@@ -183,7 +191,9 @@ async def test_reach_may_end_inside_of_what_was_stored(own: Rest) -> None:
         (f"?start={'1' * 40}&end={FIRST}", (400, "invalid_range")),
         (f"?start={FIRST}&end={FIRST}&messages=0", (400, "invalid_range")),
         (f"?start={FIRST}&end={FIRST}&parts=0", (400, "invalid_range")),
-        (f"?start={FIRST}&end={FIRST}&messages=x&parts=-1", (400, "invalid_query")),
+        (f"?start={FIRST}&end={FIRST}&parts=-1", (400, "invalid_query")),
+        (f"?start={FIRST}&end={FIRST}&messages=x", (400, "invalid_query")),
+        (f"?start={FIRST}&end={FIRST}&messages=1&parts=1", (400, "unknown_query_parameter")),
     ],
 )
 async def test_wrong_queries_are_refused(own: Rest, query: str, refused: tuple[int, str]) -> None:

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from api.direct import DirectExchange
-from api.endpoint import Endpoint
-from api.serve import serve
+from api.http.endpoint import Endpoint
+from api.http.exchange import Exchange
+from api.http.server import Listener, serve
 from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
 from tms.core.limits import Limits
@@ -23,7 +23,7 @@ PROGRAM = """
 import asyncio, uvloop
 from prometheus_client import CollectorRegistry
 from api.app import create_app
-from api.serve import serve
+from api.http.server import Listener, serve
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.node import open_services
@@ -32,7 +32,7 @@ async def main():
     services = await open_services("memory:")
     await services.messaging.create_topic(TopicId("ns", "t"))
     app = create_app(services, Limits(), registry=CollectorRegistry())
-    await serve(app, host="127.0.0.1", port=0, limits=Limits(), grace_s=60,
+    await serve([Listener(app, "127.0.0.1", 0)], limits=Limits(), grace_s=60,
         on_started=lambda url: print(url, flush=True), on_stopping=services.messaging.stop_waiting)
     await services.close()
     print("closed", flush=True)
@@ -62,7 +62,7 @@ async def test_a_signal_ends_it_when_accepted_requests_are_answered(number: sign
     process, port = await start_program()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     body = avro_publish(b"a")
-    head = f"POST {TOPIC}/publish HTTP/1.1\r\nhost: x\r\ncontent-type: avro/binary\r\n"
+    head = f"POST {TOPIC}/publish HTTP/1.1\r\nhost: localhost\r\ncontent-type: avro/binary\r\n"
     writer.write(f"{head}content-length: {len(body)}\r\nexpect: 100-continue\r\n\r\n".encode())
     assert b"100 Continue" in await reader.readuntil(b"\r\n\r\n")
 
@@ -86,7 +86,7 @@ async def test_a_signal_ends_it_when_accepted_requests_are_answered(number: sign
 async def test_a_second_signal_ends_it_at_once() -> None:
     process, port = await start_program()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"POST {TOPIC}/publish HTTP/1.1\r\nhost: x\r\ncontent-type: avro/binary\r\n"
+    head = f"POST {TOPIC}/publish HTTP/1.1\r\nhost: localhost\r\ncontent-type: avro/binary\r\n"
     writer.write(f"{head}content-length: 9\r\nexpect: 100-continue\r\n\r\n".encode())
     assert b"100 Continue" in await reader.readuntil(b"\r\n\r\n")
 
@@ -141,13 +141,13 @@ async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_sto
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written = threading.Event()
-    at_work: list[DirectExchange] = []
-    run, write = DirectExchange.run, MemoryStore.write
+    at_work: list[Exchange] = []
+    serve_one, write = Endpoint.serve, MemoryStore.write
 
-    async def noted(exchange: DirectExchange, endpoint: Endpoint) -> None:
+    async def noted(endpoint: Endpoint, exchange: Exchange) -> None:
         at_work.append(exchange)
         try:
-            await run(exchange, endpoint)
+            await serve_one(endpoint, exchange)
         finally:
             at_work.remove(exchange)
 
@@ -158,7 +158,7 @@ async def test_a_publish_that_a_disk_keeps_is_not_at_work_any_more_after_the_sto
     async with live(grace_s=0.05) as served:
         await served.create()
         await served.publish(b"so that the topic is in memory, and the next one waits but once")
-        monkeypatch.setattr(DirectExchange, "run", noted)
+        monkeypatch.setattr(Endpoint, "serve", noted)
         monkeypatch.setattr(MemoryStore, "write", kept)
         wire = await served.connect()
         await wire.send("POST", f"{TOPIC}/publish", avro_publish(b"x"), AVRO)
@@ -180,9 +180,7 @@ def nothing(*_: object) -> None:
 async def test_an_address_that_is_taken_is_named(served: Live) -> None:
     with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{served.port}: .*in use"):
         await serve(
-            served.app,
-            host="127.0.0.1",
-            port=served.port,
+            [Listener(served.app, "127.0.0.1", served.port)],
             limits=Limits(),
             on_started=nothing,
             on_stopping=nothing,
@@ -193,7 +191,10 @@ async def test_an_address_that_is_taken_is_named(served: Live) -> None:
 async def test_an_address_that_is_not_this_machines_is_named(served: Live, host: str) -> None:
     with pytest.raises(OSError, match=rf"cannot listen on {host}:0: "):
         await serve(
-            served.app, host=host, port=0, limits=Limits(), on_started=nothing, on_stopping=nothing
+            [Listener(served.app, host, 0)],
+            limits=Limits(),
+            on_started=nothing,
+            on_stopping=nothing,
         )
 
 
@@ -202,9 +203,7 @@ async def test_localhost_is_all_of_its_addresses_at_one_port(served: Live) -> No
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(
         serve(
-            served.app,
-            host="localhost",
-            port=0,
+            [Listener(served.app, "localhost", 0)],
             limits=Limits(),
             on_started=started.set_result,
             on_stopping=nothing,

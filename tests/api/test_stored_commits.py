@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.rest import TOPIC, TOPICS, Rest, avro_publish, refusal
+from tests.api.rest import NOW_MS, TOPIC, TOPICS, Rest, avro_publish, refusal
 from tests.api.transactions import TRANSACTIONS, ask, shown, started
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +127,7 @@ async def test_positions_move_and_messages_are_published_in_one_commit(own: Rest
         "topic": "t",
         "subscription": "s",
         "after": read,
-        "expected_version": 1,
+        "expected_version": NOW_MS * 1000 + 1,
     }
     body = {"publish": listed(transaction), "advances": [advance]}
 
@@ -135,7 +135,7 @@ async def test_positions_move_and_messages_are_published_in_one_commit(own: Rest
     assert refusal(moved) == (409, "subscription_moved")
     assert await own.payloads() == [b"read"]
 
-    body["advances"] = [{**advance, "expected_version": 0}]
+    body["advances"] = [{**advance, "expected_version": NOW_MS * 1000}]
     assert (await ask(own, f"/{transaction}/commit", body)).status_code == 200
     assert await committed(own) == [b"read", b"written"]
     assert (await own.http.get(f"{TOPIC}/subscriptions/s")).json()["after"] == read

@@ -5,10 +5,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, TOPICS, Rest, opened, refusal
+from tests.api.rest import AVRO_TYPE, JSON_TYPE, NOW_MS, TOPIC, TOPICS, Rest, live, refusal
 from tests.api.transactions import started
 from tms.core.limits import Limits
-from tms.core.subscriptions import Advance, Subscription
+from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.wire import json_reports
 from tms.wire.avro_bodies import AVRO
@@ -20,6 +20,8 @@ SUBSCRIPTION = f"{TOPIC}/subscriptions/billing"
 ID = "0000018bcfe568000000" + "0" * 20
 OTHER_ID = "0000018bcfe568000001" + "0" * 20
 TOPIC_ID = TopicId("ns", "t")
+VERSION = NOW_MS * 1000
+"""Of the first subscription that is made."""
 MOVED = (409, "subscription_moved")
 NOT_FOUND = (404, "subscription_not_found")
 
@@ -43,7 +45,7 @@ def moving(**changed: Any) -> dict[str, Any]:
         "topic": "t",
         "subscription": "billing",
         "after": ID,
-        "expected_version": 0,
+        "expected_version": VERSION,
         **changed,
     }
 
@@ -54,8 +56,8 @@ async def test_a_subscription_is_created_before_the_oldest_message(own: Rest) ->
     created = await own.http.put(SUBSCRIPTION)
 
     assert created.status_code == 200
-    assert created.json() == {"name": "billing", "after": None, "version": 0}
-    assert await position(own) == (None, 0)
+    assert created.json() == {"name": "billing", "after": None, "version": VERSION}
+    assert await position(own) == (None, VERSION)
     assert refusal(await own.http.put(SUBSCRIPTION)) == (409, "subscription_exists")
 
 
@@ -63,14 +65,14 @@ async def test_a_subscription_is_created_at_a_position(own: Rest) -> None:
     await own.create()
 
     created = await own.http.put(SUBSCRIPTION, json={"after": ID.upper()})
-    assert created.json() == {"name": "billing", "after": ID, "version": 0}
+    assert created.json() == {"name": "billing", "after": ID, "version": VERSION}
     in_avro = await own.http.put(
         f"{TOPIC}/subscriptions/a-1.B_2",
         content=AVRO.subscriptions.encode_position(bytes.fromhex(ID)),
         headers={"content-type": AVRO_TYPE},
     )
     found = AVRO.subscriptions.decode_subscription(in_avro.content, TOPIC_ID)
-    assert found == Subscription(TOPIC_ID, "a-1.B_2", bytes.fromhex(ID), 0)
+    assert found == SubscriptionPosition(TOPIC_ID, "a-1.B_2", bytes.fromhex(ID), VERSION + 1)
 
     listed = await own.http.get(f"{TOPIC}/subscriptions")
     names = [s.name for s in json_reports.decode_subscriptions(listed.content, TOPIC_ID)]
@@ -81,17 +83,21 @@ async def test_a_position_moves_from_the_version_that_is_known(own: Rest) -> Non
     await own.create()
     await own.http.put(SUBSCRIPTION)
 
-    assert (await advance(own, ID, 0)).json() == {"name": "billing", "after": ID, "version": 1}
-    refused = await advance(own, OTHER_ID, 0)
+    assert (await advance(own, ID, VERSION)).json() == {
+        "name": "billing",
+        "after": ID,
+        "version": VERSION + 1,
+    }
+    refused = await advance(own, OTHER_ID, VERSION)
     assert refusal(refused) == MOVED
-    assert await position(own) == (ID, 1)
+    assert await position(own) == (ID, VERSION + 1)
     in_avro = await own.http.post(
         f"{SUBSCRIPTION}/advance",
-        content=AVRO.subscriptions.encode_move(Move(bytes.fromhex(OTHER_ID), 1)),
+        content=AVRO.subscriptions.encode_move(Move(bytes.fromhex(OTHER_ID), VERSION + 1)),
         headers={"content-type": AVRO_TYPE},
     )
     moved = AVRO.subscriptions.decode_subscription(in_avro.content, TOPIC_ID)
-    assert (moved.after, moved.version) == (bytes.fromhex(OTHER_ID), 2)
+    assert (moved.after, moved.version) == (bytes.fromhex(OTHER_ID), VERSION + 2)
 
 
 async def test_a_subscription_is_deleted(own: Rest) -> None:
@@ -103,7 +109,7 @@ async def test_a_subscription_is_deleted(own: Rest) -> None:
     assert (deleted.status_code, deleted.content) == (200, b"")
     assert refusal(await own.http.get(SUBSCRIPTION)) == NOT_FOUND
     assert refusal(await own.http.delete(SUBSCRIPTION)) == NOT_FOUND
-    assert refusal(await advance(own, ID, 0)) == NOT_FOUND
+    assert refusal(await advance(own, ID, VERSION)) == NOT_FOUND
     assert (await own.http.get(f"{TOPIC}/subscriptions")).json() == []
 
 
@@ -114,7 +120,7 @@ async def test_a_topic_that_is_not_there_has_none(own: Rest) -> None:
     assert refusal(await own.http.get(SUBSCRIPTION)) == not_found
     assert refusal(await own.http.delete(SUBSCRIPTION)) == not_found
     assert refusal(await own.http.get(f"{TOPIC}/subscriptions")) == not_found
-    assert refusal(await advance(own, ID, 0)) == not_found
+    assert refusal(await advance(own, ID, VERSION)) == not_found
 
 
 @pytest.mark.parametrize("name", ["a b", "a:b", "ä", "x" * 256])
@@ -149,11 +155,11 @@ async def test_a_wrong_body_is_refused(own: Rest, verb: str, body: bytes, code: 
     )
 
     assert refusal(answer) == (400, code)
-    assert await position(own) == (None, 0)
+    assert await position(own) == (None, VERSION)
 
 
 async def test_too_many_subscriptions_are_refused() -> None:
-    async with opened(Limits(topic_subscriptions_max=1), own=True) as own:
+    async with live(Limits(topic_subscriptions_max=1), own=True) as own:
         await own.create()
         await own.http.put(SUBSCRIPTION)
 
@@ -167,25 +173,25 @@ async def test_a_commit_moves_positions(own: Rest) -> None:
     await own.http.put(SUBSCRIPTION)
     first, second = await started(own), await started(own)
     in_avro = AVRO.transactions.encode_commit(
-        CommitRequest([Advance(TOPIC_ID, "billing", bytes.fromhex(OTHER_ID), 1)])
+        CommitRequest([Advance(TOPIC_ID, "billing", bytes.fromhex(OTHER_ID), VERSION + 1)])
     )
 
     committed = await own.http.post(
         f"/v1/transactions/{first}/commit", json={"advances": [moving()]}
     )
     assert committed.status_code == 200
-    assert await position(own) == (ID, 1)
+    assert await position(own) == (ID, VERSION + 1)
     committed = await own.http.post(
         f"/v1/transactions/{second}/commit", content=in_avro, headers={"content-type": AVRO_TYPE}
     )
     assert committed.status_code == 200
-    assert await position(own) == (OTHER_ID, 2)
+    assert await position(own) == (OTHER_ID, VERSION + 2)
 
 
 @pytest.mark.parametrize(
     ("advance", "refused"),
     [
-        (moving(expected_version=1), MOVED),
+        (moving(expected_version=VERSION + 1), MOVED),
         (moving(subscription="other"), NOT_FOUND),
         (moving(topic="other"), (404, "topic_not_found")),
         (moving(topic="a b"), (400, "invalid_topic_name")),
@@ -208,7 +214,7 @@ async def test_a_refused_move_leaves_the_transaction_in_progress(
     answer = await own.http.post(f"{path}/commit", json={"advances": advances})
 
     assert refusal(answer) == refused
-    assert await position(own) == (None, 0)
+    assert await position(own) == (None, VERSION)
     assert (await own.http.get(path)).json()["status"] == "in_progress"
     assert (await own.http.post(f"{path}/commit")).status_code == 200
 

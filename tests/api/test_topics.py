@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.api.rest import TOPIC, TOPICS, Rest, opened, refusal
+from tests.api.rest import TOPIC, TOPICS, Rest, live, refusal
+from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ async def test_all_properties_come_back_as_strings(rest: Rest) -> None:
 
 
 async def test_flat_topic_info_is_the_properties_alone() -> None:
-    async with opened(topic_info="flat") as rest:
+    async with live(topic_info="flat") as rest:
         await rest.create(ttl=60)
 
         assert (await rest.http.get(TOPIC)).json() == {"generation": "1", "ttl": "60"}
@@ -51,6 +52,32 @@ async def test_a_bad_ttl_is_refused(rest: Rest, ttl: object) -> None:
 
     assert refusal(answer) == (400, "invalid_ttl")
     assert (await rest.http.get(TOPICS)).json() == []
+
+
+async def test_properties_of_more_than_a_megabyte_are_refused(rest: Rest) -> None:
+    half = 512 * 1024
+    most = {"a" * 4: "\u00e9" * (half // 2 - 4), "b" * 4: "x" * half}
+    more = {**most, "c": ""}
+
+    assert refusal(await rest.http.put(TOPIC, json=more)) == (413, "topic_properties_too_large")
+    assert (await rest.http.get(TOPICS)).json() == []
+    await rest.create(**most, ttl=5)
+    answer = await rest.http.put(f"{TOPIC}/properties", json=more)
+    assert refusal(answer) == (413, "topic_properties_too_large")
+    assert answer.json()["error"]["detail"] == {
+        "bytes": 2 * half + 1,
+        "topic_properties_bytes_max": 2 * half,
+    }
+    told = (await rest.http.get(TOPIC)).json()["properties"]
+    assert told == {**most, "ttl": "5", "generation": "1"}
+
+
+async def test_topics_are_bounded_over_rest(anyio_backend: object) -> None:
+    async with live(Limits(topics_max=1)) as rest:
+        await rest.create()
+        answer = await rest.http.put(f"{TOPICS}/other")
+        assert refusal(answer) == (413, "topic_limit_reached")
+        assert refusal(await rest.http.put(TOPIC)) == (409, "topic_exists")
 
 
 @pytest.mark.parametrize(
@@ -94,6 +121,18 @@ async def test_properties_are_json_whatever_the_content_type_says(
 
     assert answer.status_code == 200
     assert (await rest.http.get(TOPIC)).json()["properties"]["ttl"] == "60"
+
+
+async def test_what_had_expired_before_a_longer_ttl_is_kept_by_the_server_alone(rest: Rest) -> None:
+    await rest.create(ttl=1, live_from_ms=2**50)
+    await rest.http.post(f"{TOPIC}/publish", json={"messages": ["old"]})
+    rest.clock.advance(2_000)
+    for properties in ({"ttl": 60}, {"ttl": 60, "live_from_ms": 1}):
+        answer = await rest.http.put(f"{TOPIC}/properties", json=properties)
+        assert answer.status_code == 200
+        told = (await rest.http.get(TOPIC)).json()["properties"]
+        assert told == {"generation": "1", "ttl": "60"}
+        assert (await rest.http.post(f"{TOPIC}/poll", json={})).json() == []
 
 
 async def test_an_update_replaces_all_properties(rest: Rest) -> None:
@@ -189,3 +228,15 @@ async def test_names_may_be_as_long_as_the_limit(rest: Rest) -> None:
 
     assert (await rest.post("publish", {"messages": ["m"]}, topic=topic)).status_code == 200
     assert [p for _, p in await rest.messages(topic=topic)] == [b"m"]
+
+
+async def test_a_million_properties_are_refused_before_they_cost_much(rest: Rest) -> None:
+    many = {str(number): 1 for number in range(2_000)}
+    answer = await rest.http.put(TOPIC, json=many)
+    assert refusal(answer) == (413, "topic_properties_too_large")
+    assert answer.json()["error"]["detail"] == {"properties": 2_000, "topic_properties_max": 1_000}
+
+    huge = b"{" + b",".join(b'"%d":1' % number for number in range(1_000_000)) + b"}"
+    answer = await rest.http.put(TOPIC, content=huge)
+    assert refusal(answer) == (413, "request_too_large")
+    assert refusal(await rest.http.get(TOPIC)) == (404, "topic_not_found")

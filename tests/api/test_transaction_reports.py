@@ -42,6 +42,8 @@ async def test_transactions_are_listed_oldest_first(own: Rest) -> None:
         ("limit=-1", "invalid_limit"),
         ("limit=x", "invalid_limit"),
         ("limit=1&limit=2", "invalid_limit"),
+        (f"limit={2**63}", "invalid_limit"),
+        ("state=invalid", "unknown_query_parameter"),
     ],
 )
 async def test_a_wrong_list_is_refused(own: Rest, query: str, code: str) -> None:

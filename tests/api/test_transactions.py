@@ -15,7 +15,7 @@ from tests.api.rest import (
     TOPIC,
     Rest,
     avro_publish,
-    opened,
+    live,
     refusal,
 )
 from tests.api.transactions import TRANSACTIONS, ask, invalid_size, shown, started
@@ -191,7 +191,7 @@ async def test_a_checkpoint_gives_another_write_pointer(own: Rest) -> None:
 
 
 async def test_too_many_checkpoints_are_refused() -> None:
-    async with opened(Limits(transaction_checkpoints_max=1), own=True) as own:
+    async with live(Limits(transaction_checkpoints_max=1), own=True) as own:
         transaction_id = await started(own)
         await ask(own, f"/{transaction_id}/checkpoint")
 
@@ -201,7 +201,7 @@ async def test_too_many_checkpoints_are_refused() -> None:
 
 
 async def test_too_many_changes_are_refused_in_each_format() -> None:
-    async with opened(Limits(transaction_changes_max=2), own=True) as own:
+    async with live(Limits(transaction_changes_max=2), own=True) as own:
         transaction_id = await started(own)
         in_avro = AVRO.transactions.encode_changes([b"a"] * 3)
 
@@ -211,7 +211,7 @@ async def test_too_many_changes_are_refused_in_each_format() -> None:
 
 
 async def test_too_many_transactions_are_refused() -> None:
-    async with opened(Limits(transactions_in_progress_max=1), own=True) as own:
+    async with live(Limits(transactions_in_progress_max=1), own=True) as own:
         await started(own)
 
         answer = await ask(own)

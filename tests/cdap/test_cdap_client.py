@@ -53,3 +53,14 @@ def test_cdaps_java_client_works_unchanged(classes: str, tmp_path: Path) -> None
         )
 
     assert told.splitlines()[-1] == "all held"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("javac") is None, reason="needs a JDK: apt-get install default-jdk"
+)
+def test_the_jdks_own_client_publishes_and_polls(tmp_path: Path) -> None:
+    with ServerProcess(f"leveldb:{tmp_path / 'data'}") as server:
+        told = run("java", str(HERE / "JdkClient.java"), str(server.port), seconds=RUN_S_MAX)
+
+    assert told.splitlines()[-1] == "all held"

@@ -1,12 +1,15 @@
 """Services for tests of the tables alone: no transactions, and topics that nobody uses."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from cleanup.services import Row
 from tables.metadata_table import StoreMetadataTable
 from tables.store import Store
 from tms.core.topic import Topic, TopicId
 from tms.transactions.pruning import InvalidList
+
+T = TypeVar("T")
 
 
 class NoServices:
@@ -31,3 +34,6 @@ class NoServices:
 
     def forget(self, topic: Topic) -> bool:
         return self._store is not None and StoreMetadataTable(self._store).forget(topic)
+
+    def unchanging(self, read: Callable[[], T]) -> T:
+        return read()

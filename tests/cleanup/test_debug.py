@@ -13,6 +13,7 @@ from tables.store import MESSAGE
 from tests.cli.conftest import Outcome, run_command
 from tms.core.clock import ManualClock
 from tms.core.message import FIRST_ID, KEY, MessageId
+from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import open_services
@@ -36,7 +37,7 @@ async def _fill(store: str) -> tuple[list[str], int]:
     await messaging.publish(TOPIC, [b"dead"], invalid)
     await transactions.invalidate(invalid)
     assert services.cleanup is not None
-    found = messaging.poll(TOPIC, FIRST_ID)
+    found = messaging.poll(TOPIC, Reading(FIRST_ID))
     ids = [message.id.hex() async for block in found for message in block]
     await services.close()
     return ids, invalid
@@ -103,6 +104,25 @@ def test_a_message_explained(store: str, filled: tuple[list[str], int]) -> None:
     assert "There is no such topic" in debug(store, "explain", "other", plain)[1]
 
 
+async def _raise_ttl(store: str) -> None:
+    services = await open_services(store, clock=ManualClock(NOW_MS + 5_000))
+    await services.messaging.update_topic(TOPIC, {"ttl": 4})
+    await services.messaging.update_topic(TOPIC, {"ttl": NEVER_S})
+    await services.close()
+
+
+def test_what_had_expired_when_the_ttl_was_raised_is_explained(
+    store: str, filled: tuple[list[str], int]
+) -> None:
+    asyncio.run(_raise_ttl(store))
+    [facts] = lines(store, "explain", "orders", filled[0][0], "--json")
+    [metadata] = lines(store, "rows", "--table", "metadata")
+
+    assert facts["live_from_ms"] == NOW_MS + 1_000
+    assert "It has expired: no reader is given it." in facts["said"]
+    assert "live_from_ms" not in metadata["properties"]
+
+
 def test_bounds_and_what_holds_them(store: str, filled: tuple[list[str], int]) -> None:
     [told] = lines(store, "bounds", "--json")
 
@@ -122,6 +142,24 @@ def test_bounds_and_what_holds_them(store: str, filled: tuple[list[str], int]) -
     assert "stays until" in text
     assert "rolled back" in debug(store, "explain", "orders", filled[0][2])[1]
     assert debug(store, "verify", "--cleaned")[:2] == (0, "All tables hold together.\n")
+
+
+def test_a_publish_of_no_messages_is_no_damage(store: str) -> None:
+    async def publish() -> None:
+        services = await open_services(store, clock=ManualClock(NOW_MS))
+        await services.messaging.create_topic(TOPIC, {"ttl": NEVER_S})
+        started = (await services.transactions.start(StartRequest())).transaction_id
+        await services.messaging.publish(TOPIC, [], started)
+        await services.transactions.commit(started)
+        await services.close()
+
+    asyncio.run(publish())
+    code, out, _ = debug(store, "verify")
+
+    assert code == 0
+    held, counted = out.splitlines()
+    assert held == "All tables hold together."
+    assert counted.startswith("1 references have no payloads: nothing was stored before them")
 
 
 def test_an_export_is_a_line_of_json_a_row(store: str, filled: tuple[list[str], int]) -> None:
@@ -148,7 +186,7 @@ def test_what_does_not_hold_together_is_found(store: str) -> None:
 
     assert code == 1
     assert len(out.splitlines()) == 4
-    for part in ("reference without payloads", "to come", "no metadata", "store"):
+    for part in ("1 references have no payloads", "to come", "no metadata", "store"):
         assert part in out.lower()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 
 from tables.keys import prefix, transactional_start
 from tables.store import MESSAGE
-from tests.api.rest import NOW_MS, TOPIC, Rest, opened, refusal
+from tests.api.rest import NOW_MS, TOPIC, Rest, live, refusal
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
+from tms.cli.inspected import inspected
 from tms.client import connect
 from tms.core.inspection import ROWS_MAX
 from tms.core.message import KEY
@@ -82,6 +83,15 @@ def test_bounds_and_a_check_of_a_server(server: ServerProcess) -> None:
     assert debug(server, "verify")[:2] == (0, "All tables hold together.\n")
 
 
+@pytest.mark.anyio
+async def test_commands_at_once_wait_for_each_other(server: ServerProcess) -> None:
+    async def check() -> Sequence[str]:
+        async with inspected(server.url, None) as look:
+            return (await look.problems("message", None, ROWS_MAX, is_cleaned=False)).problems
+
+    assert await asyncio.gather(*(check() for _ in range(8))) == [[]] * 8
+
+
 def test_a_server_that_is_not_there() -> None:
     code, _, err = run_command("debug", "tables", "--url", "http://127.0.0.1:9")
 
@@ -97,7 +107,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def rest(anyio_backend: str) -> AsyncIterator[Rest]:
-    async with opened() as opened_rest:
+    async with live() as opened_rest:
         yield opened_rest
 
 
@@ -160,6 +170,25 @@ async def test_wrong_questions(rest: Rest, path: str, code: str) -> None:
 
 
 @pytest.mark.anyio
+async def test_one_report_is_made_at_a_time(rest: Rest) -> None:
+    await rest.create()
+    await rest.publish(*[b"x"] * 5_000)
+    explained = f"namespaces/ns/topics/t/explain?id={'0' * 40}"
+    asked = ("rows", "size", "problems", explained, "problems?table=cache") * 4
+
+    answers = await asyncio.gather(*(rest.http.get(f"{DEBUG}/{each}") for each in asked))
+
+    assert answers[0].status_code == 200
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert len(refused) > len(asked) // 2
+    for answer in refused:
+        assert refusal(answer) == (503, "debug_busy")
+        assert answer.headers["retry-after"] == "1"
+    for each in asked:  # one after another
+        assert (await rest.http.get(f"{DEBUG}/{each}")).status_code == 200
+
+
+@pytest.mark.anyio
 async def test_a_limit_is_capped(rest: Rest) -> None:
     assert (await ask(rest, "rows", limit=ROWS_MAX * 10))["rows"] == []
 
@@ -173,6 +202,7 @@ async def test_a_cache_that_differs_from_its_table_is_found(rest: Rest) -> None:
         "problems": [],
         "rows": 1,
         "sealed": 0,
+        "without_payloads": 0,
         "next": None,
     }
     assert rest.services.inspection is not None

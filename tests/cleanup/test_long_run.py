@@ -20,6 +20,7 @@ from tms.core.errors import TopicNotFound
 from tms.core.inspection import CHECKED, ROWS_MAX, PartwiseInspection
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
+from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import OpenServices, open_services
@@ -118,7 +119,10 @@ class Run:
     async def seen(
         self, services: OpenServices, topic_id: TopicId, *, committed: bool
     ) -> set[bytes]:
-        found = services.messaging.poll(topic_id, FIRST_ID, limit=1_000_000, committed=committed)
+        found = services.messaging.poll(
+            topic_id,
+            Reading(FIRST_ID, limit=1_000_000, view=isolation_of(committed=committed)),
+        )
         return {message.payload async for block in found for message in block}
 
     async def work(self, services: OpenServices, until: float) -> None:

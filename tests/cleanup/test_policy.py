@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cleanup.policy import Decision, first_live_ms, is_dead, log_row, message, payload
+from cleanup.policy import Decision, is_dead, log_row, message, payload
 from tms.core.entries import PLAIN
 from tms.core.topic import Topic, TopicId
 
@@ -99,11 +99,7 @@ def test_nothing_is_dropped_that_a_reader_could_be_given(
     generation: int, current: int, age_ms: int, pointer: int
 ) -> None:
     decision = entry(topic(current), generation, age_ms, pointer)
-    is_read = generation == current and NOW_MS - age_ms >= first_live_ms(TTL_S, NOW_MS)
+    is_read = generation == current and NOW_MS - age_ms >= topic(1).first_live_ms(NOW_MS)
 
     assert (decision is not DROP) or not is_read
     assert is_dead(generation, current) == (generation != current and generation <= abs(current))
-
-
-def test_a_ttl_longer_than_time_has_lasted_expires_nothing() -> None:
-    assert first_live_ms(2**31 - 1, 1_000) == 0

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.api.rest import NOW_MS, Rest, opened, refusal
+from tests.api.rest import NOW_MS, Rest, live, refusal
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 @pytest.fixture(params=[True, False])
 async def rest(anyio_backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Rest]:
     """An application with transactions of its own, and one without."""
-    async with opened(own=request.param) as opened_rest:
+    async with live(own=request.param) as opened_rest:
         yield opened_rest
 
 

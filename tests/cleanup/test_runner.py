@@ -18,6 +18,7 @@ from tms.core.clock import ManualClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
+from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import open_services
@@ -183,7 +184,7 @@ def test_a_server_cleans_up_beside_its_readers_and_writers(tmp_path: Path, store
         await messaging.publish(TOPIC, [b"new"])
         assert await services.cleanup.run_pass(LONG_S)
         state = await services.cleanup.state()
-        blocks = messaging.poll(TOPIC, FIRST_ID, committed=True)
+        blocks = messaging.poll(TOPIC, Reading(FIRST_ID, view=Isolation.COMMITTED))
         found = [message.payload async for block in blocks for message in block]
         await services.close()
 

@@ -49,6 +49,7 @@ def test_sealed_rows_are_counted_and_are_no_problem(second: SealedStore) -> None
     verification = Verification(second, Limits(), NOW_MS)
 
     assert list(verification.problems()) == []
+    assert verification.without_payloads == 0
     assert verification.sealed == 1
 
 

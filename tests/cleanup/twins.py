@@ -4,12 +4,14 @@ Cleanup is made by hand, step by step, in the thread of the event loop, and so a
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 
 from cleanup.cleaner import Cleaner
+from cleanup.ranges import Step
 from cleanup.services import Row
 from tables.memory import MemoryStore
 from tables.store import Store
@@ -18,6 +20,7 @@ from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
+from tms.core.reading import Reading, isolation_of
 from tms.core.topic import Topic, TopicId
 from tms.node import OpenServices, services_on
 from tms.transactions.pruning import InvalidList
@@ -62,6 +65,7 @@ class Twin:
     def open(self) -> None:
         self.services = self._opened()
         self.cleaner = Cleaner(self.store, self, self.limits, self.clock)
+        self.passing: Generator[Step, None, None] | None = None
 
     def _opened(self) -> OpenServices:
         tables = StoreTables(self.store)
@@ -74,10 +78,12 @@ class Twin:
         return found
 
     def close(self) -> None:
+        self.leave_pass()
         self.await_(self.services.close())
 
     def crash(self) -> None:
         """Write nothing any more."""
+        self.leave_pass()
 
         async def end() -> None:
             self.transactions._timer.cancel()
@@ -101,12 +107,27 @@ class Twin:
         taken = zip(range(steps), self.cleaner.steps(), strict=False)
         return sum(step.dropped + step.inverted for _, step in taken)
 
+    def go_on_cleaning(self, steps: int) -> None:
+        """Do so many steps of the pass that is under way, or of a new one."""
+        self.passing = self.passing or self.passed()
+        if sum(1 for _ in islice(self.passing, steps)) < steps:
+            self.passing = None
+
+    def passed(self) -> Generator[Step, None, None]:
+        """Do a pass, giving each step when it is done."""
+        yield from self.cleaner.steps()
+
+    def leave_pass(self) -> None:
+        """Do no more of the pass that is under way."""
+        if self.passing is not None:
+            self.passing.close()
+            self.passing = None
+
     async def polled(
         self, topic_id: TopicId, transaction: int | None = None, *, committed: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        blocks = self.services.messaging.poll(
-            topic_id, FIRST_ID, limit=10_000, transaction=transaction, committed=committed
-        )
+        view = transaction or isolation_of(committed=committed)
+        blocks = self.services.messaging.poll(topic_id, Reading(FIRST_ID, 10_000, view))
         return [(m.id, m.payload) async for block in blocks for m in block]
 
     async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
@@ -131,3 +152,6 @@ class Twin:
 
     def forget(self, topic: Topic) -> bool:
         return self.await_(self.services.messaging.forget_topic(topic))
+
+    def unchanging(self, read: Callable[[], T]) -> T:
+        return self.await_(self.services.messaging.unchanging(read))

@@ -153,6 +153,20 @@ def test_a_transaction_comes_from_a_file_too(orders: Run, tmp_path: Path) -> Non
     assert orders("poll", "orders", "--tx", f"@{file}")[1].endswith("  one\n")
 
 
+def test_how_long_is_given_with_units(orders: Run) -> None:
+    assert orders("topic", "create", "short", "--ttl", "12h")[0] == 0
+    assert orders("topic", "show", "short")[1].split()[-1] == "43200"
+    assert orders("poll", "short", "--wait", "10ms") == (0, "", "")
+
+
+def test_a_program_is_told_the_ids_of_what_it_publishes(orders: Run) -> None:
+    code, out, _ = orders("publish", "orders", "one", "two", "--json")
+
+    assert code == 0
+    told = json.loads(out)
+    assert told == {"messages": 2, "ids": ids(orders), "rollback_range": None}
+
+
 def test_what_is_buffered_is_published_at_the_end(orders: Run) -> None:
     pointer = started(orders)
 

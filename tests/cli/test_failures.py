@@ -63,7 +63,9 @@ def test_a_server_of_something_else() -> None:
         code, _, err = run_command("--url", server.url, "topic", "list")
 
     assert code == 1
-    assert err == f"{server.url} answers, but not as TMS does: check --url or TMS_URL.\n"
+    assert err == (
+        f"{server.url} answers, but not as TMS does: it answers 404. Check --url or TMS_URL.\n"
+    )
 
 
 def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) -> None:
@@ -92,6 +94,7 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
         (("publish", "t", "x", "--tx", "0"), "--tx"),
         (("poll", "t", "--from", "noon"), "'noon' is no time"),
         (("poll", "t", "--from", "z" * 40), "40 hexadecimal digits"),
+        (("poll", "t", "--from", "1785585600"), "multiply it by 1000"),
         (("poll", "t", "--after", "12"), "40 hexadecimal digits"),
         (("poll", "t", "--from", "1", "--after", ID), "either --from or --after"),
         (("poll", "t", "--follow", "--wait", "1"), "neither --tx nor --wait"),
@@ -106,13 +109,18 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
         (("tx", "truncate"), "either ids or --before"),
         (("tx", "truncate", "5", "--before", "1"), "either ids or --before"),
         (("tx", "truncate", "--before", "start"), "is no time"),
+        (("tx", "truncate", "--before", "1785585600"), "multiply it by 1000"),
         (("tx", "truncate", "--before", "0" * 40), "is no time"),
         (("tx", "show", "x"), "valid integer"),
         (("publish-all", "/no/such"), "/no/such cannot be read"),
         (("rollback", "t", "5"), "is no rollback range"),
         (("topic", "create", "t", "x"), "is not KEY=VALUE"),
-        (("topic", "create", "t", "ttl=5"), "--ttl SECONDS"),
+        (("topic", "create", "t", "ttl=5"), "--ttl DURATION"),
         (("--url", "localhost", "topic", "list"), "give http://HOST:PORT"),
+        (("topic", "create", "t", "--ttl", "soon"), "'soon' is no duration"),
+        (("topic", "create", "t", "--ttl", "1.5s"), "no whole number of seconds"),
+        (("poll", "t", "--wait", "-1"), "-1 is less than 0 s"),
+        (("tx", "start", "--timeout", "0s"), "0s is less than 1 s"),
         (("nothing",), "No such command"),
     ],
 )

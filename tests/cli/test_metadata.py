@@ -99,7 +99,7 @@ def test_bytes_come_from_a_file_or_the_input(metadata: Metadata, tmp_path: Path)
         (("put", "/a", "x", "--new", "--version", "1"), "--new and --version contradict"),
         (("put", "/a", "--file", "/does/not/exist"), "No such file"),
         (("rm", "/a", "-r", "--version", "1"), "--recursive and --version contradict"),
-        (("rm", "/a", "--version", "-1"), "greater than or equal to 0"),
+        (("rm", "/a", "--version", "-1"), "Invalid value for '--version'"),
     ],
 )
 def test_wrong_usage_is_told(metadata: Metadata, arguments: tuple[str, ...], reason: str) -> None:

@@ -10,6 +10,7 @@ import threading
 from types import TracebackType
 from typing import NamedTuple, Self
 
+HEALTH = "GET /health "
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
@@ -43,11 +44,13 @@ class FaultyServer:
     """Answers one connection after another from a list, and keeps their requests.
 
     An empty answer closes the connection; None keeps it open without answering. With no answer
-    left it listens no more, so that further connections are refused.
+    left it listens no more, so that further connections are refused. Asked how it is, in between,
+    it says that it is well, unless it is no TMS (`is_tms`): then that is a request as any other.
     """
 
-    def __init__(self, *answers: bytes | None, port: int = 0) -> None:
+    def __init__(self, *answers: bytes | None, port: int = 0, is_tms: bool = True) -> None:
         self._answers = list(answers)
+        self._is_tms = is_tms
         self._held: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", port))
         self.port = self._listener.getsockname()[1]
@@ -60,6 +63,11 @@ class FaultyServer:
         for said in self._answers:
             connection, _ = self._listener.accept()
             request = self._read(connection)
+            while self._is_tms and request is not None and request.line.startswith(HEALTH):
+                connection.sendall(answer(200, b"{}"))
+                connection.close()
+                connection, _ = self._listener.accept()
+                request = self._read(connection)
             if request is None:  # woken by __exit__
                 connection.close()
                 break

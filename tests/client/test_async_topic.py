@@ -28,7 +28,8 @@ async def test_every_verb(url: str, namespace: str) -> None:
         await topic.replace_properties(ttl=61, owner="shop")
         assert await client.topics() == ["orders"]
         assert await topic.properties() == {"generation": "1", "owner": "shop", "ttl": "61"}
-        assert await topic.publish([b"one", b"two"]) is None
+        ids = list(await topic.publish([b"one", b"two"]))
+        assert [m.id async for m in topic.poll()] == ids
         async with client.transaction() as tx:
             await topic.store(b"three", tx.write_pointer)
             published = await topic.publish([], tx.write_pointer)

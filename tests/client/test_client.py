@@ -40,6 +40,30 @@ def test_wrong_names_are_told_at_once(client: tms.Client) -> None:
     assert topic.value.problem.code == "invalid_topic_name"
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("memory:", "memory:"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ("http://me:secret@a:1,me:secret@b:2", "http://a:1,b:2"),
+        ("https://me:secret@a:1/?x=@", "https://a:1/?x=@"),
+    ],
+)
+def test_a_client_tells_whose_it_is_and_no_password(url: str, told: str) -> None:
+    with tms.connect(url, "shop") as client:
+        assert repr(client) == f"Client({told}, namespace=shop)"
+
+
+def test_timeouts_of_a_client_are_durations() -> None:
+    with (
+        tms.connect("http://127.0.0.1:1", timeout_s="1m", retry_for_s="0s") as client,
+        pytest.raises(tms.ServerUnreachable),
+    ):
+        client.topics()
+    with pytest.raises(ValueError, match="'long' is no duration"):
+        tms.connect("http://127.0.0.1:1", timeout_s="long")
+
+
 def test_no_server_is_told_with_its_address() -> None:
     with (
         tms.connect("http://127.0.0.1:1", retry_for_s=0) as client,

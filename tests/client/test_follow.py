@@ -1,14 +1,18 @@
 """Following through a server that dies and comes back."""
 
+import re
+import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
 import tms
 from tests.client.faulty_server import FaultyServer, answer
-from tests.servers.server_process import ServerProcess
+from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tms.core.message import Message, MessageBlock
 from tms.wire.avro_bodies import AVRO
 
@@ -49,6 +53,36 @@ def test_a_follow_outlives_crashes_of_the_server_and_misses_and_doubles_nothing(
     assert server.stop() == 0
 
     assert [message.payload for message in followed] == [b"%d" % n for n in range(expected)]
+
+
+def test_following_on_the_command_line_tells_that_the_server_is_away_and_back(
+    tmp_path: Path,
+) -> None:
+    store = f"leveldb:{tmp_path / 'data'}"
+    server = ServerProcess(store)
+    with tms.connect(server.url) as client:
+        client.topic("orders").create()
+        client.topic("orders").publish(b"before")
+    command = [*COMMAND, "--url", server.url, "poll", "orders", "--follow"]
+    with subprocess.Popen(
+        command, stdout=PIPE, stderr=PIPE, text=True, env=environment(), cwd=ROOT
+    ) as follow:
+        assert follow.stdout is not None
+        assert follow.stderr is not None
+        assert follow.stdout.readline().endswith("  before\n")
+        server.kill()
+        assert re.match(r".+: trying again in 0\.\d s$", follow.stderr.readline())
+        server = ServerProcess(store, port=server.port)
+        with tms.connect(server.url) as client:
+            client.topic("orders").publish(b"after")
+        assert follow.stdout.readline().endswith("  after\n")
+        told = iter(follow.stderr.readline, "")
+        assert next(line for line in told if not line.endswith(" s\n")).startswith(
+            "Answered again,"
+        )
+        follow.send_signal(signal.SIGINT)
+        assert follow.wait(30) == 130
+    assert server.stop() == 0
 
 
 def test_a_server_that_waits_no_more_is_not_kept_busy() -> None:

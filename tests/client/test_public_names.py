@@ -18,7 +18,7 @@ from tms.core.transactions import Transactions as AsyncTransactions
 
 SERVER_PACKAGES = (
     "starlette",
-    "uvicorn",
+    "httptools",
     "plyvel",
     "prometheus_client",
     "pydantic_settings",

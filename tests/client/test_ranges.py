@@ -30,6 +30,20 @@ def test_a_range_is_read_in_parts(topic: tms.Topic) -> None:
     assert found == [b"%d" % number for number in range(1000)]
 
 
+def test_messages_themselves_are_the_ends_of_a_range(topic: tms.Topic) -> None:
+    topic.publish([b"one", b"two", b"three"])
+    one, two, three = topic.poll()
+
+    assert payloads(topic, start=two, end=three) == [b"two"]
+    assert payloads(topic, after=one) == [b"two", b"three"]
+    assert next(topic.follow(after=two)) == three
+    assert topic.reach(one, three).messages == 2
+    assert topic.reach(tms.MessageId.decode(one.id), three.id.hex()).messages == 2
+    assert [(split.start, split.end) for split in topic.splits(one, three, 1)] == [
+        (one.id, three.id)
+    ]
+
+
 def test_what_is_in_progress_is_behind_the_end(client: tms.Client, topic: tms.Topic) -> None:
     topic.publish(b"before")
     end = topic.range().end

@@ -62,6 +62,22 @@ def test_a_topic_is_created_described_changed_and_deleted(client: tms.Client) ->
     assert topic.properties()["generation"] == "2"
 
 
+def test_a_ttl_and_a_timeout_are_durations(client: tms.Client) -> None:
+    topic = client.topic("orders")
+    for given, kept in (("12h", "43200"), (timedelta(days=7), "604800"), (5, "5"), ("5", "5")):
+        topic.create(ttl=given)
+        assert topic.properties()["ttl"] == kept
+        topic.replace_properties(ttl="1h30m")
+        assert topic.properties()["ttl"] == "5400"
+        topic.delete()
+    with pytest.raises(ValueError, match="'soon' is no duration"):
+        topic.create(ttl="soon")
+    with client.transaction(timeout_s="2m") as tx:
+        info = client.transactions.info(tx.transaction_id)
+    assert info.expires_ms is not None
+    assert info.expires_ms - info.started_ms == pytest.approx(120_000, abs=5)
+
+
 def test_topics_are_those_of_the_clients_namespace(client: tms.Client) -> None:
     assert client.topics() == []
 
@@ -106,8 +122,30 @@ def test_everything_but_create_needs_the_topic(client: tms.Client) -> None:
             call()
 
 
+def test_a_publish_returns_the_ids_of_its_messages(client: tms.Client, topic: tms.Topic) -> None:
+    plain = topic.publish([b"one", b"two"])
+    alone = topic.publish(b"three")
+    with client.transaction() as tx:
+        direct = topic.publish(b"four", tx)
+        buffered = topic.publish([b"five", b"six"], tx, buffer=True)
+
+    messages = list(topic.poll())
+    assert payloads(messages) == [b"one", b"two", b"three", b"four", b"five", b"six"]
+    assert [*plain, *alone, *direct] == [message.id for message in messages[:4]]
+    assert (len(plain), len(alone), len(direct)) == (2, 1, 1)
+    assert (plain.rollback_range, buffered.rollback_range) == (None, None)
+    assert list(buffered) == [], "what is buffered has no ids before the commit"
+    assert payloads(topic.poll(after=plain[0], limit=1)) == [b"two"]
+
+
+def test_the_ids_of_a_run_of_two_milliseconds(topic: tms.Topic) -> None:
+    published = topic.publish([b""] * 70_000)
+
+    assert list(published) == [message.id for message in topic.poll()]
+
+
 def test_messages_come_in_the_order_they_were_published(topic: tms.Topic) -> None:
-    assert topic.publish(b"one") is None
+    topic.publish(b"one")
     topic.publish([b"two", b"three"])
     topic.publish(message for message in (b"", b"\xff\x00"))
 
@@ -250,7 +288,7 @@ def test_another_writers_range_is_not_rolled_back(topic: tms.Topic, pointer: int
 
 
 def test_what_is_stored_appears_when_it_is_published(topic: tms.Topic, pointer: int) -> None:
-    assert topic.publish([b"one", b"two"], pointer, buffer=True) is None
+    assert list(topic.publish([b"one", b"two"], pointer, buffer=True)) == []
     topic.store(b"three", pointer)
     assert payloads(topic.poll()) == []
     published = topic.publish([], pointer)

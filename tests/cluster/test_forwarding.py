@@ -5,107 +5,24 @@ The leader is a real one on the memory store, and both are behind sockets.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import cast
 
-import httpx
 import pytest
-from prometheus_client import CollectorRegistry
-from starlette.types import Receive, Scope, Send
 
-from api import messages
-from api.direct import HotEndpoint
-from api.endpoint import Endpoint
-from api.exchange import Context
-from api.forwarding import Forwarder
-from api.metrics import OperationMetrics
-from api.serve import serve
-from api.standby import ClusterApp, Standby
 from tests.api.rest import (
     AVRO_TYPE,
     TOPIC,
     Live,
-    Wire,
     avro_poll,
     avro_publish,
     live,
     refusal,
     zipped,
 )
-from tms.core.cluster import ClusterState, Instance, Role
-from tms.core.limits import Limits
+from tests.cluster.standing_by import ID, Second
 
 pytestmark = pytest.mark.anyio
 
-ID = 7
-LIMITS = Limits(request_body_s_max=1.0)
 S_MAX = 30.0
-STATE = ClusterState(
-    id=ID,
-    role=Role.STANDBY,
-    leader=4,
-    token=2,
-    instances=[Instance(id=4, address="http://a:1", version="1", since_ms=5)],
-)
-
-
-class Known:
-    """A cluster that stands as it does."""
-
-    async def state(self) -> ClusterState:
-        return STATE
-
-
-class Second:
-    """A server that stands by, and a client of it."""
-
-    def __init__(self, forwarder: Forwarder, app: ClusterApp, http: httpx.AsyncClient) -> None:
-        self.forwarder = forwarder
-        self.app = app
-        self.http = http
-
-    async def connect(self) -> Wire:
-        url = self.http.base_url
-        return Wire(*await asyncio.open_connection(url.host, url.port))
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-async def leader(anyio_backend: str) -> AsyncIterator[Live]:
-    async with live(own=True) as leading:
-        yield leading
-
-
-@pytest.fixture
-async def second(leader: Live) -> AsyncIterator[Second]:
-    forwarder = Forwarder(ID)
-    app = ClusterApp(Standby(forwarder, Known(), LIMITS, CollectorRegistry()))
-    started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    stop = asyncio.Event()
-    serving = asyncio.create_task(
-        serve(
-            app,
-            host="127.0.0.1",
-            port=0,
-            limits=LIMITS,
-            on_started=started.set_result,
-            on_stopping=lambda: None,
-            stop=stop,
-            grace_s=0.5,
-        )
-    )
-    forwarder.lead_to(f"http://127.0.0.1:{leader.port}")
-    async with httpx.AsyncClient(
-        base_url=await started, headers={"accept-encoding": "identity"}, trust_env=False
-    ) as http:
-        yield Second(forwarder, app, http)
-    stop.set()
-    await serving
-    await forwarder.close()
 
 
 async def test_requests_are_answered_by_the_leader(second: Second, leader: Live) -> None:
@@ -135,8 +52,11 @@ async def test_errors_and_queries_come_through(second: Second) -> None:
     pointer = started.json()["transaction_id"]
     listed = await second.http.get("/v1/transactions?status=in_progress")
     assert [each["transaction_id"] for each in listed.json()] == [pointer]
+    for path in ("/v1/transactions", "/v1/cluster"):  # by the leader, and by the second itself
+        unknown = await second.http.get(f"{path}?none=1")
+        assert refusal(unknown) == (400, "unknown_query_parameter")
     odd = await second.http.get("/v1/namespaces/a%2Fb/topics?x=%20y")
-    assert odd.status_code == 404
+    assert refusal(odd) == (400, "unknown_query_parameter")
     head = await second.http.head("/openapi.json")
     assert (head.status_code, head.content) == (200, b"")
 
@@ -253,30 +173,33 @@ async def test_what_tells_of_the_server_itself_is_answered_here(second: Second) 
 
 async def test_a_leader_answers_for_as_long_as_its_lease_lasts(second: Second) -> None:
     left_s = 5.0
-    answered: list[str] = []
-    endpoint = Endpoint(messages.publish, cast("Context", None), OperationMetrics())
-    hot = HotEndpoint(endpoint, endpoint, {})
+    async with live(own=True) as own:
+        await own.create()
+        second.app.lead(own.app, lambda: left_s)
+        assert (await second.http.get(TOPIC)).status_code == 200
+        left_s = 0.0
+        assert refusal(await second.http.get(TOPIC)) == (404, "topic_not_found")
+        left_s = 5.0
+        assert (await second.http.get(TOPIC)).status_code == 200
+        second.app.stand_by()
+        assert refusal(await second.http.get(TOPIC)) == (404, "topic_not_found")
 
-    class Own:
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            answered.append(scope["path"])
-            await send({"type": "http.response.start", "status": 200, "headers": []})
-            await send({"type": "http.response.body", "body": b"own"})
 
-        def find(self, path: str) -> HotEndpoint:
-            return hot
+async def test_a_target_is_handed_on_as_it_came(second: Second) -> None:
+    """The leader sees the very path: an encoded slash stays within its name."""
+    answer = await second.http.get("/v1/namespaces/ns/topics/a%2Fb")
 
-    assert second.app.find("/x") is None
-    second.app.lead(Own(), lambda: left_s)
-    assert (await second.http.get("/x")).content == b"own"
-    assert second.app.find("/x") is hot
-    left_s = 0.0
-    assert second.app.find("/x") is None
-    assert refusal(await second.http.get("/x")) == (404, "not_found")
-    left_s = 5.0
-    second.app.stand_by()
-    assert refusal(await second.http.get("/x")) == (404, "not_found")
-    assert answered == ["/x"]
+    assert refusal(answer) == (400, "invalid_topic_name")
+    assert answer.json()["error"]["detail"] == {"topic": "a/b"}
+
+
+async def test_a_page_of_the_standby_itself_may_call_the_leader(second: Second) -> None:
+    origin = str(second.http.base_url).rstrip("/")
+    for sent, status in ((origin, 200), ("http://evil.example", 403)):
+        answer = await second.http.put(
+            f"{TOPIC}-{status}", headers={"origin": sent, "sec-fetch-site": "same-origin"}
+        )
+        assert answer.status_code == status
 
 
 async def test_a_server_alone_says_so(leader: Live) -> None:

@@ -99,6 +99,27 @@ def test_the_clock_goes_on() -> None:
     assert clock.now_s() <= clock.now_s()
 
 
+def test_time_in_which_nobody_looked_says_nothing_of_the_leader() -> None:
+    clock = Hands()
+    sighting = Sighting(clock)
+    for clock.s in (0.0, 4.0, 8.0):
+        sighting.see((1, 1), LEASE_S)
+    clock.s = 30.0  # the store was away, or this process was paused
+    sighting.see((1, 1), LEASE_S)
+    assert not sighting.has_run_out(RECORD)
+    for clock.s in (34.0, 38.0):
+        sighting.see((1, 1), LEASE_S)
+        sighting.see(None, LEASE_S)
+        assert not sighting.has_run_out(RECORD)
+    for clock.s in (40.9, 41.1):
+        sighting.see((1, 1), LEASE_S)
+    assert sighting.has_run_out(RECORD)
+
+    sighting.begin_anew()
+    sighting.see((1, 1), LEASE_S)
+    assert not sighting.has_run_out(RECORD)
+
+
 @given(
     offset_s=st.floats(-1e6, 1e6),
     rate=st.floats(1 / 1.04, 1.04),
@@ -121,9 +142,14 @@ def test_who_sees_it_run_out_is_never_early(
         lease.renewed(sent_s)
         seen_by_s = max(seen_by_s, clock.s + to_other_s)
         other.s = offset_s + seen_by_s * rate
-        sighting.see(1, version)
-    clock.s = seen_by_s + late_s
-    other.s = offset_s + clock.s * rate
+        sighting.see((1, version), LEASE_S)
+    looks = int(late_s / (LEASE_S / 4)) + 1
+    for look in range(looks + 1):
+        clock.s = seen_by_s + late_s * look / looks
+        other.s = offset_s + clock.s * rate
+        sighting.see((1, version), LEASE_S)
 
     if sighting.has_run_out(RECORD):
         assert lease.left_s == 0
+    elif late_s > LEASE_S * 1.2:
+        raise AssertionError("it is never taken over")

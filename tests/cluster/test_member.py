@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from tms.cluster import member as member_module
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease, LeaseRecord
 from tms.cluster.member import LEASE, Member
@@ -285,6 +286,49 @@ async def test_a_leader_that_was_cut_off_for_a_moment_goes_on(world: World) -> N
     await until(lambda: lease.left_s > 0)
     alone.write()
     assert alone.opened == 1
+
+
+@pytest.mark.parametrize("away", [0.7, 3.0])
+async def test_a_store_that_was_away_for_longer_than_a_lease_costs_no_leader_its_place(
+    world: World, monkeypatch: pytest.MonkeyPatch, away: float
+) -> None:
+    monkeypatch.setattr(member_module, "RETRY_S", 0.02)
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+    lease = first.lease
+    assert lease is not None
+    for server in (first, second):
+        world.host.disconnect(server.session)
+    await asyncio.sleep(away * LEASE_S)
+    # The one that stands by is back first.
+    for server in (second, first):
+        world.host.reconnect(server.session)
+        await asyncio.sleep(LEASE_S / 5)
+
+    assert lease.left_s > 0, "it was not renewed at once"
+    await asyncio.sleep(2 * LEASE_S)
+    assert (first.is_open, first.opened, second.opened) == (True, 1, 0)
+    first.write()
+
+
+async def test_a_leader_that_wakes_up_knows_that_another_leads(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+    first.may_close.clear()
+    world.host.disconnect(first.session)
+    await until(lambda: second.is_open)
+    world.host.reconnect(first.session)
+
+    state = await first.member.state()
+
+    assert second.lease is not None
+    assert (state.id, state.role) == (first.id, Role.STANDBY)
+    assert (state.leader, state.token) == (second.id, second.lease.token)
+    assert first.is_open
 
 
 async def test_one_whose_session_was_lost_registers_anew(world: World) -> None:

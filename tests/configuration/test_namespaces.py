@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contracts.metadata_store_contract import until
+from tests.metadata.rows import FailingRows
 from tms.configuration.namespaces import (
     NamespaceStore,
     SettingsCodec,
@@ -16,11 +17,14 @@ from tms.core.errors import (
     MetadataUnavailable,
     NamespaceNotDeclared,
     NoMetadataStore,
+    OutcomeUnknown,
+    TooLarge,
     ValueUnreadable,
 )
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX, Limits
 from tms.core.namespaces import NamespaceRules, NamespaceSettings, rules_of
-from tms.metadata.host import MetadataHost
+from tms.metadata.host import MetadataHost, open_host
+from tms.metadata.journal import Journal
 from tms.metadata.local import LocalSession
 
 pytestmark = pytest.mark.anyio
@@ -45,8 +49,8 @@ async def session(host: MetadataHost) -> LocalSession:
     return host.open_session()
 
 
-async def opened(session: LocalSession) -> NamespaceStore:
-    namespaces = NamespaceStore(session, LIMITS)
+async def opened(session: LocalSession, limits: Limits = LIMITS) -> NamespaceStore:
+    namespaces = NamespaceStore(session, limits)
     await namespaces.open()
     return namespaces
 
@@ -233,4 +237,40 @@ async def test_without_a_metadata_store_nothing_can_be_declared() -> None:
         await namespaces.delete("shop")
     with pytest.raises(InvalidRequest):
         await namespaces.namespace("a-b")
+    await namespaces.close()
+
+
+async def test_not_more_have_settings_than_may(session: LocalSession) -> None:
+    here = await opened(session, Limits(namespaces_max=2))
+    for name in ("a", "b"):
+        await here.declare(name, SMALL)
+
+    refused = await asyncio.gather(
+        *(here.declare(name, SMALL) for name in ("c", "d")), return_exceptions=True
+    )
+    assert [error.problem.code for error in refused if isinstance(error, TooLarge)] == [
+        "namespace_limit_reached"
+    ] * 2
+    assert sorted(here.rules) == ["a", "b"]
+    await here.declare("b", LARGE)
+    await here.delete("a")
+    at_once = await asyncio.gather(
+        *(here.declare(name, SMALL) for name in ("c", "d")), return_exceptions=True
+    )
+    assert sum(isinstance(each, TooLarge) for each in at_once) == 1
+    assert len(await here.namespaces()) == 2
+    await here.close()
+
+
+@pytest.mark.parametrize("how", ["before", "after"])
+async def test_a_change_whose_answer_is_lost_is_of_unknown_outcome(how: str) -> None:
+    rows = FailingRows()
+    namespaces = await opened((await open_host(Journal(rows))).open_session())
+    rows.fail_next = how
+    with pytest.raises(OutcomeUnknown):
+        await namespaces.declare("shop", SMALL)
+    await namespaces.declare("shop", LARGE)
+    rows.fail_next = how
+    with pytest.raises(OutcomeUnknown):
+        await namespaces.delete("shop")
     await namespaces.close()

@@ -14,9 +14,11 @@ from tests.contracts.metadata_notifications_contract import (
     Sessions,
     until,
 )
+from tms.coordination import CoordinationService
 from tms.core.errors import (
     BadVersion,
     InvalidRequest,
+    LockBusy,
     MetadataClosed,
     PathHasChildren,
     PathNotFound,
@@ -314,6 +316,28 @@ class MetadataStoreContract(NotificationsContract):
         await asyncio.gather(*(store.put(f"/big/{n}", bytes(500_000)) for n in range(40)))
 
         assert len(await store.get_children("/big")) == 40
+
+    async def test_a_lock_of_a_living_session_is_busy_whatever_its_content(
+        self, sessions: Sessions
+    ) -> None:
+        former, latter = await sessions(), await sessions()
+        path, holders = "/locks/1", CoordinationService(former)
+        lock = await holders.acquire_lock(path, b"me")
+        for content in (b"me", b"you", b"me"):
+            service = CoordinationService(latter)
+            with pytest.raises(LockBusy):
+                await service.acquire_lock(path, content)
+            await service.close()
+        found = await latter.get(path)
+        assert found is not None
+        assert (found.value, found.stat.created_revision) == (b"me", lock.token)
+        assert lock.is_valid
+
+        await former.close()
+
+        await until_gone(latter, path)
+        again = await CoordinationService(latter).acquire_lock(path, b"me")
+        assert again.token > lock.token
 
     async def test_a_closed_store_refuses_everything(self, store: MetadataStore) -> None:
         assert store.is_connected

@@ -111,6 +111,13 @@ class StoreContract:
         assert rows_of(store, PAYLOAD) == [(b"k", b"v")]
         assert store.size_bytes(MESSAGE, b"", END) >= 0
 
+    def test_raising_the_format_changes_no_row(self, store: Store) -> None:
+        put(store, METADATA, (b"k", b"v"))
+        for _ in range(2):
+            store.raise_format()
+
+        assert rows_of(store, METADATA) == [(b"k", b"v")]
+
     def test_an_unwritten_batch_does_nothing(self, store: Store) -> None:
         store.batch().put(MESSAGE, b"k", b"v")
 

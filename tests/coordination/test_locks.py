@@ -155,29 +155,22 @@ async def test_what_is_not_ephemeral_is_no_lock_to_take(one: Member) -> None:
     assert (await value_at(one.store)).stat.version == 0
 
 
-async def test_the_same_content_takes_what_a_former_run_left(one: Member, two: Member) -> None:
-    former = await one.store.put(PATH, b"me", ephemeral=True)
-    with pytest.raises(LockBusy):
-        await two.service.acquire_lock(PATH, b"you")
-    latter = await two.service.acquire_lock(PATH, b"me")
-
-    assert latter.token > former.created_revision
-    assert (await value_at(one.store)).stat.created_revision == latter.token
-
-
-async def test_two_with_the_same_content_do_not_both_keep_the_lock(
-    one: Member, two: Member
+async def test_what_a_former_run_left_is_another_s_until_its_session_has_ended(
+    host: MetadataHost, one: Member, two: Member
 ) -> None:
-    former = await one.service.acquire_lock(PATH, b"me")
-    try:
-        latter = await two.service.acquire_lock(PATH, b"me")
-    except LockBusy:  # the former was quicker to put it back
-        assert former.is_valid
-        return
-    await asyncio.wait_for(former.expired, 5)
-    assert latter.is_valid, "the former must not take it back"
-    await former.release()
-    assert await one.service.list_locks("/locks") == ["1"]
+    former = await one.store.put(PATH, b"me", ephemeral=True)
+    for content in (b"you", b"me"):
+        with pytest.raises(LockBusy):
+            await two.service.acquire_lock(PATH, content)
+    waiting = asyncio.ensure_future(two.service.become_leader(PATH, b"me"))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+
+    await host.expire(one.store)
+
+    latter = await asyncio.wait_for(waiting, 5)
+    assert latter.token > former.created_revision
+    assert (await value_at(two.store)).stat.created_revision == latter.token
 
 
 async def test_a_deleted_lock_is_put_back_each_time(one: Member, two: Member) -> None:

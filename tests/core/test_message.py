@@ -21,6 +21,9 @@ from tms.core.message import (
     parse_id,
     position_of,
 )
+from tms.core.ranges import Reach, Split, TopicRange
+from tms.core.subscriptions import SubscriptionPosition
+from tms.core.topic import TopicId
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "wire" / "golden.json").read_text())
 
@@ -114,3 +117,33 @@ def test_an_items_tail_is_the_same_from_the_table_and_computed(length: int) -> N
 
 def test_a_message_tells_when_it_was_published() -> None:
     assert Message(MessageId(17, 0).encode(), b"").publish_timestamp == 17
+
+
+def test_a_message_shows_its_id_as_people_write_it() -> None:
+    message = Message(MessageId(5, 1).encode(), b"caf\xc3\xa9")
+
+    assert repr(message) == f"Message(id={message.id.hex()}, payload=b'caf\\xc3\\xa9')"
+    assert str([message]) == f"[{message!r}]"
+
+
+def test_of_a_long_payload_the_beginning_is_shown() -> None:
+    told = repr(Message(bytes(20), b"x" * 1_000_000))
+
+    assert told.endswith("xxx'… of 1000000 bytes)")
+    assert len(told) < 250
+
+
+def test_ranges_and_positions_show_ids_alike() -> None:
+    first, last = bytes(20), bytes(19) + b"\x01"
+    position = SubscriptionPosition(TopicId("ns", "orders"), "billing", last, 3)
+
+    assert repr(TopicRange(first, last, 1)) == (
+        f"TopicRange(start={first.hex()}, end={last.hex()}, generation=1)"
+    )
+    assert repr(Split(first, last, 10)) == (
+        f"Split(start={first.hex()}, end={last.hex()}, size_bytes=10)"
+    )
+    assert repr(Reach(last, 2, 9)) == f"Reach(end={last.hex()}, messages=2, payload_bytes=9)"
+    assert repr(position) == (
+        f"SubscriptionPosition(topic='ns:orders', name='billing', after={last.hex()}, version=3)"
+    )

@@ -33,7 +33,9 @@ class Newcomer:
         commands.mkdir(parents=True)
         (commands / "tms").write_text(_COMMAND)
         (commands / "tms").chmod(0o755)
-        (commands / "python").symlink_to(sys.executable)
+        (commands / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        (commands / "python").chmod(0o755)
+        (folder / "examples").symlink_to(ROOT / "examples")
         self._path = f"{commands}:{os.environ['PATH']}"
 
     @property

@@ -41,6 +41,7 @@ bills: ['a bill for bread', 'a bill for jam', 'a bill for tea']
 """,
     "embedded.py": """
 runs so far: 1
+runs so far: 2
 heard: it works
 """,
     "curl.sh": """
@@ -86,6 +87,7 @@ def test_it_prints_what_it_should(name: str, newcomer: Newcomer) -> None:
 def test_examples_leave_nothing_behind(newcomer: Newcomer) -> None:
     with tms.connect(newcomer.url) as client:
         assert [name for name in client.topics() if name.startswith("example-")] == []
+    assert set(newcomer.run("ls").split()) == {"examples", "tms-data"}
 
 
 class Follower:

@@ -18,7 +18,7 @@ from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
 from tms.core import message, topic, transaction
 from tms.core.limits import Limits
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import Published, RollbackRange
 from tms.transactions import edits
 from tms.transactions.snapshot import encode_snapshot
 from tms.transactions.state import TransactionState
@@ -65,6 +65,7 @@ NAMES: dict[str, Any] = {
     "Limits": Limits,
     "MESSAGE": MESSAGE,
     "ORDERS": topic.TopicId("default", "orders"),
+    "Published": Published,
     "RollbackRange": RollbackRange,
     "T": T,
     "TransactionState": TransactionState,
@@ -144,5 +145,5 @@ def test_rows_are_in_leveldb_as_told(tmp_path: Path) -> None:
 
     with plyvel.DB(str(tmp_path / "leveldb")) as handle:
         assert dict(handle) == {leveldb_key(table, b"key"): table.encode() for table in TABLES}
-    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 2}
+    assert json.loads((tmp_path / "format.json").read_bytes()) == {"format": 3, "layout": 2}
     assert json.loads((tmp_path / "tms.lock").read_bytes()).keys() == {"pid", "host"}

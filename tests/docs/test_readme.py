@@ -1,4 +1,7 @@
-"""README's session is carried out from its first line to its last, against a real server."""
+"""README and the pages that it begins with are true.
+
+Their sessions are carried out from the first line to the last, against a real server.
+"""
 
 import re
 from collections.abc import Iterator
@@ -14,9 +17,16 @@ PAGES = (
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/formats.md",
+    "docs/hbase.md",
+    "docs/promises.md",
+    "docs/session.md",
+    "docs/spark.md",
     "docs/transactions.md",
     "CHANGELOG.md",
 )
+PROMISES = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINES_MAX = 80
 
 
 @pytest.fixture
@@ -26,9 +36,10 @@ def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
 
 
 @pytest.mark.slow
-def test_the_session_goes_as_told(newcomer: Newcomer) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/session.md"])
+def test_the_session_goes_as_told(page: str, newcomer: Newcomer) -> None:
     printed = ""
-    for block in blocks("README.md"):
+    for block in blocks(page):
         if block.kind == "text":
             assert is_as_told(block.text, printed), f"{block.place}: it prints\n{printed}"
         else:
@@ -36,8 +47,7 @@ def test_the_session_goes_as_told(newcomer: Newcomer) -> None:
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    whole = (ROOT / "README.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `(\w+)` \| ([0-9.]+) \|", whole, re.MULTILINE))
+    told = dict(re.findall(r"^\| `(\w+)` \| ([0-9.]+) \|", PROMISES, re.MULTILINE))
 
     assert len(told) > 1
     assert told == {name: str(Settings.model_fields[name].default) for name in told}
@@ -52,12 +62,30 @@ def test_files_that_a_page_names_are_there(page: str) -> None:
 
 
 def test_every_promise_has_a_test() -> None:
-    whole = (ROOT / "README.md").read_text(encoding="utf-8")
-    _, _, promises = whole.partition("| promise | test |\n| --- | --- |\n")
+    _, _, promises = PROMISES.partition("| promise | test |\n| --- | --- |\n")
     rows = promises.partition("\n\n")[0].splitlines()
 
     assert rows
     assert [row for row in rows if not re.search(r"`tests/\S+\.py` \|$", row)] == []
+
+
+def test_readme_is_read_in_a_minute() -> None:
+    assert len(README.splitlines()) <= LINES_MAX
+
+
+def test_the_speed_is_that_of_the_run_that_is_shown() -> None:
+    told = re.search(
+        r"it takes ([\d,]+) messages a second .* within ([\d.]+) ms", README, re.DOTALL
+    )
+    bench = (ROOT / "bench/README.md").read_text(encoding="utf-8")
+    row = re.search(
+        r"^\| 1 x 100 B, 32 connections +\| ([\d.]+) k +\|[^|]*\| ([\d.]+) ", bench, re.MULTILINE
+    )
+
+    assert told is not None
+    assert row is not None
+    assert int(told[1].replace(",", "")) == float(row[1]) * 1000
+    assert float(told[2]) == round(float(row[2]), 1)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -7,7 +7,8 @@ The rules, for a log polled from its start:
 3. Every acknowledged message is there once; any other request's at most once, and all of its
    messages or none, in order and side by side.
 4. A request that was acknowledged before another began stands before it.
-5. Once settled (nothing in flight, store healthy), what is not there never comes.
+5. Once settled (nothing in flight, store healthy), what is not there never comes. Nor does what was
+   answered as not done.
 6. A reader who skips rolled back entries sees the rest of the log; an acknowledged rollback stays.
 """
 
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
+from tms.core.errors import TmsError, Unavailable
 from tms.core.message import Message
 
 
@@ -66,6 +68,18 @@ class Ledger:
         request.published = Outcome.DONE
         request.ended = self._tick()
         self.acknowledged += 1
+
+    def failed(self, request: Request, error: TmsError) -> None:
+        """Note what a publish, or the rollback of one that was acknowledged, has failed with.
+
+        `Unavailable` says that it was not done; then it never is.
+        """
+        if not isinstance(error, Unavailable):
+            return
+        if request.published is Outcome.DONE:
+            request.rolled_back = Outcome.NEVER
+        else:
+            request.published = Outcome.NEVER
 
     def _tick(self) -> int:
         self._ticks += 1

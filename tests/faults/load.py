@@ -17,7 +17,7 @@ from tests.faults.ledger import Ledger, Outcome, Request
 from tms.client.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
 from tms.core.message import Message
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import Published
 from tms.core.transaction import ALL_VISIBLE_LATEST
 
 PAUSE_AFTER_FAILURE_S = 0.02
@@ -149,18 +149,19 @@ class Load:
             for part in (payloads[:half], payloads[half:]):
                 if part:
                     await topic.store(part, pointer)
-            request = self._ledger.begin(name, payloads)
-            published = await topic.publish([], pointer)
-        else:
-            request = self._ledger.begin(name, payloads)
-            published = await topic.publish(payloads, pointer)
-        self._ledger.acknowledge(request)
-        if form == "rollback":
-            assert published is not None
-            await self._roll_back(topic, request, published)
+        request = self._ledger.begin(name, payloads)
+        try:
+            sent = [] if form == "reference" else payloads
+            published = await topic.publish(sent, pointer)
+            self._ledger.acknowledge(request)
+            if form == "rollback":
+                await self._roll_back(topic, request, published)
+        except (Unavailable, OutcomeUnknown) as error:
+            self._ledger.failed(request, error)
+            raise
 
     @staticmethod
-    async def _roll_back(topic: AsyncTopic, request: Request, published: RollbackRange) -> None:
+    async def _roll_back(topic: AsyncTopic, request: Request, published: Published) -> None:
         request.rolled_back = Outcome.UNKNOWN
         await topic.rollback(published)
         request.rolled_back = Outcome.DONE

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from tables.memory import MemoryStore
 from tables.store import Row
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import OutcomeUnknown, StoreUnavailable
 from tms.core.tables import Batch
 
 
@@ -59,6 +59,9 @@ class MoodyStore:
     def compact(self, table: str, start: bytes, stop: bytes) -> None:
         self._inner.compact(table, start, stop)
 
+    def raise_format(self) -> None:
+        self._inner.raise_format()
+
     def size_bytes(self, table: str, start: bytes, stop: bytes) -> int:
         return self._inner.size_bytes(table, start, stop)
 
@@ -76,7 +79,7 @@ class MoodyStore:
             return
         self._late = batch if self._next_is_done else None
         self._next_is_done, self._failed = None, True
-        self.check_writable()
+        raise OutcomeUnknown(reason="a bad mood")
 
     def compare_and_put(
         self, table: str, key: bytes, expected: bytes | None, value: bytes | None

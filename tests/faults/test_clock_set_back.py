@@ -8,6 +8,7 @@ import pytest
 
 from tms.core.clock import ManualClock
 from tms.core.message import FIRST_ID, Message
+from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
 from tms.node import open_services
@@ -18,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 async def everything(service: Service) -> list[Message]:
-    blocks = [block async for block in service.poll(TOPIC, FIRST_ID, limit=10_000)]
+    blocks = [block async for block in service.poll(TOPIC, Reading(FIRST_ID, limit=10_000))]
     return [message for block in blocks for message in block]
 
 
@@ -86,7 +87,11 @@ def test_ids_borrowed_from_later_milliseconds_are_not_given_again(tmp_path: Path
         services = await open_services(f"leveldb:{tmp_path}", clock=ManualClock(NOW_MS))
         service = services.messaging
         await service.publish(TOPIC, [b"100000"])
-        log = [m async for block in service.poll(TOPIC, FIRST_ID, limit=200_000) for m in block]
+        log = [
+            m
+            async for block in service.poll(TOPIC, Reading(FIRST_ID, limit=200_000))
+            for m in block
+        ]
         await services.close()
         check_ascending(log, 100_001)
 

@@ -43,13 +43,13 @@ def check_refusal(folder: Path, *said: str) -> None:
 
 
 def test_a_read_only_folder(read_only: Path) -> None:
-    check_refusal(read_only, "The store cannot be used now")
+    check_refusal(read_only, "The data folder cannot be used")
 
 
 def test_a_folder_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    check_refusal(tmp_path / "file" / "data", "The store cannot be used now", "Not a directory")
+    check_refusal(tmp_path / "file" / "data", "The data folder cannot be used", "Not a directory")
 
 
 def test_a_format_of_a_later_version(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from tables.store_tables import StoreTables
 from tests.faults.ledger import Ledger, Outcome
 from tests.faults.moody_store import MoodyStore
 from tms.core.clock import ManualClock
-from tms.core.errors import StoreUnavailable, TopicExists, TopicNotFound
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, Message, id_after
+from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging.engine import Engine
@@ -35,7 +36,7 @@ def open_on(store: MoodyStore, clock: ManualClock, **limits: int) -> Service:
 async def poll(
     service: Service, topic: TopicId, start: bytes = FIRST_ID, tx: Transaction | None = None
 ) -> list[Message]:
-    blocks = service.poll(topic, start, limit=1_000_000, transaction=tx)
+    blocks = service.poll(topic, Reading(start, limit=1_000_000, view=tx or Isolation.ALL))
     return [message async for block in blocks for message in block]
 
 
@@ -56,7 +57,7 @@ class World:
 
     async def fails(self, work: Awaitable[object], *, is_done: bool) -> None:
         self.store.fail_next(is_done=is_done)
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(OutcomeUnknown):
             await work
 
     async def publish(self, topic: TopicId, *payloads: bytes) -> None:
@@ -168,7 +169,7 @@ def test_a_rollback_that_failed_and_was_not_done() -> None:
         async with World() as world:
             await world.service.create_topic(A)
             pointer = START_MS * 1_000_000
-            published = await world.service.publish(A, [b"1", b"2"], pointer)
+            published = (await world.service.publish(A, [b"1", b"2"], pointer)).rollback_range
             assert published is not None
             await world.fails(world.service.rollback(A, published), is_done=False)
             world.store.settle()
@@ -221,7 +222,7 @@ class Lives:
                 self.ledgers[topic] = Ledger()
         except (TopicExists, TopicNotFound):
             raise AssertionError("an earlier change was not taken in") from None
-        except StoreUnavailable:
+        except OutcomeUnknown:
             self.world.store.settle()
             try:
                 await service.topic(topic)
@@ -252,14 +253,14 @@ class Lives:
             pointer = START_MS * 1_000_000 + self.names
         request = ledger.begin(name, payloads)
         try:
-            published = await self.world.service.publish(topic, payloads, pointer)
+            published = (await self.world.service.publish(topic, payloads, pointer)).rollback_range
             ledger.acknowledge(request)
             if published is not None and self.chance.random() < 0.5:
                 request.rolled_back = Outcome.UNKNOWN
                 await self.world.service.rollback(topic, published)
                 request.rolled_back = Outcome.DONE
-        except StoreUnavailable:
-            pass
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            ledger.failed(request, error)
 
     async def check(self) -> None:
         world = self.world

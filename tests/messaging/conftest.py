@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tms.core.clock import ManualClock
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
@@ -36,7 +36,7 @@ class FaultyStore(MemoryStore):
         if not self.writes_fail or self.writes_happen_all_the_same:
             super().write(batch)
         if self.writes_fail:
-            raise StoreUnavailable(reason="made to fail")
+            raise OutcomeUnknown(reason="made to fail")
         self.batches.append(len(batch.writes))  # type: ignore[attr-defined]
 
     def compare_and_put(

@@ -45,6 +45,8 @@ class ModelTopic:
     ids: Ids = field(default_factory=Ids)
     exists: bool = True
     data: Generation = field(default_factory=Generation)
+    expired_ms: int = 0
+    """What had expired when the ttl was raised stays so."""
 
     def delete(self) -> None:
         self.exists = False
@@ -53,18 +55,30 @@ class ModelTopic:
         self.exists, self.ttl_s = True, ttl_s
         self.number += 1
         self.data = Generation()
+        self.expired_ms = 0
+
+    def first_live_ms(self, now_ms: int) -> int:
+        return max(now_ms - self.ttl_s * 1000, self.expired_ms)
+
+    def change_ttl(self, ttl_s: int, now_ms: int) -> None:
+        if ttl_s > self.ttl_s:
+            self.expired_ms = self.first_live_ms(now_ms)
+        self.ttl_s = ttl_s
 
     def publish(self, payloads: list[bytes], write_pointer: int | None, now_ms: int) -> list[Entry]:
         """Return the new entries; without payloads, one reference."""
         given: list[bytes | None] = [*payloads] or [None]
-        new = [Entry(self.ids.take(now_ms), payload, write_pointer) for payload in given]
+        new = [
+            Entry(self.ids.take(max(now_ms, self.expired_ms)), payload, write_pointer)
+            for payload in given
+        ]
         self.data.entries += new
         return new
 
     def store(self, payloads: list[bytes], write_pointer: int, now_ms: int) -> None:
         ids = self.data.stored_ids.setdefault(write_pointer, Ids())
         rows = self.data.stored.setdefault(write_pointer, [])
-        rows += [(ids.take(now_ms), payload) for payload in payloads]
+        rows += [(ids.take(max(now_ms, self.expired_ms)), payload) for payload in payloads]
 
     def rollback(self, first: tuple[int, int], last: tuple[int, int], write_pointer: int) -> bool:
         """Return whether it is accepted."""
@@ -77,7 +91,7 @@ class ModelTopic:
     def poll(
         self, position: bytes, limit: int, transaction: Transaction | None, now_ms: int
     ) -> list[tuple[bytes, bytes]]:
-        oldest = now_ms - self.ttl_s * 1000
+        oldest = self.first_live_ms(now_ms)
         found: list[tuple[bytes, bytes]] = []
         for entry in self.data.entries:
             if entry.key[0] < oldest:

@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tms.core.clock import ManualClock
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
+from tms.core.reading import Reading
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.messaging import lone_flushes
@@ -118,7 +119,7 @@ class TestWriter:
 
     async def test_a_poll_ends_it(self, service: Service, store: WatchedStore) -> None:
         await publish_until_here(service, store)
-        [_ async for _ in service.poll(TOPIC, FIRST_ID, limit=1)]
+        [_ async for _ in service.poll(TOPIC, Reading(FIRST_ID, limit=1))]
         await service.publish(TOPIC, [b"x"])
 
         assert not store.last_was_here
@@ -136,13 +137,13 @@ class TestWriter:
     ) -> None:
         await publish_until_here(service, store)
         store.writes_fail = True
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(OutcomeUnknown):
             await service.publish(TOPIC, [b"lost"])
         store.writes_fail = False
         await service.publish(TOPIC, [b"x"])
 
         assert not store.last_was_here
-        blocks = service.poll(TOPIC, FIRST_ID, limit=TRIES_MAX)
+        blocks = service.poll(TOPIC, Reading(FIRST_ID, limit=TRIES_MAX))
         assert {m.payload async for block in blocks for m in block} == {b"x"}
 
     async def test_what_the_lane_was_asked_for_before_is_not_overtaken(

@@ -16,6 +16,7 @@ from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import RollbackRange, Stored
+from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import OpenServices, services_on
@@ -66,7 +67,13 @@ class Ends(RuleBasedStateMachine):
 
     async def read(self, end: bytes, *, committed: bool) -> list[Message]:
         blocks = self.services.messaging.poll(
-            TOPIC, FIRST_ID, limit=100_000, committed=committed, end=end
+            TOPIC,
+            Reading(
+                FIRST_ID,
+                limit=100_000,
+                view=isolation_of(committed=committed),
+                end=end,
+            ),
         )
         async with aclosing(blocks) as found:  # type: ignore[type-var]
             return [message async for block in found for message in block]
@@ -106,7 +113,7 @@ class Ends(RuleBasedStateMachine):
         if is_stored:
             self.run(lambda s: s.messaging.store(TOPIC, payloads, pointer))
             return
-        written = self.run(lambda s: s.messaging.publish(TOPIC, payloads, pointer))
+        written = self.run(lambda s: s.messaging.publish(TOPIC, payloads, pointer)).rollback_range
         assert written is not None
         self.ranges[self.pick(pick)].append(written)
 
@@ -115,7 +122,7 @@ class Ends(RuleBasedStateMachine):
     def refer(self, pick: int) -> None:
         pointers = self.pointers[self.pick(pick)]
         pointer = pointers[pick % len(pointers)]
-        written = self.run(lambda s: s.messaging.publish(TOPIC, [], pointer))
+        written = self.run(lambda s: s.messaging.publish(TOPIC, [], pointer)).rollback_range
         assert written is not None
         self.ranges[self.pick(pick)].append(written)
 
@@ -194,7 +201,13 @@ class Ends(RuleBasedStateMachine):
 
     async def part(self, start: bytes, end: bytes, committed: bool) -> list[Message]:  # noqa: FBT001
         blocks = self.services.messaging.poll(
-            TOPIC, start, limit=100_000, committed=committed, end=end
+            TOPIC,
+            Reading(
+                start,
+                limit=100_000,
+                view=isolation_of(committed=committed),
+                end=end,
+            ),
         )
         async with aclosing(blocks) as found:  # type: ignore[type-var]
             return [message async for block in found for message in block]

@@ -1,17 +1,16 @@
 """The whole service against the model, on both stores: any order of requests, restarts, clocks.
 
 The cache, its blocks and the pages are made tiny, so that evictions, block borders and cut pages
-are the rule. Cleanup does a part of a pass now and then. What it may have taken is not brought back
-by the clock or a longer TTL: then some of it would be there, and some not.
+are the rule. Cleanup does a part of a pass now and then, and the rest of it later. What it may have
+taken is not brought back by the clock: then some of it would be there, and some not.
 """
 
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pytest
@@ -21,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from prometheus_client import CollectorRegistry
 
 from cleanup.cleaner import Cleaner
+from cleanup.ranges import Step
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import Store
@@ -30,8 +30,9 @@ from tests.messaging.model import ModelTopic
 from tms.core.clock import ManualClock
 from tms.core.errors import RollbackRefused, TopicExists, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, MessageId, id_after, position_of
-from tms.core.messaging import RollbackRange
+from tms.core.message import FIRST_ID, KEY, NO_PAYLOAD_KEY, MessageId, id_after, position_of
+from tms.core.messaging import Page, RollbackRange
+from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
 from tms.messaging import cache
@@ -60,6 +61,10 @@ def transactions(draw: st.DrawFn) -> Transaction:
         invalids=tuple(p for p in POINTERS if outcome[p] == "invalid"),
         in_progress=tuple(p for p in POINTERS if outcome[p] == "in progress"),
     )
+
+
+def items_of(page: Page) -> bytes:
+    return b"".join(block.items for block in page.blocks)
 
 
 class ServiceMachine(RuleBasedStateMachine):
@@ -105,21 +110,23 @@ class ServiceMachine(RuleBasedStateMachine):
 
         self.service = self.await_(make())
         self.cleaner = Cleaner(self.store, NoServices(), self.limits, self.clock)
+        self.passing: Iterator[Step] | None = None
 
     @rule(steps=st.integers(1, 20), breaks_off=st.booleans())
     def clean(self, steps: int, *, breaks_off: bool) -> None:
         for name, topic in self.topics.items():
-            self.cleaned_before_ms[name] = self.clock.now_ms() - topic.ttl_s * 1000
-        for _ in islice(self.cleaner.steps(), steps):
-            pass
+            self.cleaned_before_ms[name] = topic.first_live_ms(self.clock.now_ms())
+        self.passing = self.passing or self.cleaner.steps()
+        if sum(1 for _ in islice(self.passing, steps)) < steps:
+            self.passing = None
         if breaks_off:
             self.restart()  # and what is read then is from the table
 
-    def brings_back(self, by_ms: int = 0, ttls_s: Mapping[str, int] = MappingProxyType({})) -> bool:
-        """Whether such a change makes readable again what cleanup may have taken."""
+    def brings_back(self, by_ms: int) -> bool:
+        """Whether a clock set back so makes readable again what cleanup may have taken."""
         now_ms = self.clock.now_ms() + by_ms
         return any(
-            now_ms - ttls_s.get(name, topic.ttl_s) * 1000 < self.cleaned_before_ms.get(name, 0)
+            topic.first_live_ms(now_ms) < self.cleaned_before_ms.get(name, 0)
             for name, topic in self.topics.items()
             if topic.exists
         )
@@ -178,20 +185,21 @@ class ServiceMachine(RuleBasedStateMachine):
             topic.delete()
 
     def change_ttl(self, name: str, ttl_s: int) -> None:
-        if self.brings_back(ttls_s={name: ttl_s}):
-            return
         self.expect(name, self.service.update_topic(TopicId("default", name), {"ttl": ttl_s}))
         topic = self.of(name)
         if topic is not None:
-            topic.ttl_s = ttl_s
+            topic.change_ttl(ttl_s, self.clock.now_ms())
 
     @rule(name=NAMES, payloads=PAYLOADS)
     def publish(self, name: str, payloads: list[bytes]) -> None:
         topic_id = TopicId("default", name)
-        assert self.expect(name, self.service.publish(topic_id, payloads)) is None
+        published = self.expect(name, self.service.publish(topic_id, payloads))
         topic = self.of(name)
         if topic is not None:
-            topic.publish(payloads, None, self.clock.now_ms())
+            new = topic.publish(payloads, None, self.clock.now_ms())
+            assert published is not None
+            assert list(published) == [KEY.pack(*entry.key) + NO_PAYLOAD_KEY for entry in new]
+            assert published.rollback_range is None
 
     @rule(name=NAMES, payloads=st.just([]) | PAYLOADS, pointer=WRITE_POINTERS)
     def publish_in_transaction(self, name: str, payloads: list[bytes], pointer: int) -> None:
@@ -200,8 +208,10 @@ class ServiceMachine(RuleBasedStateMachine):
         topic = self.of(name)
         if topic is not None:
             new = topic.publish(payloads, pointer, self.clock.now_ms())
-            assert published == RollbackRange(pointer, *new[0].key, *new[-1].key)
-            self.ranges.append((name, published))
+            assert published is not None
+            written = published.rollback_range
+            assert written == RollbackRange(pointer, *new[0].key, *new[-1].key)
+            self.ranges.append((name, written))
 
     @rule(name=NAMES, payloads=PAYLOADS, pointer=WRITE_POINTERS)
     def store_payloads(self, name: str, payloads: list[bytes], pointer: int) -> None:
@@ -232,9 +242,14 @@ class ServiceMachine(RuleBasedStateMachine):
     async def polled(
         self, name: str, position: bytes, limit: int, transaction: Transaction | None
     ) -> list[tuple[bytes, bytes]]:
-        blocks = self.service.poll(
-            TopicId("default", name), position, limit=limit, transaction=transaction
-        )
+        topic_id = TopicId("default", name)
+        asked = Reading(position, limit, transaction or Isolation.ALL)
+        at_once = self.service.page_in_memory(topic_id, asked)
+        if at_once is not None:
+            page = await self.service.page(topic_id, asked)
+            assert items_of(at_once) == items_of(page)
+            assert (at_once.count, at_once.next_position) == (page.count, page.next_position)
+        blocks = self.service.poll(topic_id, asked)
         return [(m.id, m.payload) async for block in blocks for m in block]
 
     @rule(

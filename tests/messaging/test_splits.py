@@ -14,6 +14,7 @@ from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, LAST_ID
 from tms.core.messaging import Stored
 from tms.core.ranges import Split
+from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.messaging.splits import _grouped, _Placed
@@ -28,7 +29,7 @@ SMALL_BUFFER = Settings.model_construct(leveldb_write_buffer_bytes=256 * 1024)
 
 
 async def count(services: OpenServices, split: Split) -> int:
-    blocks = services.messaging.poll(TOPIC, split.start, limit=1_000_000, end=split.end)
+    blocks = services.messaging.poll(TOPIC, Reading(split.start, limit=1_000_000, end=split.end))
     return sum([block.count async for block in blocks])
 
 
@@ -138,6 +139,33 @@ async def test_where_no_sizes_are_known_parts_are_of_equal_time(tmp_path: Path) 
         found = await splits(services, 3)
         assert [split.size_bytes for split in found] == [0] * len(found)
         assert sum([await count(services, split) for split in found]) == 3000
+    finally:
+        await services.close()
+
+
+@pytest.mark.parametrize("url", ["memory:", "leveldb:"])
+@pytest.mark.parametrize("is_stored", [False, True])
+async def test_few_messages_are_split_between_them(
+    url: str, *, is_stored: bool, tmp_path: Path
+) -> None:
+    """Whether they are in one block of the cache, and were published at once, or not."""
+    services = await open_services(url if url == "memory:" else f"{url}{tmp_path}/data")
+    try:
+        await services.messaging.create_topic(TOPIC)
+        payloads = [b"%d" % number for number in range(10)]
+        if is_stored:
+            started = await services.transactions.start(StartRequest())
+            pointer = (await services.transactions.checkpoint(started.transaction_id)).write_pointer
+            await services.messaging.store(TOPIC, payloads, pointer)
+            stored = [Stored(TOPIC, pointer)]
+            await services.transactions.commit(started.transaction_id, (), stored)
+        else:
+            await services.messaging.publish(TOPIC, payloads)
+        counts = [await count(services, split) for split in await splits(services, 4)]
+        assert (len(counts), sum(counts)) == (4, 10)
+        assert max(counts) <= 3
+        each = [await count(services, split) for split in await splits(services, 100)]
+        assert each == [1] * 10
     finally:
         await services.close()
 

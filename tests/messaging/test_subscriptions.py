@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from tests.messaging.conftest import TOPIC, FaultyStore
+from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tms.core.clock import ManualClock
 from tms.core.errors import (
     InvalidRequest,
-    StoreUnavailable,
+    OutcomeUnknown,
     SubscriptionExists,
     SubscriptionMoved,
     SubscriptionNotFound,
@@ -24,6 +24,7 @@ from tms.messaging.subscriptions import SubscriptionService
 pytestmark = pytest.mark.anyio
 
 FIRST, SECOND = b"\x01" * 20, b"\x02" * 20
+FIRST_VERSION = NOW_MS * 1000
 
 
 @pytest.fixture
@@ -42,7 +43,10 @@ async def test_a_position_begins_before_the_oldest_message_or_where_it_is_told(
     await subscriptions.create_subscription(TOPIC, "b")
     await subscriptions.create_subscription(TOPIC, "a", FIRST)
     found = await subscriptions.subscriptions(TOPIC)
-    assert [(s.name, s.after, s.version) for s in found] == [("a", FIRST, 0), ("b", None, 0)]
+    assert [(s.name, s.after, s.version) for s in found] == [
+        ("a", FIRST, FIRST_VERSION + 1),
+        ("b", None, FIRST_VERSION),
+    ]
 
 
 async def test_of_two_moves_from_one_version_the_second_is_refused(
@@ -50,12 +54,12 @@ async def test_of_two_moves_from_one_version_the_second_is_refused(
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "s")
     outcomes = await asyncio.gather(
-        subscriptions.advance(Advance(TOPIC, "s", FIRST, 0)),
-        subscriptions.advance(Advance(TOPIC, "s", SECOND, 0)),
+        subscriptions.advance(Advance(TOPIC, "s", FIRST, FIRST_VERSION)),
+        subscriptions.advance(Advance(TOPIC, "s", SECOND, FIRST_VERSION)),
         return_exceptions=True,
     )
     assert isinstance(outcomes[1], SubscriptionMoved)
-    assert outcomes[1].detail["version"] == 1
+    assert outcomes[1].detail["version"] == FIRST_VERSION + 1
     assert (await subscriptions.subscription(TOPIC, "s")).after == FIRST
 
 
@@ -64,12 +68,12 @@ async def test_a_move_is_seen_once_it_is_durable(
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "s")
     store.passed.clear()
-    moving = asyncio.create_task(subscriptions.advance(Advance(TOPIC, "s", FIRST, 0)))
+    moving = asyncio.create_task(subscriptions.advance(Advance(TOPIC, "s", FIRST, FIRST_VERSION)))
     await asyncio.sleep(0.02)
-    assert (await subscriptions.subscription(TOPIC, "s")).version == 0
+    assert (await subscriptions.subscription(TOPIC, "s")).version == FIRST_VERSION
     store.passed.set()
-    assert (await moving).version == 1
-    assert (await subscriptions.subscription(TOPIC, "s")).version == 1
+    assert (await moving).version == FIRST_VERSION + 1
+    assert (await subscriptions.subscription(TOPIC, "s")).version == FIRST_VERSION + 1
 
 
 @pytest.mark.parametrize("is_done", [False, True])
@@ -78,11 +82,11 @@ async def test_a_move_that_failed_is_as_the_store_has_it(
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "s")
     store.writes_fail, store.writes_happen_all_the_same = True, is_done
-    with pytest.raises(StoreUnavailable):
-        await subscriptions.advance(Advance(TOPIC, "s", FIRST, 0))
+    with pytest.raises(OutcomeUnknown):
+        await subscriptions.advance(Advance(TOPIC, "s", FIRST, FIRST_VERSION))
     store.writes_fail = store.writes_happen_all_the_same = False
-    assert (await subscriptions.subscription(TOPIC, "s")).version == is_done
-    await subscriptions.advance(Advance(TOPIC, "s", SECOND, int(is_done)))
+    assert (await subscriptions.subscription(TOPIC, "s")).version == FIRST_VERSION + is_done
+    await subscriptions.advance(Advance(TOPIC, "s", SECOND, FIRST_VERSION + is_done))
 
 
 async def test_moves_of_several_are_made_together_or_not_at_all(
@@ -90,10 +94,11 @@ async def test_moves_of_several_are_made_together_or_not_at_all(
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "one")
     await subscriptions.create_subscription(TOPIC, "two")
-    moves = [Advance(TOPIC, "one", FIRST, 0), Advance(TOPIC, "two", FIRST, 7)]
+    moves = [Advance(TOPIC, "one", FIRST, FIRST_VERSION), Advance(TOPIC, "two", FIRST, 7)]
     with pytest.raises(SubscriptionMoved):
-        await service._engine.writer.submit(await subscriptions.moves(moves))
-    assert (await subscriptions.subscription(TOPIC, "one")).version == 0
+        async with subscriptions.moves(moves) as write:
+            await service._engine.writer.submit(write)
+    assert (await subscriptions.subscription(TOPIC, "one")).version == FIRST_VERSION
 
 
 async def test_moves_of_one_are_made_one_after_another(
@@ -101,13 +106,18 @@ async def test_moves_of_one_are_made_one_after_another(
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "s")
     submit = service._engine.writer.submit
-    moves = [Advance(TOPIC, "s", FIRST, 0), Advance(TOPIC, "s", SECOND, 0)]
+    moves = [Advance(TOPIC, "s", FIRST, FIRST_VERSION), Advance(TOPIC, "s", SECOND, FIRST_VERSION)]
     with pytest.raises(SubscriptionMoved):
-        await submit(await subscriptions.moves(moves))
-    moves = [Advance(TOPIC, "s", FIRST, 0), Advance(TOPIC, "s", SECOND, 1)]
-    await submit(await subscriptions.moves(moves))
+        async with subscriptions.moves(moves) as write:
+            await submit(write)
+    moves = [
+        Advance(TOPIC, "s", FIRST, FIRST_VERSION),
+        Advance(TOPIC, "s", SECOND, FIRST_VERSION + 1),
+    ]
+    async with subscriptions.moves(moves) as write:
+        await submit(write)
     found = await subscriptions.subscription(TOPIC, "s")
-    assert (found.after, found.version) == (SECOND, 2)
+    assert (found.after, found.version) == (SECOND, FIRST_VERSION + 2)
 
 
 async def test_a_topic_born_again_has_none(
@@ -125,7 +135,7 @@ async def test_positions_outlive_their_topic_in_memory(
     subscriptions: SubscriptionService, service: Service, clock: ManualClock
 ) -> None:
     await subscriptions.create_subscription(TOPIC, "s")
-    await subscriptions.advance(Advance(TOPIC, "s", FIRST, 0))
+    await subscriptions.advance(Advance(TOPIC, "s", FIRST, FIRST_VERSION))
     for number in range(4):
         await service.create_topic(TopicId("default", f"other{number}"))
         await service.publish(TopicId("default", f"other{number}"), [b"x"])
@@ -151,6 +161,53 @@ async def test_wrong_requests_change_nothing(subscriptions: SubscriptionService)
         with pytest.raises(InvalidRequest):
             await subscriptions.create_subscription(TOPIC, name)
     with pytest.raises(InvalidRequest):
-        await subscriptions.advance(Advance(TOPIC, "s", b"short", 0))
+        await subscriptions.advance(Advance(TOPIC, "s", b"short", FIRST_VERSION))
     [found] = await subscriptions.subscriptions(TOPIC)
-    assert (found.after, found.version) == (None, 0)
+    assert (found.after, found.version) == (None, FIRST_VERSION)
+
+
+@pytest.mark.parametrize("by_ms", [5_000, 0, -60_000])
+@pytest.mark.parametrize("ended", ["it", "its topic"])
+async def test_a_consumer_of_one_that_was_does_not_move_the_one_made_again(
+    subscriptions: SubscriptionService,
+    service: Service,
+    clock: ManualClock,
+    ended: str,
+    by_ms: int,
+) -> None:
+    """Whatever the clock was set to meanwhile."""
+    before = await subscriptions.create_subscription(TOPIC, "s")
+    for _ in range(3):
+        before = await subscriptions.advance(Advance(TOPIC, "s", FIRST, before.version))
+    if ended == "it":
+        await subscriptions.delete_subscription(TOPIC, "s")
+    else:
+        await service.delete_topic(TOPIC)
+        await service.create_topic(TOPIC)
+    clock.advance(by_ms)
+    again = await subscriptions.create_subscription(TOPIC, "s")
+    assert again.version > before.version
+    for version in range(before.version - 3, before.version + 1):
+        with pytest.raises(SubscriptionMoved):
+            await subscriptions.advance(Advance(TOPIC, "s", SECOND, version))
+    assert (await subscriptions.subscription(TOPIC, "s")).after is None
+
+
+async def test_a_first_version_is_the_time_in_microseconds(
+    subscriptions: SubscriptionService, clock: ManualClock
+) -> None:
+    """So it does not come back either if nothing is known of the one before."""
+    assert (await subscriptions.create_subscription(TOPIC, "s")).version == FIRST_VERSION
+    clock.advance(1)
+    assert (await subscriptions.create_subscription(TOPIC, "t")).version == FIRST_VERSION + 1000
+
+
+async def test_what_is_in_the_table_is_known(
+    subscriptions: SubscriptionService, service: Service, clock: ManualClock
+) -> None:
+    """After a restart with the clock set back."""
+    before = await subscriptions.create_subscription(TOPIC, "s")
+    clock.advance(-60_000)
+    restarted = SubscriptionService(service._engine, service.states)
+    await restarted.delete_subscription(TOPIC, "s")
+    assert (await restarted.create_subscription(TOPIC, "s")).version > before.version

@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tms.core.clock import ManualClock
-from tms.core.errors import QueueFull, Stopping, StoreUnavailable, TopicNotFound
+from tms.core.errors import OutcomeUnknown, QueueFull, Stopping, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, id_after
-from tms.core.messaging import RollbackRange
+from tms.core.reading import Reading
 from tms.messaging.service import Service
 
 pytestmark = pytest.mark.anyio
@@ -19,7 +19,7 @@ POINTER = NOW_MS * 1_000_000
 
 
 async def polled(service: Service, position: bytes = FIRST_ID) -> list[tuple[bytes, bytes]]:
-    blocks = service.poll(TOPIC, position, limit=1_000_000)
+    blocks = service.poll(TOPIC, Reading(position, limit=1_000_000))
     return [(m.id, m.payload) async for block in blocks for m in block]
 
 
@@ -74,7 +74,7 @@ async def test_a_request_has_contiguous_ids_among_many(service: Service) -> None
 
     spans = sorted(
         ((r.start_timestamp, r.start_sequence_id), (r.end_timestamp, r.end_sequence_id))
-        for r in ranges
+        for r in (published.rollback_range for published in ranges)
         if r is not None
     )
     assert len(spans) == 50
@@ -129,7 +129,7 @@ class TestFailingStore:
         outcomes = await asyncio.gather(
             *(service.publish(TOPIC, [b"lost"]) for _ in range(5)), return_exceptions=True
         )
-        assert all(isinstance(outcome, StoreUnavailable) for outcome in outcomes)
+        assert all(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
         assert await payloads(service) == [b"before"]
         store.writes_fail = False
         await service.publish(TOPIC, [b"after"])
@@ -142,7 +142,7 @@ class TestFailingStore:
         """A reader never sees a gap fill: the doubtful rows show before anything newer does."""
         await service.publish(TOPIC, [b"before"])
         store.writes_fail = store.writes_happen_all_the_same = True
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(OutcomeUnknown):
             await service.publish(TOPIC, [b"doubtful"])
         seen = await polled(service)
         store.writes_fail = store.writes_happen_all_the_same = False
@@ -156,10 +156,10 @@ class TestFailingStore:
     async def test_a_failed_rollback_leaves_cache_and_table_alike(
         self, service: Service, store: FaultyStore
     ) -> None:
-        published = await service.publish(TOPIC, [b"x"], POINTER)
+        published = (await service.publish(TOPIC, [b"x"], POINTER)).rollback_range
         assert published is not None
         store.writes_fail = True
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(OutcomeUnknown):
             await service.rollback(TOPIC, published)
         store.writes_fail = False
 
@@ -220,16 +220,17 @@ async def test_closing_writes_what_is_queued_and_refuses_the_rest(
 
 
 async def test_many_publishers_at_once_lose_nothing(service: Service, clock: ManualClock) -> None:
-    async def publish(publisher: int) -> list[RollbackRange | None]:
-        outcomes = []
+    async def publish(publisher: int) -> list[bytes]:
+        ids: list[bytes] = []
         for i in range(30):
             clock.advance(-1 if i % 7 == 0 else 1)
-            outcomes.append(await service.publish(TOPIC, [b"%d/%d" % (publisher, i)]))
-        return outcomes
+            ids += await service.publish(TOPIC, [b"%d/%d" % (publisher, i)])
+        return ids
 
-    await asyncio.gather(*(publish(publisher) for publisher in range(20)))
+    told = await asyncio.gather(*(publish(publisher) for publisher in range(20)))
 
     found = await polled(service)
+    assert sorted(message_id for ids in told for message_id in ids) == [id_ for id_, _ in found]
     assert len(found) == 600
     assert [message_id for message_id, _ in found] == sorted({id_ for id_, _ in found})
     for publisher in range(20):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tables.coordination_rows import CoordinationRows
 from tables.memory import MemoryStore
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import OutcomeUnknown
 
 
 class FailingRows(CoordinationRows):
@@ -19,4 +19,4 @@ class FailingRows(CoordinationRows):
         if how != "before":
             super().write(rows)
         if how is not None:
-            raise StoreUnavailable(reason="a test")
+            raise OutcomeUnknown(reason="a test")

@@ -29,6 +29,13 @@ def test_what_is_logged_has_no_credentials() -> None:
     assert "secret" not in repr(address)
 
 
+@pytest.mark.parametrize("url", ["zk://me:sec/secret@h/p", "zk://sec?secret@h/p", "zk://:/sec@h/p"])
+def test_what_is_said_of_a_wrong_one_has_none_either(url: str) -> None:
+    with pytest.raises(ValueError, match=r"%2F|PATH") as refused:
+        parse(url)
+    assert "sec" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "url",
     [

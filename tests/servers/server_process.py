@@ -14,7 +14,9 @@ from types import TracebackType
 from typing import Self
 
 ROOT = Path(__file__).parents[2]
-COMMAND = (sys.executable, "-c", "from tms.cli.main import main; main()")
+MAIN = "from tms.cli.main import main; main()"
+PYTHON = (sys.executable, "-c")
+COMMAND = (*PYTHON, MAIN)
 START_S_MAX = 30.0
 STOP_S_MAX = 20.0
 
@@ -34,13 +36,20 @@ class ServerProcess:
     At its end it kills: a test that wants the server to end in good order stops it.
     """
 
-    def __init__(self, store: str, *flags: str, port: int = 0) -> None:
-        """Start it, and do not wait. Port 0 is any free one."""
+    def __init__(
+        self, store: str, *flags: str, port: int = 0, without: tuple[str, ...] = ()
+    ) -> None:
+        """Start it, and do not wait. Port 0 is any free one.
+
+        It does not find the modules `without`, as if their packages were not installed.
+        """
+        hide = f"import sys; sys.modules.update(dict.fromkeys({without}))\n"
         self._lines: list[str] = []
         self._greeting: re.Match[str] | None = None
         self._told = Event()
+        where = ("--store", store, "--listen", f"127.0.0.1:{port}")
         self._process = subprocess.Popen(
-            [*COMMAND, "serve", "--store", store, "--listen", f"127.0.0.1:{port}", *flags],
+            [*PYTHON, hide + MAIN, "serve", *where, *flags],
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.DEVNULL,
@@ -88,6 +97,10 @@ class ServerProcess:
             self.kill()
         assert self._greeting is not None, "the server did not start; its log says why"
         return self._greeting
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     def wait_until_told(self, seconds: float) -> bool:
         """Wait up to `seconds` until it serves or has ended; return whether it does either."""

@@ -19,9 +19,10 @@ from tables.seals import seal_of
 from tables.store import METADATA
 from tms.cluster.lease import Lease, ceiling_ms
 from tms.core.clock import ManualClock
-from tms.core.errors import StoreUnavailable, Unavailable
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, Unavailable
 from tms.core.limits import Limits
 from tms.core.message import position_of
+from tms.core.reading import Reading, isolation_of
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -72,7 +73,7 @@ class OneOfMany(MemoryStore):
         self._check()
         if self.holds:
             self.held.append((batch,))
-            raise StoreUnavailable(reason="no answer")
+            raise OutcomeUnknown(reason="no answer")
         super().write(batch)
 
     def compare_and_put(
@@ -81,7 +82,7 @@ class OneOfMany(MemoryStore):
         self._check()
         if self.holds:
             self.held.append((table, key, expected, value))
-            raise StoreUnavailable(reason="no answer")
+            raise OutcomeUnknown(reason="no answer")
         return super().compare_and_put(table, key, expected, value)
 
 
@@ -156,7 +157,7 @@ class LeadersMachine(RuleBasedStateMachine):
         self.leader.store.holds = holds
         try:
             self.await_(work)
-        except Unavailable:
+        except (Unavailable, OutcomeUnknown):
             return False
         finally:
             self.leader.store.holds = False
@@ -264,7 +265,12 @@ class LeadersMachine(RuleBasedStateMachine):
 
     async def _poll(self, topic: TopicId, *, committed: bool) -> list[tuple[bytes, bytes]]:
         polled = self.services.messaging.poll(
-            topic, position_of(None), limit=1_000_000, committed=committed
+            topic,
+            Reading(
+                position_of(None),
+                limit=1_000_000,
+                view=isolation_of(committed=committed),
+            ),
         )
         return [(message.id, message.payload) async for block in polled for message in block]
 

@@ -8,6 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import tms
+from tms.spark.columns import DEFAULT_SCHEMA, arrow_schema
+from tms.spark.options import batch_read
+from tms.spark.reader import BatchReader
 
 Options = dict[str, str]
 
@@ -165,3 +168,16 @@ def test_filters_on_topic_and_time_are_left_to_the_server(
     assert kept.count() == by_spark.count() == 20
     assert frame.where(f.col("timestamp") > f.lit(now)).count() == 0
     assert frame.where("topic = 'c' and seq < 5").count() == 5
+
+
+def test_few_messages_are_read_in_as_many_partitions_as_asked_for(
+    client: tms.Client, options: dict[str, str]
+) -> None:
+    client.topic("a").create()
+    client.topic("a").publish([b"%d" % number for number in range(10)])
+    asked = batch_read({**options, "subscribe": "a", "minPartitions": "4"})
+    reader = BatchReader(asked, arrow_schema(DEFAULT_SCHEMA))
+    partitions = reader.partitions()
+    counts = [sum(rows.num_rows for rows in reader.read(one)) for one in partitions]
+
+    assert (len(counts), sum(counts)) == (4, 10)

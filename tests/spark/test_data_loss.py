@@ -105,6 +105,21 @@ def test_a_slow_stream_that_is_overtaken_fails(stream: Stream, client: tms.Clien
         stream.plan()
 
 
+@failing
+def test_what_had_expired_is_lost_whatever_the_ttl_is_raised_to(
+    stream: Stream, client: tms.Client
+) -> None:
+    client.topic("t").publish(b"0")
+    stream.take()
+    client.topic("t").publish(b"1")
+    wait_until_expired(client, "t")
+    client.topic("t").replace_properties(ttl=604_800)
+    client.topic("t").publish(b"2")
+
+    with pytest.raises(DataLost, match="messages have expired"):
+        stream.plan()
+
+
 @going_on
 def test_a_slow_stream_that_is_overtaken_goes_on_if_it_may(
     stream: Stream, client: tms.Client, caplog: pytest.LogCaptureFixture

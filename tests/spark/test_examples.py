@@ -39,6 +39,17 @@ def test_an_example_prints_what_it_should(
         assert [topic for topic in client.topics() if topic.startswith("example-")] == []
 
 
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_an_example_that_fails_leaves_nothing_behind(name: str, server: ServerProcess) -> None:
+    """So that it can be run again."""
+    run = runpy.run_path(str(EXAMPLES / name))["run"]
+    with pytest.raises(AttributeError, match="'NoneType' object"):
+        run(None, server.url)
+
+    with tms.connect(server.url) as client:
+        assert [topic for topic in client.topics() if topic.startswith("example-")] == []
+
+
 def test_the_first_session_of_the_page(
     spark: SparkSession,
     server: ServerProcess,

@@ -21,7 +21,7 @@ times = st.integers(1, 50)
 @st.composite
 def standings(draw: st.DrawFn) -> Standing:
     start, end = sorted((draw(times), draw(times)))
-    return Standing(at(start), at(end), draw(st.integers(1, 2)), at(start))
+    return Standing(at(start), at(end), draw(st.integers(1, 2)), kept_from=at(start))
 
 
 all_standings = st.fixed_dictionaries(dict.fromkeys(TOPICS, st.none() | standings()))
@@ -91,7 +91,7 @@ def test_batches_one_after_another_leave_nothing_out_and_give_nothing_twice(
 
 
 def test_an_expired_message_is_a_loss_only_where_it_was_claimed_to_be_there() -> None:
-    there = {"a": Standing(at(10), at(20), 1, at(10))}
+    there = {"a": Standing(at(10), at(20), 1, kept_from=at(10))}
     end = {"a": Offset(at(20), 1)}
 
     assert not plan({"a": Offset(FIRST_ID, 1)}, end, there).losses
@@ -106,7 +106,7 @@ def test_an_empty_stretch_that_is_older_than_the_time_to_live_is_no_loss() -> No
 
 
 def test_a_topic_created_anew_is_read_from_its_start() -> None:
-    there = {"a": Standing(at(30), at(40), 2, at(30))}
+    there = {"a": Standing(at(30), at(40), 2, kept_from=at(30))}
     planned = plan({"a": Offset(at(5), 1)}, {"a": Offset(at(40), 2)}, there)
 
     assert [loss.reason for loss in planned.losses] == ["the topic was created anew"]

@@ -48,6 +48,7 @@ ARROWS: dict[str, frozenset[str]] = {
     ),
     "tms.garbage": frozenset(),
     "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
+    "tms.__main__": frozenset({"tms.cli"}),
     "tms.aio": frozenset({"tms.client"}),
     "tms.sqlite": frozenset({"tms.client", "tms.core"}),
     "tms.postgresql": frozenset({"tms.client", "tms.core"}),

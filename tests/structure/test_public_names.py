@@ -69,6 +69,17 @@ def test_every_error_is_a_name_of_the_library() -> None:
     assert set() == kinds(TmsError) - set(tms.__all__)
 
 
+def test_there_is_one_subscription() -> None:
+    defined = [
+        source.module
+        for source in sources(*PRODUCT)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ClassDef) and node.name == tms.Subscription.__name__
+    ]
+
+    assert defined == ["tms.client.subscription"], "whoever is given one reads its type's name"
+
+
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nonsense"):
         _ = tms.nonsense

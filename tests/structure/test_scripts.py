@@ -41,10 +41,10 @@ def python(clone: Path, does: str) -> str:
     return fake.name
 
 
-def environment(clone: Path, extra: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def environment(clone: Path, *extras: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the script with nothing on PATH but `COMMANDS`."""
     return subprocess.run(
-        [str(clone / "scripts/environment"), extra],
+        [str(clone / "scripts/environment"), *extras],
         env={"PATH": str(clone / "commands"), **variables},
         check=False,
         stdin=subprocess.DEVNULL,
@@ -64,13 +64,63 @@ def made(clone: Path, extra: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("has", "needs"), [("server", "server"), ("dev", "dev"), ("dev", "server")]
+    ("has", "needs"),
+    [
+        ("server", "server"),
+        ("dev", "dev"),
+        ("dev", "server"),
+        ("server arrow", "server arrow"),
+        ("server arrow spark", "spark"),
+        ("dev", "server arrow"),
+    ],
 )
 def test_it_does_nothing_where_all_is_there(clone: Path, has: str, needs: str) -> None:
     made(clone, has)
-    done = environment(clone, needs)
+    done = environment(clone, *needs.split())
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("has", "needs", "installs"),
+    [
+        ("server", "server arrow", "[server,arrow]"),
+        ("server arrow", "spark", "[server,arrow,spark]"),
+        ("server arrow", "dev", "[dev]"),
+    ],
+)
+def test_it_adds_what_is_missing_to_what_is_there(
+    clone: Path, has: str, needs: str, installs: str
+) -> None:
+    made(clone, has)
+    for name in ("awk", "tee"):
+        (clone / "commands" / name).symlink_to(shutil.which(name) or name)
+    asked = clone / "asked"
+    (clone / ".venv/bin/python").unlink()
+    fake = clone / ".venv/bin/python"
+    older = '[[ "$*" != *"(3, 13)"* ]] || exit 1'
+    fake.write_text(f'#!{clone}/commands/bash\n{older}\nprintf "%s\\n" "$*" >>{asked}\n')
+    fake.chmod(0o755)
+    done = environment(clone, *needs.split())
+
+    assert done.returncode == 0, done.stderr
+    assert f"--editable {clone}{installs}" in asked.read_text()
+    assert environment(clone, *needs.split()).stderr == ""
+
+
+def test_what_scripts_run_starts_can_serve_spark() -> None:
+    runs = (ROOT / "scripts/run").read_text()
+
+    assert 'scripts/environment" server arrow' in runs
+
+
+def test_it_says_how_it_is_used() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts/environment"], check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: scripts/environment EXTRA")
 
 
 def test_it_does_something_where_the_requirements_changed(clone: Path) -> None:

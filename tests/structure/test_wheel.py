@@ -74,6 +74,22 @@ def run_installed(*arguments: str, path: list[Path], cwd: Path) -> subprocess.Co
     )
 
 
+def test_a_release_is_built_and_tried(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [ROOT / "scripts/release", "dist"],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_S_MAX,
+    )
+
+    assert done.returncode == 0, done.stderr
+    (made,) = (tmp_path / "dist").iterdir()
+    assert f"To install it: pip install '{made}[server,arrow]'" in done.stdout
+    assert "Published 1 messages." in done.stderr
+
+
 def names_in(wheel: Path) -> list[str]:
     """Return the names of the files in a wheel."""
     with zipfile.ZipFile(wheel) as archive:

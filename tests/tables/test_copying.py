@@ -15,6 +15,7 @@ from tests.cli.conftest import run_command
 from tests.contracts.store_contract import rows_of
 from tms.core.errors import CopyRefused, StoreUnavailable
 from tms.core.message import FIRST_ID
+from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import OpenServices, open_services
@@ -28,7 +29,10 @@ COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
 async def polled(services: OpenServices, *, committed: bool) -> list[tuple[bytes, bytes]]:
     found = []
     for topic_id in (ORDERS, OTHER):
-        blocks = services.messaging.poll(topic_id, FIRST_ID, limit=100_000, committed=committed)
+        blocks = services.messaging.poll(
+            topic_id,
+            Reading(FIRST_ID, limit=100_000, view=isolation_of(committed=committed)),
+        )
         found += [(message.id, message.payload) async for block in blocks for message in block]
     return found
 
@@ -38,7 +42,9 @@ async def fill(store: str, *, many: int = 100) -> dict[bool, list[tuple[bytes, b
     services = await open_services(store)
     messaging, transactions = services.messaging, services.transactions
     for topic_id in (ORDERS, OTHER, GONE):
-        await messaging.create_topic(topic_id, {"ttl": 2**31 - 1, "colour": topic_id.name})
+        await messaging.create_topic(topic_id, {"ttl": 604_800})
+        properties = {"ttl": 2**31 - 1, "colour": topic_id.name}
+        await messaging.update_topic(topic_id, properties)  # which writes down what has expired
     await messaging.publish(GONE, [b"gone"])
     await messaging.delete_topic(GONE)
     await messaging.publish(OTHER, [b"older generation"])
@@ -89,9 +95,9 @@ def copy(source: str, target: str) -> dict[str, Any]:
     return facts
 
 
-def format_of(store: str) -> int:
+def layout_of(store: str) -> int:
     text = Path(store.removeprefix("leveldb:"), "format.json").read_text()
-    found: int = json.loads(text)["format"]
+    found: int = json.loads(text)["layout"]
     return found
 
 
@@ -108,19 +114,78 @@ def test_readers_of_the_copy_see_the_same(source: str, target: str, number: int)
     assert facts["invalid_pointers"] == 1
     copied, topic, last = asyncio.run(seen_in(target))
 
-    assert (format_of(source), format_of(target)) == (number, 2)
+    assert (layout_of(source), layout_of(target)) == (number, 2)
     assert copied == seen
     assert (topic.generation, topic.ttl_s) == (2, 2**31 - 1)
     assert last > max(message_id for message_id, _ in seen[True])
 
 
-def test_a_copy_again_is_refused_and_says_why(source: str, target: str) -> None:
+def rows_in(store: str) -> list[list[tuple[bytes, bytes]]]:
+    opened = LevelDBStore(Path(store.partition(":")[2]))
+    found = [rows_of(opened, table) for table in (*COPIED, BOUND)]
+    opened.close()
+    return found
+
+
+async def add(store: str, *, to_a_new_topic: bool) -> None:
+    services = await open_services(store)
+    topic = TopicId("ns", "added") if to_a_new_topic else ORDERS
+    if to_a_new_topic:
+        await services.messaging.create_topic(topic)
+    await services.messaging.publish(topic, [b"later"])
+    await services.close()
+
+
+def test_a_copy_that_is_complete_may_be_asked_for_again(source: str, target: str) -> None:
+    asyncio.run(fill(source, many=1))
+    first = copy(source, target)
+    before = rows_in(target)
+    again = copy(source, target)
+
+    assert (again["topics"], again["copied_rows"]) == (3, 0)
+    assert again["compared_rows"] == first["compared_rows"]
+    assert rows_in(target) == before
+
+    asyncio.run(add(source, to_a_new_topic=True))
+    assert copy(source, target)["copied_rows"] == 1
+
+
+@pytest.mark.parametrize("goes_on", ["source", "target"])
+def test_a_copy_of_what_went_on_is_refused_and_says_why(
+    source: str, target: str, goes_on: str
+) -> None:
     asyncio.run(fill(source, many=1))
     copy(source, target)
+    asyncio.run(add({"source": source, "target": target}[goes_on], to_a_new_topic=False))
+    before = rows_in(target)
     code, _, err = run_command("copy", source, target)
 
     assert code == 1
     assert "the target has another topic of this name" in err
+    assert rows_in(target) == before
+
+
+def test_what_differs_amid_its_rows_is_found_before_anything_is_copied(
+    filled: LevelDBStore,
+) -> None:
+    target = MemoryStore()
+    list(Copying(filled, target, "a").steps((), ()))
+    batch = target.batch()
+    for table in COPIED:
+        for key, _ in rows_of(target, table):
+            if not key.startswith(b"ns:orders:"):
+                batch.delete(table, key)
+    [(first, _), *_] = [row for row in rows_of(target, MESSAGE) if row[0].startswith(b"ns:orders:")]
+    batch.put(MESSAGE, first, b"\x00other")
+    target.write(batch)
+    before = [rows_of(target, table) for table in (*COPIED, BOUND)]
+    copying = Copying(filled, target, "a")
+    copying.check()
+
+    with pytest.raises(CopyRefused, match="another topic of this name"):
+        list(copying.steps((), ()))
+    assert [rows_of(target, table) for table in (*COPIED, BOUND)] == before
+    filled.close()
 
 
 def test_transactions_in_progress_are_refused_with_the_way_out(source: str, target: str) -> None:
@@ -209,6 +274,7 @@ def test_it_goes_on_wherever_it_was_broken_off(
             continue
         break
     total = sum(len(rows_of(filled, table)) for table in COPIED[:3])
+    assert b'"live_from_ms":"' in dict(rows_of(target, METADATA))[b"ns:orders:"]
 
     assert attempts > 10
     assert copied == total, "nothing twice"

@@ -1,5 +1,6 @@
-"""Where tables are in LevelDB: folders of both formats, and what new ones spare LevelDB."""
+"""Where tables are in LevelDB: folders of both layouts, and what new ones spare LevelDB."""
 
+import errno
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,24 +12,32 @@ import pytest
 from tables.leveldb import LevelDBStore
 from tables.leveldb_layout import PREFIXES
 from tables.store import MESSAGE, METADATA, TRANSACTION, Row
+from tms.core.errors import StoreFormatUnknown, StoreUnavailable
 
 _ROWS = 1_000
 _BATCHES = 120
 """12 MB in all: more than LevelDB keeps unmerged of files that overlap (10 MB)."""
 
 
-def make_folder(path: Path, number: int) -> None:
-    path.joinpath("format.json").write_text(json.dumps({"format": number}))
+Recorded = dict[str, object]
 
 
-def format_of(path: Path) -> object:
-    return json.loads(path.joinpath("format.json").read_text())["format"]
+def make_folder(path: Path, recorded: Recorded) -> None:
+    path.joinpath("format.json").write_text(json.dumps(recorded))
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_folder_keeps_its_format(tmp_path: Path, number: int) -> None:
-    make_folder(tmp_path, number)
-    prefixes = PREFIXES[number]
+def recorded_of(path: Path) -> object:
+    return json.loads(path.joinpath("format.json").read_text())
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+@pytest.mark.parametrize("is_older", [True, False])
+def test_a_folder_gets_the_present_format_and_keeps_its_layout(
+    tmp_path: Path, layout: int, *, is_older: bool
+) -> None:
+    present: Recorded = {"format": 3, "layout": layout}
+    make_folder(tmp_path, {"format": layout} if is_older else present)
+    prefixes = PREFIXES[layout]
     with plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True) as handle:
         for table, prefix in prefixes.items():
             handle.put(prefix + b"a", table.encode())
@@ -43,15 +52,53 @@ def test_a_folder_keeps_its_format(tmp_path: Path, number: int) -> None:
     store.close()
 
     assert found == {table: table.encode() for table in prefixes}
-    assert format_of(tmp_path) == number
+    assert recorded_of(tmp_path) == present
     with plyvel.DB(str(tmp_path / "leveldb")) as handle:
         assert dict(handle) == {prefix + b"bc": b"new" for prefix in prefixes.values()}
 
 
-def test_a_new_folder_has_the_newest_format(tmp_path: Path) -> None:
+def test_a_new_folder_has_the_present_format_and_layout(tmp_path: Path) -> None:
     LevelDBStore(tmp_path).close()
 
-    assert format_of(tmp_path) == max(PREFIXES)
+    assert recorded_of(tmp_path) == {"format": 3, "layout": 2}
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        {"format": 4, "layout": 2},
+        {"format": 3},
+        {"format": 3, "layout": 3},
+        {"format": 3, "layout": True},
+        {"format": 0},
+        {"format": True},
+        {"format": "3", "layout": 2},
+    ],
+)
+def test_what_is_recorded_otherwise_is_refused_and_left(tmp_path: Path, recorded: Recorded) -> None:
+    make_folder(tmp_path, recorded)
+
+    with pytest.raises(StoreFormatUnknown):
+        LevelDBStore(tmp_path)
+    assert recorded_of(tmp_path) == recorded
+
+
+def test_a_crash_while_the_format_is_raised_leaves_one_or_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_folder(tmp_path, {"format": 1})
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "made to fail")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("os.fsync", fail)
+        with pytest.raises(StoreUnavailable):
+            LevelDBStore(tmp_path)
+    assert recorded_of(tmp_path) == {"format": 1}
+
+    LevelDBStore(tmp_path).close()
+    assert recorded_of(tmp_path) == {"format": 3, "layout": 1}
 
 
 def messages(batch: int) -> Iterator[Row]:
@@ -61,11 +108,11 @@ def messages(batch: int) -> Iterator[Row]:
         yield b"topic%08d" % (batch * _ROWS + row), random.randbytes(100)
 
 
-@pytest.mark.parametrize(("number", "merges"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("layout", "merges"), [(1, True), (2, False)])
 def test_messages_of_the_last_topic_are_never_merged(
-    tmp_path: Path, number: int, *, merges: bool
+    tmp_path: Path, layout: int, *, merges: bool
 ) -> None:
-    make_folder(tmp_path, number)
+    make_folder(tmp_path, {"format": 3, "layout": layout})
     store = LevelDBStore(tmp_path, sync=False, write_buffer_bytes=256 * 1024)
     for index in range(_BATCHES):
         batch = store.batch()

@@ -221,5 +221,5 @@ def test_what_was_cut_off_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFix
 
     LevelDBStore(tmp_path).close()
 
-    (record,) = caplog.records
+    (record,) = [record for record in caplog.records if record.name == "tables.leveldb"]
     assert record.getMessage() == "a crash tore the last write: 600 bytes of it are cut off"

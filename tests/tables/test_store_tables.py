@@ -12,6 +12,8 @@ from tables.store import MESSAGE, METADATA, Store
 from tables.store_tables import StoreTables
 from tms.core.errors import StoreCorrupt
 from tms.core.message import KEY, Message, MessageBlock, MessageId
+from tms.core.subscriptions import SubscriptionPosition
+from tms.core.tables import StoredPosition
 from tms.core.topic import Topic, TopicId
 
 TOPIC = TopicId("default", "t")
@@ -177,8 +179,43 @@ class TestMetadata:
         assert list(tables.metadata.scan()) == topics
         assert list(tables.metadata.scan("absent")) == []
 
+    @pytest.mark.parametrize("limit", [1, 2, 3, 100])
+    def test_topics_that_exist_are_counted_part_by_part(
+        self, tables: StoreTables, store: Store, limit: int
+    ) -> None:
+        for number, generation in enumerate((1, -1, 7, -7, 1)):
+            topic = Topic(TopicId("n", f"t{number}"), generation, 60, {})
+            tables.metadata.replace(None, topic)
+        store.compare_and_put(METADATA, b"n:damaged:", None, b"")
+
+        counts, start = 0, b""
+        while True:
+            count, following = tables.metadata.count(start, limit=limit)
+            assert count <= limit
+            counts += count
+            if following is None:
+                break
+            start = following
+        assert counts == 4
+
     @pytest.mark.parametrize("value", [b"", b"[]", b"{}", b'{"ttl":"0","generation":"1"}', b"\xff"])
     def test_a_damaged_row_is_named(self, tables: StoreTables, store: Store, value: bytes) -> None:
         store.compare_and_put(METADATA, b"default:t:", None, value)
         with pytest.raises(StoreCorrupt):
             tables.metadata.get(TOPIC)
+
+
+class TestSubscriptions:
+    def test_a_scan_gives_those_of_all_topics_and_generations(self, tables: StoreTables) -> None:
+        written = []
+        batch = tables.batch()
+        for topic_id, generation in ((TOPIC, 1), (TOPIC, 2), (TopicId("n", "colon"), 58)):
+            prefix = keys.prefix(topic_id, generation)
+            for name in ("a", "b.c"):
+                position = SubscriptionPosition(topic_id, name, None, 5)
+                tables.subscriptions.put(batch, prefix, position)
+                written.append(StoredPosition(prefix, generation, position))
+        tables.write(batch)
+
+        assert tables.subscriptions.scan(limit=100) == written
+        assert tables.subscriptions.scan(limit=3) == written[:3]

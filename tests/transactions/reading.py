@@ -2,6 +2,7 @@
 
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
+from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import OpenServices
@@ -15,24 +16,19 @@ async def polled(
     services: OpenServices, topic_id: TopicId, *, transaction: int | None = None, wait_s: float = 0
 ) -> list[bytes]:
     """Return what a reader sees by a transaction, or, without one, what is committed."""
-    blocks = services.messaging.poll(
-        topic_id,
-        FIRST_ID,
-        transaction=transaction,
-        committed=transaction is None,
-        wait_s=wait_s,
-    )
+    view = Isolation.COMMITTED if transaction is None else transaction
+    blocks = services.messaging.poll(topic_id, Reading(FIRST_ID, view=view), wait_s)
     return [message.payload async for block in blocks for message in block]
 
 
 async def everything(services: OpenServices, topic_id: TopicId) -> list[bytes]:
-    blocks = services.messaging.poll(topic_id, FIRST_ID)
+    blocks = services.messaging.poll(topic_id, Reading(FIRST_ID))
     return [message.payload async for block in blocks for message in block]
 
 
 async def published(
     services: OpenServices, topic_id: TopicId, payload: bytes, pointer: int
 ) -> RollbackRange:
-    found = await services.messaging.publish(topic_id, [payload], pointer)
+    found = (await services.messaging.publish(topic_id, [payload], pointer)).rollback_range
     assert found is not None
     return found

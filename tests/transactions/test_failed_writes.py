@@ -12,10 +12,12 @@ from prometheus_client import CollectorRegistry
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
 from tms.core.clock import ManualClock
-from tms.core.errors import StoreUnavailable, TransactionNotInProgress
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, TransactionNotInProgress
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
-from tms.core.topic import TopicId
+from tms.core.reading import Isolation, Reading
+from tms.core.subscriptions import Advance
+from tms.core.topic import Topic, TopicId
 from tms.core.transactions import StartRequest, TransactionStatus
 from tms.node import OpenServices, services_on
 from tms.transactions import journal
@@ -38,12 +40,16 @@ def store() -> MoodyStore:
 
 
 @pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW_MS)
+
+
+@pytest.fixture
 async def services(
-    store: MoodyStore, monkeypatch: pytest.MonkeyPatch
+    store: MoodyStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[OpenServices]:
     monkeypatch.setattr(journal, "_RECOVER_EVERY_S", 0.01)
-    clock, registry = ManualClock(NOW_MS), CollectorRegistry()
-    services = await services_on(StoreTables(store), Limits(), clock, registry)
+    services = await services_on(StoreTables(store), Limits(), clock, CollectorRegistry())
     await services.messaging.create_topic(TOPIC)
     yield services
     store.settle()
@@ -52,7 +58,7 @@ async def services(
 
 async def fails(store: MoodyStore, work: Awaitable[object], *, is_done: bool) -> None:
     store.fail_next(is_done=is_done)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(OutcomeUnknown):
         await work
 
 
@@ -68,8 +74,13 @@ async def recovered(services: OpenServices) -> None:
                 return
 
 
+async def seen_by(services: OpenServices, transaction_id: int) -> list[bytes]:
+    blocks = services.messaging.poll(TOPIC, Reading(FIRST_ID, view=transaction_id))
+    return [message.payload async for block in blocks for message in block]
+
+
 async def committed(services: OpenServices) -> list[bytes]:
-    blocks = services.messaging.poll(TOPIC, FIRST_ID, committed=True)
+    blocks = services.messaging.poll(TOPIC, Reading(FIRST_ID, view=Isolation.COMMITTED))
     return [message.payload async for block in blocks for message in block]
 
 
@@ -82,11 +93,13 @@ async def test_a_commit_that_failed_is_whole_or_not_at_all(
     for refused in (
         services.transactions.start(SHORT),
         services.transactions.info(tx.transaction_id),
+        services.transactions.transaction(tx.transaction_id),
         services.messaging.publish(TOPIC, [b"2"], tx.write_pointer),
-        committed(services),
     ):
         with pytest.raises(StoreUnavailable):
             await refused
+    assert await committed(services) == []
+    assert await seen_by(services, tx.transaction_id) == [b"1"]
     store.settle()
     await recovered(services)
 
@@ -98,6 +111,104 @@ async def test_a_commit_that_failed_is_whole_or_not_at_all(
     if not is_done:
         await services.transactions.commit(tx.transaction_id)
         assert await committed(services) == [b"1"]
+
+
+async def test_readers_go_on_by_what_was_durable(
+    services: OpenServices, store: MoodyStore, *, is_done: bool
+) -> None:
+    """Whatever the flush that failed was about, and whatever becomes of it."""
+    transactions, messaging = services.transactions, services.messaging
+    await services.subscriptions.create_subscription(TOPIC, "s")
+    position = await services.subscriptions.subscription(TOPIC, "s")
+    await messaging.publish(TOPIC, [b"plain"])
+    reading, ending, invalid, marked = [await transactions.start(SHORT) for _ in range(4)]
+    await messaging.publish(TOPIC, [b"own"], reading.write_pointer)
+    failing = [
+        transactions.commit(
+            ending.transaction_id, [Advance(TOPIC, "s", b"\x01" * 20, position.version)]
+        ),
+        transactions.invalidate(invalid.transaction_id),
+        transactions.checkpoint(marked.transaction_id),
+        transactions.start(SHORT),
+        messaging.publish_all({TOPIC: [b"in doubt"]}),
+    ]
+    store.fail_next(is_done=is_done)
+    outcomes = await asyncio.gather(*failing, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {OutcomeUnknown}
+
+    for _ in range(2):
+        assert await committed(services) == [b"plain"]
+        for each in (ending, invalid, marked):
+            assert await seen_by(services, each.transaction_id) == [b"plain"]
+        assert await seen_by(services, reading.transaction_id) == [b"plain", b"own"]
+        assert await services.subscriptions.subscription(TOPIC, "s") == position
+        told = (await services.ranges.ranges([TOPIC])).topics[TOPIC]
+        assert told is not None
+        blocks = messaging.poll(TOPIC, Reading(FIRST_ID, view=Isolation.COMMITTED, end=told.end))
+        assert [m.payload async for block in blocks for m in block] == [b"plain"]
+        with pytest.raises(StoreUnavailable):
+            await messaging.publish(TOPIC, [b"refused"])
+    store.settle()
+    await recovered(services)
+    await transactions.commit(reading.transaction_id)
+    assert await committed(services) == [b"plain", b"own", *[b"in doubt"] * is_done]
+    moved = await services.subscriptions.subscription(TOPIC, "s")
+    assert moved.version == position.version + is_done
+
+
+async def test_one_that_may_have_timed_out_is_told_so(
+    services: OpenServices, store: MoodyStore, clock: ManualClock, *, is_done: bool
+) -> None:
+    tx = await services.transactions.start(StartRequest(timeout_s=1))
+    own = services.own_transactions
+    assert own is not None
+    clock.advance(2_000)
+    store.fail_next(is_done=is_done)
+    await own._expire()
+    assert store.has_failed
+    with pytest.raises(StoreUnavailable):
+        await seen_by(services, tx.transaction_id)
+    assert await committed(services) == []
+    store.settle()
+    await recovered(services)
+    await own._expire()
+    with pytest.raises(TransactionNotInProgress):
+        await seen_by(services, tx.transaction_id)
+
+
+async def test_a_reader_that_waits_is_woken_by_what_turns_out_committed(
+    services: OpenServices, store: MoodyStore, *, is_done: bool
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await services.messaging.publish(TOPIC, [b"1"], tx.write_pointer)
+    await fails(store, services.transactions.commit(tx.transaction_id), is_done=is_done)
+    waiting = asyncio.create_task(
+        services.messaging.page(
+            TOPIC, Reading(FIRST_ID, limit=1, view=Isolation.COMMITTED), wait_s=30
+        )
+    )
+    await asyncio.sleep(0)
+    store.settle()
+    await recovered(services)
+    if not is_done:
+        assert not waiting.done()
+        await services.transactions.commit(tx.transaction_id)
+    async with asyncio.timeout(10):
+        assert (await waiting).count == 1
+
+
+async def test_what_turns_out_to_have_ended_holds_no_topic(
+    services: OpenServices, store: MoodyStore, *, is_done: bool
+) -> None:
+    tx = await services.transactions.start(SHORT)
+    await services.messaging.publish(TOPIC, [b"1"], tx.write_pointer)
+    await fails(store, services.transactions.commit(tx.transaction_id), is_done=is_done)
+    store.settle()
+    await recovered(services)
+    topic = await services.messaging.topic(TOPIC)
+    await services.messaging.delete_topic(TOPIC)
+    deleted = Topic(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
+    assert await services.messaging.forget_topic(deleted) is is_done
 
 
 async def test_a_start_that_failed_leaves_no_reader_stopped_for_ever(

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store import MESSAGE, SUBSCRIPTION
 from tables.store_tables import StoreTables
-from tests.transactions.reading import SHORT, A, everything, polled
+from tests.transactions.reading import NOW_MS, SHORT, A, everything, polled
 from tms.core.clock import ManualClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
@@ -19,6 +19,7 @@ from tms.node import OpenServices, services_on
 pytestmark = pytest.mark.anyio
 
 ID = b"\x01" * 20
+VERSION = NOW_MS * 1000
 
 
 class DoubtingStore(MemoryStore):
@@ -53,15 +54,15 @@ async def test_a_commit_that_moves_is_refused_and_made_later(
     await services.messaging.publish(A, [b"1"], tx.write_pointer)
     store.doubted = SUBSCRIPTION
     with pytest.raises(StoreUnavailable):
-        await transactions.commit(tx.transaction_id, [Advance(A, "s", ID, 0)])
+        await transactions.commit(tx.transaction_id, [Advance(A, "s", ID, VERSION)])
     info = await transactions.info(tx.transaction_id)
     assert info.status is TransactionStatus.IN_PROGRESS
     assert await polled(services, A) == []
 
     store.doubted = None
-    await transactions.commit(tx.transaction_id, [Advance(A, "s", ID, 0)])
+    await transactions.commit(tx.transaction_id, [Advance(A, "s", ID, VERSION)])
     assert await polled(services, A) == [b"1"]
-    assert (await subscriptions.subscription(A, "s")).version == 1
+    assert (await subscriptions.subscription(A, "s")).version == VERSION + 1
 
 
 async def test_positions_are_moved_made_and_deleted_later(
@@ -70,7 +71,7 @@ async def test_positions_are_moved_made_and_deleted_later(
     subscriptions = services.subscriptions
     store.doubted = SUBSCRIPTION
     for asked in (
-        subscriptions.advance(Advance(A, "s", ID, 0)),
+        subscriptions.advance(Advance(A, "s", ID, VERSION)),
         subscriptions.create_subscription(A, "new"),
         subscriptions.delete_subscription(A, "s"),
     ):
@@ -80,7 +81,7 @@ async def test_positions_are_moved_made_and_deleted_later(
     assert [found.name for found in await subscriptions.subscriptions(A)] == ["s"]
 
     store.doubted = None
-    await subscriptions.advance(Advance(A, "s", ID, 0))
+    await subscriptions.advance(Advance(A, "s", ID, VERSION))
     await subscriptions.create_subscription(A, "new")
     await subscriptions.delete_subscription(A, "s")
     assert [found.name for found in await subscriptions.subscriptions(A)] == ["new"]
@@ -88,7 +89,7 @@ async def test_positions_are_moved_made_and_deleted_later(
 
 async def test_a_rollback_is_made_later(store: DoubtingStore, services: OpenServices) -> None:
     tx = await services.transactions.start(SHORT)
-    published = await services.messaging.publish(A, [b"undone"], tx.write_pointer)
+    published = (await services.messaging.publish(A, [b"undone"], tx.write_pointer)).rollback_range
     assert published is not None
     store.doubted = MESSAGE
     with pytest.raises(StoreUnavailable):
@@ -106,7 +107,7 @@ async def test_what_is_not_rolled_back_after_all_is_seen(
     store: DoubtingStore, services: OpenServices
 ) -> None:
     tx = await services.transactions.start(SHORT)
-    published = await services.messaging.publish(A, [b"kept"], tx.write_pointer)
+    published = (await services.messaging.publish(A, [b"kept"], tx.write_pointer)).rollback_range
     assert published is not None
     store.doubted = MESSAGE
     with pytest.raises(StoreUnavailable):

@@ -19,12 +19,16 @@ from tms.core.errors import (
 )
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
+from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
 from tms.node import OpenServices, open_services
 
 pytestmark = pytest.mark.anyio
+
+VERSION = NOW_MS * 1000
+"""Of the first subscription that is made."""
 
 
 async def test_a_transaction_is_seen_whole_once_it_is_committed(services: OpenServices) -> None:
@@ -48,7 +52,7 @@ async def test_a_reader_stops_at_what_is_in_progress_and_is_told_where(
     await published(services, A, b"in progress", tx.write_pointer)
     await services.messaging.publish(A, [b"plain"])
 
-    page = await services.messaging.page(A, FIRST_ID, limit=10, committed=True)
+    page = await services.messaging.page(A, Reading(FIRST_ID, limit=10, view=Isolation.COMMITTED))
     assert (page.count, page.stopped_at) == (0, tx.write_pointer)
     clock.advance(7_000)
     labels = {"write_pointer": str(tx.write_pointer)}
@@ -273,11 +277,11 @@ class TestPositions:
     async def test_a_position_moves_with_the_commit(self, services: OpenServices) -> None:
         await services.subscriptions.create_subscription(A, "s")
         tx = await services.transactions.start(SHORT)
-        moved = Advance(A, "s", b"\x01" * 20, 0)
-        assert (await services.subscriptions.subscription(A, "s")).version == 0
+        moved = Advance(A, "s", b"\x01" * 20, VERSION)
+        assert (await services.subscriptions.subscription(A, "s")).version == VERSION
         await services.transactions.commit(tx.transaction_id, [moved])
         position = await services.subscriptions.subscription(A, "s")
-        assert (position.after, position.version) == (b"\x01" * 20, 1)
+        assert (position.after, position.version) == (b"\x01" * 20, VERSION + 1)
 
     async def test_a_position_that_has_moved_refuses_the_commit(
         self, services: OpenServices
@@ -285,8 +289,12 @@ class TestPositions:
         await services.subscriptions.create_subscription(A, "s")
         one, two = [await services.transactions.start(SHORT) for _ in range(2)]
         outcomes = await asyncio.gather(
-            services.transactions.commit(one.transaction_id, [Advance(A, "s", b"\x01" * 20, 0)]),
-            services.transactions.commit(two.transaction_id, [Advance(A, "s", b"\x02" * 20, 0)]),
+            services.transactions.commit(
+                one.transaction_id, [Advance(A, "s", b"\x01" * 20, VERSION)]
+            ),
+            services.transactions.commit(
+                two.transaction_id, [Advance(A, "s", b"\x02" * 20, VERSION)]
+            ),
             return_exceptions=True,
         )
         assert [type(outcome) for outcome in outcomes] == [type(None), SubscriptionMoved]

@@ -88,8 +88,9 @@ class TestStarting:
     def test_not_more_than_may_be_are_in_progress(self) -> None:
         living = Living(Limits(transactions_in_progress_max=2))
         first, _ = living.start(), living.start(owner="o")
-        with pytest.raises(TooManyTransactions):
+        with pytest.raises(TooManyTransactions) as refused:
             living.start()
+        assert refused.value.detail == {"in_progress": 2, "transactions_in_progress_max": 2}
         living.start(owner="o", if_open=IfOpen.FENCE)
 
         living.commit(first)

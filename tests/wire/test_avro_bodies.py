@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.core.test_message import IDS
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import Message, MessageBlock, MessageId
-from tms.core.messaging import RollbackRange
+from tms.core.message import KEY, Message, MessageBlock, MessageId
+from tms.core.messaging import Published, RollbackRange
 from tms.wire import avro_bodies
 from tms.wire.avro_bodies import AVRO, AvroPollDecoder
 from tms.wire.bodies import PollRequest, PublishRequest
@@ -72,6 +72,22 @@ def test_ranges_have_cdaps_bytes(golden: dict[str, Any]) -> None:
     assert AVRO.decode_range(raw) == published
 
 
+@given(
+    st.builds(KEY.pack, st.integers(0, 2**62), st.integers(0, 65_535)),
+    st.integers(0, 100_000),
+    st.none() | st.integers(1, 2**63 - 1),
+)
+def test_what_a_publish_wrote_survives_by_the_record_of_cdap(
+    first_key: bytes, count: int, pointer: int | None
+) -> None:
+    published = Published(first_key, count, pointer)
+    body = AVRO.encode_published(published)
+
+    assert AVRO.decode_published(body, count) == published
+    if pointer is not None:
+        assert AVRO.decode_range(body) == published.rollback_range
+
+
 @pytest.mark.parametrize("golden", of("ConsumeRequest"), ids=lambda g: g["encoded"])
 def test_poll_requests_have_cdaps_bytes(golden: dict[str, Any]) -> None:
     raw = bytes.fromhex(golden["encoded"])
@@ -89,6 +105,7 @@ BODIES = [
     (AVRO.encode_publish(PublishRequest(5, [b"abc", b"", b"x" * 70])), "publish"),
     (AVRO.encode_publish(PublishRequest(None, [b"abc"])), "publish"),
     (AVRO.encode_range(RollbackRange(5, 1, 2, 3, 4)), "range"),
+    (AVRO.encode_published(Published(bytes(10), 2)), "published"),
     (AVRO.encode_poll(PollRequest(bytes(20), False, 7, b"tx")), "poll"),
 ]
 
@@ -96,6 +113,8 @@ BODIES = [
 def decode(kind: str, body: bytes) -> object:
     if kind == "publish":
         return AVRO.decode_publish(body, MANY)
+    if kind == "published":
+        return AVRO.decode_published(body, 2)
     return AVRO.decode_range(body) if kind == "range" else AVRO.decode_poll(body)
 
 
@@ -108,7 +127,7 @@ def test_a_body_cut_off_or_too_long_is_refused(body: bytes, kind: str) -> None:
         decode(kind, body + b"\x00")
 
 
-@pytest.mark.parametrize("kind", ["publish", "range", "poll"])
+@pytest.mark.parametrize("kind", ["publish", "published", "range", "poll"])
 @given(body=st.binary(max_size=40))
 def test_any_bytes_are_a_request_or_refused(kind: str, body: bytes) -> None:
     try:

@@ -11,7 +11,7 @@ from tests.core.test_message import IDS
 from tests.wire.avro_library import read
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId
-from tms.core.subscriptions import Advance, Subscription
+from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
@@ -58,8 +58,8 @@ def test_a_move_survives(move: Move) -> None:
     assert JSON.subscriptions.decode_move(json_body(**told)) == move
 
 
-@given(st.builds(Subscription, st.just(ORDERS), NAMES, st.none() | RAW_IDS, INT64))
-def test_a_subscription_survives(subscription: Subscription) -> None:
+@given(st.builds(SubscriptionPosition, st.just(ORDERS), NAMES, st.none() | RAW_IDS, INT64))
+def test_a_subscription_survives(subscription: SubscriptionPosition) -> None:
     body = AVRO.subscriptions.encode_subscription(subscription)
     told = {
         "name": subscription.name,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tms.cli.debug import bounds_text
+from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
 from tms.client.http import Http
 from tms.core.cleanup import CleanupState
@@ -19,7 +20,7 @@ _PATH = "v1/cleanup"
 _ANSWER_S_MAX = 120.0
 
 Wait = Annotated[
-    float, typer.Option(min=0, metavar="SECONDS", help="Wait so long for the end of the pass.")
+    float, duration("--wait-s", told="Wait so long for the end of the pass.", least_s=0)
 ]
 
 

@@ -11,6 +11,7 @@ import typer
 from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
+from tms.core.credentials import without_credentials
 
 EXAMPLES = """\b
 Examples:
@@ -56,7 +57,8 @@ def _check(source: str, target: str) -> None:
     for url in (source, target):
         kind, _, place = url.partition(":")
         if kind not in ("leveldb", "hbase") or not place:
-            raise ValueError(f"no store at {url!r}: give leveldb:DIR or hbase://HOST:PORT/PREFIX")
+            shown = without_credentials(url)
+            raise ValueError(f"no store at {shown!r}: give leveldb:DIR or hbase://HOST:PORT/PREFIX")
     kind, _, place = source.partition(":")
     if kind == "leveldb" and not (Path(place) / "format.json").is_file():
         raise ValueError(f"there is no store in {place}")

@@ -16,7 +16,7 @@ from tms.cli.poll import parse_start
 from tms.cli.progress import counting
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.core.cleanup import InvalidState, PruneBound
-from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, Bounds, Facts
+from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, Bounds, Facts, Problems
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
 
@@ -30,6 +30,8 @@ Examples:
   tms debug tables
   tms debug rows --topic orders --from 2024-05-01 --limit 20
   tms debug verify --store leveldb:./tms-data"""
+
+_NO_PAYLOADS = "nothing was stored before them, unless the store has lost some"
 
 StoreOption = Annotated[
     str | None,
@@ -195,27 +197,38 @@ def _moment(time_ms: int) -> str:
 @with_target
 def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
     """Check that all tables hold together; exit with 1 where they do not."""
-    problems, sealed = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
+    checked = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
+    problems = list(checked.problems)
     lines = problems or ["All tables hold together."]
-    if sealed:
-        lines = [*lines, f"{sealed} rows are sealed: sent late by a server that led before."]
-    target.answer("\n".join(lines), {"problems": problems, "sealed": sealed})
+    if checked.sealed:
+        lines = [
+            *lines,
+            f"{checked.sealed} rows are sealed: sent late by a server that led before.",
+        ]
+    if checked.without_payloads:
+        lines = [*lines, f"{checked.without_payloads} references have no payloads: {_NO_PAYLOADS}."]
+    counts = {"sealed": checked.sealed, "without_payloads": checked.without_payloads}
+    target.answer("\n".join(lines), {"problems": problems, **counts})
     if problems:
         raise typer.Exit(1)
 
 
-async def _problems(url: str, store: str | None, *, is_cleaned: bool) -> tuple[list[str], int]:
-    found: list[str] = []
-    sealed = 0
+async def _problems(url: str, store: str | None, *, is_cleaned: bool) -> Problems:
+    """Return what is found in all parts together."""
+    found: list[Problems] = []
     async with inspected(url, store) as inspection:
         with counting("checking") as count:
             for checked in CHECKED:
                 check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
                 async for part in parts(check):
-                    found += part.problems
-                    sealed += part.sealed
+                    found.append(part)
                     count(part.rows)
-    return found, sealed
+    return Problems(
+        problems=[problem for part in found for problem in part.problems],
+        rows=sum(part.rows for part in found),
+        sealed=sum(part.sealed for part in found),
+        without_payloads=sum(part.without_payloads for part in found),
+    )
 
 
 @app.command()

@@ -1,11 +1,12 @@
 """What a failed command says: one line on standard error that says what to change."""
 
+from tms.core.credentials import without_credentials
 from tms.core.errors import TmsError
 
 
 def line_of(error: TmsError, url: str) -> str:
     """Return the line for `error`, met while talking to `url`."""
-    code, detail = error.problem.code, error.detail
+    code, detail, url = error.problem.code, error.detail, without_credentials(url)
     match code:
         case "server_unreachable":
             place, reason = detail.get("url", url), detail.get("reason", "no connection")
@@ -27,7 +28,13 @@ def line_of(error: TmsError, url: str) -> str:
                 f"`tms subscription create {short} {name}`, or see what there is with "
                 f"`tms subscription list {short}`."
             )
-        case "not_found" | "method_not_allowed":
-            return f"{url} answers, but not as TMS does: check --url or TMS_URL."
+        case "not_tms":
+            place, reason = detail.get("url", url), detail.get("reason", "")
+            return f"{place} answers, but not as TMS does: {reason}. Check --url or TMS_URL."
+        case "server_silent":
+            return (
+                f"{detail.get('url', url)} takes connections and says nothing: check --url or "
+                "TMS_URL, and that the server does not hang. Whether it did something is not known."
+            )
         case _:
             return str(error)

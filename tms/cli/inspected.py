@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlencode
@@ -15,12 +16,15 @@ import msgspec
 import typer
 
 from tms.client.http import Http
-from tms.core.errors import InternalError
+from tms.client.retry import repeat
+from tms.core.errors import DebugBusy, InternalError
 from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
 from tms.core.topic import TopicId
 from tms.wire.json_cleanup import decode_state
 
 _ANSWER_S_MAX = 120.0
+_BUSY_S_MAX = 60.0
+"""How long is waited for other debug reports: the server makes one at a time."""
 _DEBUG = "v1/debug"
 
 Answer = TypeVar("Answer")
@@ -66,6 +70,10 @@ def _opened(store: str) -> Any:
     return inspect(store)
 
 
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, DebugBusy)
+
+
 class _Server:
     """A look into the tables of a server, over REST."""
 
@@ -74,7 +82,11 @@ class _Server:
 
     async def _ask(self, kind: type[Answer], path: str, **query: object) -> Answer:
         asked = urlencode({name: each for name, each in query.items() if each is not None})
-        answer = await self._http.send("GET", f"{_DEBUG}/{path}?{asked}")
+        answer = await repeat(
+            partial(self._http.send, "GET", f"{_DEBUG}/{path}?{asked}"),
+            when=_is_busy,
+            for_s=_BUSY_S_MAX,
+        )
         try:
             return msgspec.json.decode(answer, type=kind)
         except msgspec.MsgspecError as error:

@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 refused or failed, with one line on standard error that sa
 usage or settings; 130 interrupted by Ctrl-C. Expected errors never show a traceback.
 """
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ from tms.cli import (
     tx,
 )
 from tms.cli.target import NAMESPACE_HELP, URL, URL_HELP, JsonOption, Target, with_target
+from tms.core import extras
 from tms.core.errors import TmsError
 
 EXAMPLES = """\b
@@ -41,6 +43,8 @@ A first session, in two terminals:
   tms poll orders
   tms poll orders --follow"""
 
+_UMASK = 0o077
+"""What a store on this machine's disk is written with: it is its owner's alone."""
 _SERVER_COMMANDS = ("serve", "config")
 
 
@@ -89,10 +93,9 @@ def _missing(name: str, error: ModuleNotFoundError) -> Any:
 
     @lone.command(name, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
     def tell() -> None:
-        """Needs the `server` extra: pip install 'tms-messaging[server]'."""
+        """Needs the server's packages, which are not installed."""
         print(
-            f"`tms {name}` needs the server's packages ({error.name} is missing): "
-            "pip install 'tms-messaging[server]'",
+            extras.missing(f"`tms {name}` needs the server's packages", error, "server"),
             file=sys.stderr,
         )
         raise typer.Exit(1)
@@ -106,6 +109,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"]},  # of all commands below too
 )
 app.add_typer(topic.app, name="topic")
 app.add_typer(namespace.app, name="namespace")
@@ -125,6 +129,20 @@ app.command()(rollback.rollback)
 app.command()(cluster.cluster)
 
 
+def _print_version(asked: bool) -> None:  # noqa: FBT001  typer calls it
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
+]
+
+
 @app.callback()
 def options(
     context: typer.Context,
@@ -133,6 +151,7 @@ def options(
         str, typer.Option(envvar="TMS_NAMESPACE", metavar="NAME", help=NAMESPACE_HELP)
     ] = "default",
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+    is_version_asked: VersionOption = False,  # noqa: ARG001, FBT002  its callback has answered
 ) -> None:
     """Publish to topics and poll from them, and serve them: a transactional messaging service."""
     context.obj = Target(url, namespace, as_json)
@@ -147,4 +166,5 @@ def version(target: Target) -> None:
 
 def main() -> None:
     """Run the command that the process was started with."""
+    os.umask(_UMASK)
     app(prog_name="tms")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tms.cli.columns import aligned
+from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
 from tms.wire.json_namespaces import namespace_record
@@ -24,9 +25,15 @@ def _option(flag: str, metavar: str, told: str) -> object:
 
 
 TtlDefault = Annotated[
-    int | None, _option("--ttl-default", "SECONDS", "Of topics created without a ttl.")
+    int | None,
+    duration(
+        "--ttl-default", told="Of topics created without a ttl.", whole=True, show_default=False
+    ),
 ]
-TtlMax = Annotated[int | None, _option("--ttl-max", "SECONDS", "The longest ttl of a topic.")]
+TtlMax = Annotated[
+    int | None,
+    duration("--ttl-max", told="The longest ttl of a topic.", whole=True, show_default=False),
+]
 MessageBytes = Annotated[int | None, _option("--message-bytes", "BYTES", "The largest message.")]
 RequestBytes = Annotated[
     int | None, _option("--request-bytes", "BYTES", "The most of all messages in one request.")

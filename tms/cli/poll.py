@@ -12,10 +12,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from tms.cli.durations import duration
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Start, Subscription
 from tms.core.errors import InvalidRequest
-from tms.core.message import ID_BYTES, Message, parse_id
+from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
 from tms.core.transaction import Transaction
 from tms.wire.transaction_codec import decode_transaction
 
@@ -39,8 +40,8 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="TIME|ID|start",
-        help="Where to start: a time (ISO 8601, UTC unless it says otherwise, or milliseconds "
-        "since 1970), a message id, or the oldest message.",
+        help="Where to start: a time (ISO 8601, UTC unless it says otherwise, or milliseconds, not "
+        "seconds, since 1970), a message id, or the oldest message.",
     ),
 ]
 After = Annotated[
@@ -57,9 +58,7 @@ Follow = Annotated[
 ]
 Wait = Annotated[
     float,
-    typer.Option(
-        "--wait", min=0, metavar="SECONDS", help="Where there are none, wait so long for some."
-    ),
+    duration("--wait", told="Where there are none, wait so long for some.", least_s=0),
 ]
 Tx = Annotated[
     str | None,
@@ -202,7 +201,10 @@ def parse_start(text: str, option: str = "--from") -> Start | None:
     if len(text) == _ID_CHARS:
         return parse_message_id(text, option)
     if text.isascii() and text.isdigit():
-        return int(text)
+        try:
+            return check_start_ms(int(text))
+        except InvalidRequest as error:
+            raise typer.BadParameter(str(error), param_hint=option) from None
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -1,8 +1,8 @@
 """`tms publish`: messages from arguments, standard input or files.
 
-Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`; how
-much was published is told on standard error. Each batch is durable, and its range printed, before
-the next is sent.
+Standard output has the rollback ranges alone, so that they can be handed to `tms rollback`; with
+--json the messages' ids too. How much was published is told on standard error. Each batch is
+durable, and its range printed, before the next is sent.
 """
 
 import sys
@@ -142,9 +142,14 @@ class _Report:
     def _publish_one(self, messages: list[bytes]) -> None:
         published = self._topic.publish(messages, self._write_pointer, buffer=self._buffer)
         self._count += len(messages)
-        rollback_range = None if published is None else text_of(published)
+        written = published.rollback_range
+        rollback_range = None if written is None else text_of(written)
         if self._target.as_json:
-            line = {"messages": len(messages), "rollback_range": rollback_range}
+            line = {
+                "messages": len(messages),
+                "ids": [message_id.hex() for message_id in published],
+                "rollback_range": rollback_range,
+            }
             print(msgspec.json.encode(line).decode(), flush=True)
         elif rollback_range is not None:
             print(rollback_range, flush=True)

@@ -15,8 +15,19 @@ import msgspec
 import typer
 
 from tms.cli.configured import ConfigOption, stop
+from tms.cli.durations import METAVAR
 from tms.cli.target import JsonOption, Target, takes
-from tms.settings import DEFAULT, Loaded, Settings, WrongSettings, flag_of, load, variable_of
+from tms.core.credentials import without_credentials
+from tms.settings import (
+    DEFAULT,
+    Loaded,
+    Settings,
+    WrongSettings,
+    flag_of,
+    is_duration,
+    load,
+    variable_of,
+)
 
 EXAMPLES = """\b
 Examples:
@@ -28,6 +39,8 @@ CONFIG_EXAMPLES = """\b
 Examples:
   tms config
   tms config --toml > tms.toml      a file to start from, for --config"""
+
+_HIDDEN = "# User and password are not shown: put them where *** is."
 
 TomlOption = Annotated[
     bool, typer.Option("--toml", help="As a TOML file to start from.", show_default=False)
@@ -47,7 +60,7 @@ def _setting(name: str) -> inspect.Parameter:
     if field.annotation is bool:
         flag, kind = f"{flag}/--no-{flag.removeprefix('--')}", bool
     elif field.annotation in (int, float):
-        metavar = "NUMBER"
+        metavar = METAVAR if is_duration(name) else "NUMBER"
     option = typer.Option(
         flag,
         metavar=metavar,
@@ -77,19 +90,20 @@ def _serve(*, config: Path | None, **flags: object) -> None:
     Then what it accepted is finished first.
     """
     settings = _load(config, flags).settings
+    store = without_credentials(settings.store)
     from tms.server import serve as serve_node  # noqa: PLC0415  the whole server
 
     try:
-        serve_node(settings, partial(_welcome, store=settings.store))
+        serve_node(settings, partial(_welcome, store=store))
     except OSError as error:
         print(
-            f"Cannot serve {settings.store} at {settings.listen}: {error.strerror or error}. "
+            f"Cannot serve {store} at {settings.listen}: {error.strerror or error}. "
             "Give another address with --listen, or another store with --store.",
             file=sys.stderr,
         )
         raise typer.Exit(1) from None
     except ValueError as error:
-        print(f"Cannot serve {settings.store}: {error}.", file=sys.stderr)
+        print(f"Cannot serve {store}: {error}.", file=sys.stderr)
         raise typer.Exit(1) from None
 
 
@@ -124,20 +138,29 @@ def _show(
     """
     target: Target = context.obj
     loaded = _load(config, flags)
-    values = loaded.settings.model_dump()
+    values = _values(loaded)
     for name, field in Settings.model_fields.items():
         value, source = values[name], loaded.sources[name]
         if as_toml:
             mark = "# " if source == DEFAULT else ""
-            print(f"# {field.description}\n{mark}{name} = {json.dumps(value)}\n")
+            hidden = f"{_HIDDEN}\n" if value != getattr(loaded.settings, name) else ""
+            print(f"# {field.description}\n{hidden}{mark}{name} = {json.dumps(value)}\n")
         elif not (as_json or target.as_json):
             print(f"{name} = {json.dumps(value)}  ({source})\n    {field.description}")
     if (as_json or target.as_json) and not as_toml:
         print(msgspec.json.encode(_described(loaded)).decode())
 
 
+def _values(loaded: Loaded) -> dict[str, object]:
+    """Return the values without users and passwords."""
+    return {
+        name: without_credentials(value, "***@") if isinstance(value, str) else value
+        for name, value in loaded.settings.model_dump().items()
+    }
+
+
 def _described(loaded: Loaded) -> list[dict[str, object]]:
-    values = loaded.settings.model_dump()
+    values = _values(loaded)
     return [
         {
             "name": name,

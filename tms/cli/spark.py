@@ -15,6 +15,7 @@ import typer
 
 from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
+from tms.core import extras
 
 app = typer.Typer(
     help="Archive, replay, transform, count and prune topics with Spark.", no_args_is_help=True
@@ -58,7 +59,7 @@ def archive(
     master: Master = None,
 ) -> None:
     """Add to an archive in Parquet, by topic and date, what has come since the last run."""
-    spark = _session("archive", master)
+    spark = _session("archive", master, target.url)
     from tms.spark.jobs.archive import ROWS_PER_BATCH, archive  # noqa: PLC0415  needs Spark
 
     source = {**_source(target, topics, pattern), **_given(startingTimestamp=start)}
@@ -106,7 +107,7 @@ def replay(
     master: Master = None,
 ) -> None:
     """Publish an archive again: in order, and once however often it is run."""
-    spark = _session("replay", master)
+    spark = _session("replay", master, target.url)
     from tms.spark.jobs.replay import Selection, replay  # noqa: PLC0415  needs Spark
 
     done = replay(
@@ -171,7 +172,7 @@ def transform(
     if (sql is None) == (function is None):
         raise typer.BadParameter("give one of them", param_hint="--sql or --function")
     how: Any = sql if sql is not None else _function(function or "")
-    spark = _session("transform", master)
+    spark = _session("transform", master, target.url)
     from tms.spark.jobs.transform import Destinations, transform  # noqa: PLC0415  needs Spark
 
     limit = None if rows_per_batch is None else str(rows_per_batch)
@@ -203,7 +204,7 @@ def stats(
     master: Master = None,
 ) -> None:
     """Count per topic and hour: messages, bytes, and how many were rolled back."""
-    spark = _session("stats", master)
+    spark = _session("stats", master, target.url)
     from tms.spark.jobs.stats import stats  # noqa: PLC0415  needs Spark
 
     times = _given(startingTimestamp=start, endingTimestamp=end)
@@ -238,7 +239,7 @@ def prune(
     master: Master = None,
 ) -> None:
     """Delete from a store on HBase what has expired and what is of deleted topics."""
-    spark = _session("prune", master)
+    spark = _session("prune", master, None)
     from tms.spark.jobs.prune import prune  # noqa: PLC0415  needs Spark
 
     try:
@@ -257,17 +258,18 @@ def prune(
     )
 
 
-def _session(name: str, master: str | None) -> Any:
+def _session(name: str, master: str | None, url: str | None) -> Any:
     """Return a session that knows `format("tms")`. Raises `ModuleNotFoundError` without PySpark."""
     try:
+        from tms.spark.prerequisites import CannotRun  # noqa: PLC0415
         from tms.spark.session import open_session  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"`tms spark` needs PySpark ({error.name} is missing): "
-            "pip install 'tms-messaging[spark]'",
-            name=error.name,
-        ) from error
-    return open_session(f"tms spark {name}", master)
+        raise extras.missing("`tms spark` needs PySpark", error, "spark") from error
+    try:
+        return open_session(f"tms spark {name}", master, url)
+    except CannotRun as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from None
 
 
 def _server(target: Target) -> dict[str, str]:

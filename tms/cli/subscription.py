@@ -7,7 +7,7 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.poll import parse_message_id
 from tms.cli.target import Target, TopicArgument, with_target
-from tms.core.subscriptions import Subscription
+from tms.core.subscriptions import SubscriptionPosition
 
 app = typer.Typer(
     help="Create, list, show, move and delete named positions of consumers.", no_args_is_help=True
@@ -22,12 +22,12 @@ AfterOption = Annotated[
 ]
 
 
-def _facts(position: Subscription) -> dict[str, object]:
+def _facts(position: SubscriptionPosition) -> dict[str, object]:
     after = None if position.after is None else position.after.hex()
     return {"name": position.name, "after": after, "version": position.version}
 
 
-def _row(position: Subscription) -> tuple[str, ...]:
+def _row(position: SubscriptionPosition) -> tuple[str, ...]:
     after = "-" if position.after is None else position.after.hex()
     return (position.name, str(position.version), after)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from tms.cli import away
 from tms.client import Client, connect
 
 URL = "http://127.0.0.1:11015"
@@ -40,6 +41,7 @@ class Target:
 
         Raises as `tms.connect`, and a usage error where the URL is none.
         """
+        away.tell()
         try:
             return connect(self.url, self.namespace, retry_for_s=retry_for_s)
         except ValueError as error:

@@ -4,14 +4,15 @@ from typing import Annotated
 
 import typer
 
+from tms.cli.durations import duration
 from tms.cli.target import Target, TopicArgument, with_target
 
 app = typer.Typer(help="Create, list, show, change and delete topics.", no_args_is_help=True)
 
 Ttl = Annotated[
     int | None,
-    typer.Option(
-        metavar="SECONDS", help="How long messages live; by default as the server is set, a week."
+    duration(
+        "--ttl", told="How long messages live; by default as the server is set, a week.", whole=True
     ),
 ]
 Properties = Annotated[
@@ -26,11 +27,11 @@ def _parsed(properties: list[str] | None) -> dict[str, str | float]:
         if not equals or not key:
             raise typer.BadParameter(f"{key!r} is not KEY=VALUE")
         if key == "ttl":
-            raise typer.BadParameter("give the time to live as --ttl SECONDS")
+            raise typer.BadParameter("give the time to live as --ttl DURATION")
     return {key: value for key, _, value in pairs}
 
 
-@app.command(epilog="\b\nExample:\n  tms topic create orders --ttl 86400 owner=shop")
+@app.command(epilog="\b\nExample:\n  tms topic create orders --ttl 7d owner=shop")
 @with_target
 def create(
     target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None
@@ -62,7 +63,7 @@ def show(target: Target, name: TopicArgument) -> None:
     target.answer(text, {"name": name, "properties": properties})
 
 
-@app.command("set", epilog="\b\nExample:\n  tms topic set orders --ttl 3600 owner=shop")
+@app.command("set", epilog="\b\nExample:\n  tms topic set orders --ttl 12h owner=shop")
 @with_target
 def replace(
     target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None

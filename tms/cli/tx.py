@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tms.cli.columns import aligned, span
+from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, with_target
 from tms.core.transaction import TransactionType
@@ -34,11 +35,11 @@ Limit = Annotated[
 ]
 Timeout = Annotated[
     int | None,
-    typer.Option(
+    duration(
         "--timeout",
-        min=1,
-        metavar="SECONDS",
-        help="After how long it becomes invalid; by default as the server is set, 30.",
+        told="After how long it becomes invalid; by default as the server is set, 30.",
+        whole=True,
+        least_s=1,
     ),
 ]
 Long = Annotated[bool, typer.Option("--long", help="One that lasts a day.")]

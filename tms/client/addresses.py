@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import httpx
 
+from tms.core.credentials import without_credentials
 from tms.core.errors import NoLeader, OutcomeUnknown, ServerUnreachable, Stopping
 
 
@@ -22,9 +23,11 @@ def parse_addresses(url: str) -> list[str]:
         try:
             parsed = httpx.URL(part)
         except httpx.InvalidURL as error:
-            raise ValueError(f"{part!r} is not a URL: {error}") from None
+            said = "write / and ? in a password as %2F and %3F" if "@" in part else error
+            raise ValueError(f"{without_credentials(part)!r} is not a URL: {said}") from None
         if not parsed.host:
-            raise ValueError(f"{part!r} names no host: write http://HOST:PORT")
+            shown = without_credentials(part)
+            raise ValueError(f"{shown!r} names no host: write http://HOST:PORT")
     return [part.rstrip("/") for part in whole]
 
 

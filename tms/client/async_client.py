@@ -10,9 +10,12 @@ from tenacity import AsyncRetrying
 
 from tms.client.async_topic import AsyncTopic, payloads_of
 from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.embedded import open_embedded
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
+from tms.core.credentials import without_credentials
+from tms.core.durations import Duration, seconds_of, whole_seconds_of
 from tms.core.messaging import AllPublished
 from tms.core.namespaces import Namespaces
 from tms.core.ranges import TopicRange
@@ -31,8 +34,8 @@ IfOpenName = IfOpen | Literal["refuse", "fence", "join"]
 
 Result = TypeVar("Result")
 
-_CLIENT = f"{socket.gethostname()}:{os.getpid()}"
-"""How those who look after the server see whose a transaction is."""
+_HOST = socket.gethostname()
+"""With the process it tells those who look after the server whose a transaction is."""
 
 
 class AsyncClient:
@@ -41,15 +44,22 @@ class AsyncClient:
     Any number of tasks may use it at once, in the event loop it was made in.
     """
 
-    def __init__(self, services: Services, namespace: str, *, settle_for_s: float) -> None:
-        """Stand on `services`, and close them in the end.
+    def __init__(
+        self, services: Services, namespace: str, url: str, *, settle_for_s: Duration
+    ) -> None:
+        """Stand on `services`, which `url` named, and close them in the end.
 
-        A commit without an answer is settled for `settle_for_s` seconds.
+        A commit without an answer is settled for `settle_for_s`.
         """
+        self._url = without_credentials(url)
         self._services = services
         self._namespace = check_namespace(namespace)
-        self._settle_for_s = max(settle_for_s, SETTLE_S_MIN)
+        self._settle_for_s = max(seconds_of(settle_for_s), SETTLE_S_MIN)
         self._closed = False
+
+    def __repr__(self) -> str:
+        """Return the class, the URL without credentials and the namespace."""
+        return f"{type(self).__name__}({self._url}, namespace={self._namespace})"
 
     @property
     def namespace(self) -> str:
@@ -103,7 +113,7 @@ class AsyncClient:
     def transaction(
         self,
         *,
-        timeout_s: int | None = None,
+        timeout_s: Duration | None = None,
         long: bool = False,
         owner: str | None = None,
         sequence: int | None = None,
@@ -127,7 +137,7 @@ class AsyncClient:
         self,
         invoke: Invoke,
         *,
-        timeout_s: int | None,
+        timeout_s: Duration | None,
         long: bool,
         owner: str | None,
         sequence: int | None,
@@ -138,8 +148,8 @@ class AsyncClient:
         """Return the same, whose participants are called through `invoke`."""
         request = StartRequest(
             type=TransactionType.LONG if long else TransactionType.SHORT,
-            timeout_s=timeout_s,
-            client=_CLIENT,
+            timeout_s=None if timeout_s is None else whole_seconds_of(timeout_s),
+            client=f"{_HOST}:{os.getpid()}",
             owner=owner,
             sequence=sequence,
             origin=origin,
@@ -158,7 +168,7 @@ class AsyncClient:
         function: Callable[[AsyncTransactionContext], Awaitable[Result]],
         *,
         retries: int = 3,
-        timeout_s: int | None = None,
+        timeout_s: Duration | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
         """Run a coroutine function in a transaction, as `tms.Client.run_in_transaction`."""
@@ -190,38 +200,52 @@ class AsyncClient:
         await self.close()
 
 
+def connect_remote(
+    url: str,
+    namespace: str,
+    *,
+    timeout_s: Duration,
+    retry_for_s: Duration,
+    compress: bool,
+) -> AsyncClient | None:
+    """Return a client of the server at `url`, None where that names a store in this process.
+
+    Needs no event loop yet. Raises as `tms.connect`.
+    """
+    check_namespace(namespace)
+    if url.startswith(STORES):
+        return None
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(
+            f"cannot connect to {without_credentials(url)!r}: give http://HOST:PORT of a server, "
+            "or leveldb:DIR or memory: for a store in this process"
+        )
+    services = RemoteServices(url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress)
+    return AsyncClient(services, namespace, url, settle_for_s=retry_for_s)
+
+
+async def connect_embedded(url: str, namespace: str, *, retry_for_s: Duration) -> AsyncClient:
+    """Return a client of a store opened in this process. Raises as `tms.connect`."""
+    services = await open_embedded(url)
+    return AsyncClient(services, namespace, url, settle_for_s=retry_for_s)
+
+
 async def connect(
     url: str,
     namespace: str = "default",
     *,
-    timeout_s: float = TIMEOUT_S,
-    retry_for_s: float = RETRY_FOR_S,
+    timeout_s: Duration = TIMEOUT_S,
+    retry_for_s: Duration = RETRY_FOR_S,
     compress: bool = False,
 ) -> AsyncClient:
-    """Return a client for asyncio; the arguments and errors are those of `tms.connect`."""
-    check_namespace(namespace)
-    services: Services
-    if url.startswith(("http://", "https://")):
-        services = RemoteServices(
-            url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
-        )
-    elif url.startswith(STORES):
-        services = await _open_embedded(url)
-    else:
-        raise ValueError(
-            f"cannot connect to {url!r}: give http://HOST:PORT of a server, "
-            "or leveldb:DIR or memory: for a store in this process"
-        )
-    return AsyncClient(services, namespace, settle_for_s=retry_for_s)
+    """Return a client for asyncio; the arguments and errors are those of `tms.connect`.
 
-
-async def _open_embedded(store_url: str) -> Services:
-    try:
-        from tms.node import open_embedded  # noqa: PLC0415  server packages, only when asked for
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"a store in this process needs the server's packages ({error.name} is missing): "
-            "pip install 'tms-messaging[server]'",
-            name=error.name,
-        ) from error
-    return await open_embedded(store_url)
+    Close it in the event loop that it is used in. A program that ends without that ends all the
+    same, and nothing acknowledged is lost; calls that are under way are not waited for. In a child
+    of `os.fork()` a client of a server works anew, in an event loop of the child's own; one on a
+    store in this process raises `RuntimeError`.
+    """
+    client = connect_remote(
+        url, namespace, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
+    )
+    return client or await connect_embedded(url, namespace, retry_for_s=retry_for_s)

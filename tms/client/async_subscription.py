@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from tms.client.gathered import OpenTransaction
-from tms.client.polling import Blocks, Reading, Tx, blocks_of, singly
+from tms.client.polling import Blocks, Tx, blocks_of, reading, singly
 from tms.client.start import WhichMessage, id_of
-from tms.core.message import Message, position_of
+from tms.core.message import FIRST_ID, Message, position_of
+from tms.core.reading import Reading
 from tms.core.services import Services
-from tms.core.subscriptions import Advance, check_subscription_name
-from tms.core.subscriptions import Subscription as Position
+from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
 
@@ -28,7 +28,7 @@ class AsyncSubscription:
         self._services = services
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
-        self._seen: Position | None = None
+        self._seen: SubscriptionPosition | None = None
 
     def __repr__(self) -> str:
         """Return the class, `namespace:topic` and the name."""
@@ -39,7 +39,7 @@ class AsyncSubscription:
         """The subscription's name within its topic."""
         return self._name
 
-    async def create(self, after: WhichMessage | None = None) -> Position:
+    async def create(self, after: WhichMessage | None = None) -> SubscriptionPosition:
         """Create it, as `tms.Subscription.create`."""
         first = None if after is None else id_of(after)
         self._seen = await self._services.subscriptions.create_subscription(
@@ -47,7 +47,7 @@ class AsyncSubscription:
         )
         return self._seen
 
-    async def position(self) -> Position:
+    async def position(self) -> SubscriptionPosition:
         """Return where it stands, as `tms.Subscription.position`."""
         self._seen = await self._services.subscriptions.subscription(self._topic_id, self._name)
         return self._seen
@@ -67,13 +67,13 @@ class AsyncSubscription:
         self, limit: int | None, *, tx: Tx | None, committed: bool, wait_s: float
     ) -> Blocks:
         """Give what `poll` gives, in runs as they arrive."""
-        return self._blocks(Reading(limit, tx, committed=committed, wait_s=wait_s))
+        unplaced = reading(FIRST_ID, limit, tx=tx, committed=committed, wait_s=wait_s)
+        return self._blocks(unplaced, self._move_in(tx), wait_s)
 
-    async def _blocks(self, read: Reading) -> Blocks:
-        move = self._move_in(read.tx)
+    async def _blocks(self, unplaced: Reading, move: Advance | None, wait_s: float) -> Blocks:
         after = (await self.position()).after if move is None else move.after
-        start = position_of(after, inclusive=False)
-        answer = blocks_of(self._services.messaging, self._topic_id, start, read)
+        asked = unplaced._replace(position=position_of(after, inclusive=False))
+        answer = blocks_of(self._services.messaging, self._topic_id, asked, wait_s)
         async with aclosing(answer) as blocks:
             async for block in blocks:
                 yield block

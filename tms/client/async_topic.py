@@ -11,17 +11,18 @@ import anyio
 
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.columns import Batches, batches_of
-from tms.client.polling import Blocks, Reading, Tx, blocks_of, singly
+from tms.client.polling import Blocks, Tx, blocks_of, reading, singly
 from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass
-from tms.client.start import Start, position
+from tms.client.start import Start, place_of, position
+from tms.core.durations import Duration, whole_seconds_of
 from tms.core.errors import TopicNotFound
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, id_after
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import NO_IDS, Messaging, Published, RollbackRange
 from tms.core.ranges import Reach, Split, TopicRange
 from tms.core.services import Services
-from tms.core.subscriptions import Subscription as Position
+from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TTL, TopicId
 from tms.core.transaction import Transaction
 
@@ -44,8 +45,11 @@ class AsyncTopic:
         """Name a topic; nothing is sent."""
         self._id = topic_id
         self._services = services
-        self._messaging = services.messaging
         self._is_closed = is_closed
+
+    @property
+    def _messaging(self) -> Messaging:
+        return self._services.messaging  # asked each time: a child of os.fork() may have none
 
     def __repr__(self) -> str:
         """Return the class and `namespace:name`."""
@@ -61,7 +65,7 @@ class AsyncTopic:
         """The namespace that the topic is in."""
         return self._id.namespace
 
-    async def create(self, /, ttl: int | None = None, **properties: str | float) -> None:
+    async def create(self, /, ttl: Duration | None = None, **properties: str | float) -> None:
         """Create the topic, as `tms.Topic.create`."""
         await self._messaging.create_topic(self._id, _with_ttl(ttl, properties))
 
@@ -70,7 +74,7 @@ class AsyncTopic:
         return (await self._messaging.topic(self._id)).all_properties()
 
     async def replace_properties(
-        self, /, ttl: int | None = None, **properties: str | float
+        self, /, ttl: Duration | None = None, **properties: str | float
     ) -> None:
         """Replace all properties, as `tms.Topic.replace_properties`."""
         await self._messaging.update_topic(self._id, _with_ttl(ttl, properties))
@@ -85,13 +89,13 @@ class AsyncTopic:
         tx: Tx | None = None,
         *,
         buffer: bool = False,
-    ) -> RollbackRange | None:
+    ) -> Published:
         """Publish one message or several, as `tms.Topic.publish`."""
         if buffer:
             if tx is None:
                 raise ValueError("buffer=True is for the messages of a transaction: give tx")
             await self.store(messages, tx)
-            return None
+            return NO_IDS
         payloads = payloads_of(messages)
         if tx is None or isinstance(tx, int | Transaction):
             pointer = None if tx is None else _write_pointer(tx)
@@ -106,9 +110,12 @@ class AsyncTopic:
         else:
             await tx.gathered.messages.store(self._messaging, self._id, payloads)
 
-    async def rollback(self, published: RollbackRange) -> None:
+    async def rollback(self, published: Published | RollbackRange) -> None:
         """Roll back what one publish wrote, as `tms.Topic.rollback`."""
-        await self._messaging.rollback(self._id, published)
+        written = published.rollback_range if isinstance(published, Published) else published
+        if written is None:
+            raise ValueError("nothing to roll back: it was published without a transaction")
+        await self._messaging.rollback(self._id, written)
 
     def poll(
         self,
@@ -156,14 +163,16 @@ class AsyncTopic:
             raise TopicNotFound(topic=str(self._id))
         return found
 
-    async def splits(self, start: bytes, end: bytes, parts: int) -> list[Split]:
+    async def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
         """Return parts of about equal size that make up a range, as `tms.Topic.splits`."""
-        return list(await self._services.ranges.splits(self._id, start, end, parts))
+        return list(
+            await self._services.ranges.splits(self._id, place_of(start), place_of(end), parts)
+        )
 
     async def reach(
         self,
-        start: bytes,
-        end: bytes,
+        start: Start,
+        end: Start,
         *,
         messages: int | None = None,
         payload_bytes: int | None = None,
@@ -172,8 +181,8 @@ class AsyncTopic:
         """Return how far so many messages reach, as `tms.Topic.reach`."""
         return await self._services.ranges.reach(
             self._id,
-            start,
-            end,
+            place_of(start),
+            place_of(end),
             messages=messages,
             payload_bytes=payload_bytes,
             committed=committed,
@@ -189,7 +198,7 @@ class AsyncTopic:
         """Return the subscription `name`, as `tms.Topic.subscription`."""
         return AsyncSubscription(self._services, self._id, name)
 
-    async def subscriptions(self) -> list[Position]:
+    async def subscriptions(self) -> list[SubscriptionPosition]:
         """Return the positions of all subscriptions, as `tms.Topic.subscriptions`."""
         return list(await self._services.subscriptions.subscriptions(self._id))
 
@@ -206,8 +215,15 @@ class AsyncTopic:
     ) -> Blocks:
         """Give what `poll` gives, in runs as they arrive."""
         until = None if end is None else position(after=None, start=end)
-        read = Reading(limit, tx, committed=committed, wait_s=wait_s, end=until)
-        return blocks_of(self._messaging, self._id, position(after=after, start=start), read)
+        asked = reading(
+            position(after=after, start=start),
+            limit,
+            tx=tx,
+            committed=committed,
+            end=until,
+            wait_s=wait_s,
+        )
+        return blocks_of(self._messaging, self._id, asked, wait_s)
 
     def poll_batches(
         self,
@@ -220,8 +236,10 @@ class AsyncTopic:
     ) -> Batches:
         """Give what `poll_arrow` gives, one in a list."""
         until = None if end is None else position(after=None, start=end)
-        read = Reading(limit, committed=committed, end=until)
-        return batches_of(self._messaging, self._id, position(after=after, start=start), read)
+        first = position(after=after, start=start)
+        return batches_of(
+            self._messaging, self._id, reading(first, limit, committed=committed, end=until)
+        )
 
     def follow_blocks(self, *, after: Start | None, start: Start | None, committed: bool) -> Blocks:
         """Give what `follow` gives, in runs as they arrive."""
@@ -229,8 +247,8 @@ class AsyncTopic:
 
     async def _follow(self, next_position: bytes, *, committed: bool) -> Blocks:
         async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
-            read = Reading(limit, committed=committed, wait_s=FOLLOW_WAIT_S)
-            answer = blocks_of(self._messaging, self._id, position, read)
+            asked = reading(position, limit, committed=committed)
+            answer = blocks_of(self._messaging, self._id, asked, FOLLOW_WAIT_S)
             async with aclosing(answer) as blocks:
                 async for block in blocks:
                     yield Part(block, len(block), block[-1].id)
@@ -252,8 +270,8 @@ class AsyncTopic:
         raise RuntimeError("the client is closed")
 
 
-def _with_ttl(ttl: int | None, properties: dict[str, str | float]) -> dict[str, object]:
-    return {**properties} if ttl is None else {**properties, TTL: ttl}
+def _with_ttl(ttl: Duration | None, properties: dict[str, str | float]) -> dict[str, object]:
+    return {**properties} if ttl is None else {**properties, TTL: whole_seconds_of(ttl)}
 
 
 def _write_pointer(tx: Transaction | int) -> int:

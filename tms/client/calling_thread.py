@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Any, TypeVar
 
-from tms.client.bridge import Bridge
+from tms.client.bridge import Bridge, Life
 
 _LOOK_S = 1.0
 
@@ -31,6 +31,8 @@ class CallingThread:
     def __init__(self, bridge: Bridge) -> None:
         """Call through `bridge`."""
         self._bridge = bridge
+        self._life: Life | None = None
+        """That of the first call. No other process may go on with what was begun there."""
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     async def invoke(self, method: Callable[..., Any], *arguments: Any) -> Any:
@@ -55,8 +57,11 @@ class CallingThread:
     def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
         """Return what `function` gives in the loop, serving it meanwhile. Raises as `Bridge.call`.
 
-        Called by one thread at a time.
+        Called by one thread at a time. In a child of `os.fork()` it raises `RuntimeError` where the
+        first call was the parent's.
         """
+        self._life = self._life or self._bridge.life
+        self.check_process()
         ended = Event()
 
         async def run() -> Result:
@@ -68,10 +73,32 @@ class CallingThread:
 
         return self._bridge.call(run, partial(self._serve, ended))
 
+    @property
+    def is_parents(self) -> bool:
+        """Whether the first call was made by the parent of this process."""
+        return self._life is not None and self._life is not self._bridge.life
+
+    def check_process(self) -> None:
+        """Raise `RuntimeError` in a child that was forked after the first call."""
+        if self.is_parents:
+            raise RuntimeError(
+                "the transaction was begun before os.fork() and is the parent's: "
+                "begin another in the child"
+            )
+
+    def note_begun(self, transaction: object) -> None:
+        """Have a transaction named where the program ends within it."""
+        self._bridge.life.open_transactions.add(transaction)
+
+    def note_ended(self, transaction: object) -> None:
+        """Say no more of it."""
+        self._bridge.life.open_transactions.discard(transaction)
+
     def _serve(self, ended: Event, cancel: Callable[[], object]) -> None:
         """Do what the loop asks for until it has ended."""
         interruption: BaseException | None = None
         while True:
+            self.check_process()
             try:
                 # Ctrl-C may take what has just been got, the last of all too: then `ended` tells.
                 job = self._jobs.get(timeout=_LOOK_S)

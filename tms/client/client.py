@@ -6,16 +6,24 @@ from typing import Self, TypeVar
 
 from tenacity import Retrying
 
-from tms.client.async_client import RETRY_FOR_S, TIMEOUT_S, AsyncClient, IfOpenName
-from tms.client.async_client import connect as connect_async
+from tms.client.async_client import (
+    RETRY_FOR_S,
+    TIMEOUT_S,
+    AsyncClient,
+    IfOpenName,
+    connect_embedded,
+    connect_remote,
+)
 from tms.client.bridge import Bridge
 from tms.client.calling_thread import CallingThread
+from tms.client.embedded import REFUSAL_IN_CHILD
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.retry import reruns
 from tms.client.topic import Topic
 from tms.client.transaction import TransactionContext
 from tms.client.transactions import Transactions
+from tms.core.durations import Duration
 from tms.core.messaging import AllPublished
 from tms.core.ranges import TopicRange
 from tms.core.transactions import IfOpen
@@ -33,6 +41,10 @@ class Client:
         """Stand on `client`, called through `bridge`, and close both in the end."""
         self._client = client
         self._bridge = bridge
+
+    def __repr__(self) -> str:
+        """Return the class, the URL without credentials and the namespace."""
+        return repr(self._client).replace("Async", "", 1)
 
     @property
     def namespace(self) -> str:
@@ -94,7 +106,7 @@ class Client:
     def transaction(
         self,
         *,
-        timeout_s: int | None = None,
+        timeout_s: Duration | None = None,
         long: bool = False,
         owner: str | None = None,
         sequence: int | None = None,
@@ -107,8 +119,8 @@ class Client:
             with client.transaction() as tx:
                 topic.publish(b"…", tx)
 
-        After `timeout_s` seconds, the server's default where None, it becomes invalid; a `long` one
-        after a day. `participants` are committed and rolled back with it.
+        After `timeout_s`, in seconds or as `"5m"`, the server's default where None, it becomes
+        invalid; a `long` one after a day. `participants` are committed and rolled back with it.
 
         `owner` names the producer or job, `sequence` numbers its work, ascending: a sequence is
         committed once, so that work may be repeated when in doubt. Where runs of the owner number
@@ -136,7 +148,7 @@ class Client:
         function: Callable[[TransactionContext], Result],
         *,
         retries: int = 3,
-        timeout_s: int | None = None,
+        timeout_s: Duration | None = None,
         participants: Iterable[TransactionAware] = (),
     ) -> Result:
         """Return what `function` gives, called with a transaction, which is then committed.
@@ -158,9 +170,9 @@ class Client:
         """Close the connections, or the embedded store. Closing twice is the same as once.
 
         A call that another thread has under way raises `OutcomeUnknown`; later ones raise
-        `RuntimeError`.
+        `RuntimeError`. A program that ends without closing does it as it ends.
         """
-        self._bridge.close(self._client.close)
+        self._bridge.close()
 
     def __enter__(self) -> Self:
         """Return the client itself."""
@@ -180,8 +192,8 @@ def connect(
     url: str,
     namespace: str = "default",
     *,
-    timeout_s: float = TIMEOUT_S,
-    retry_for_s: float = RETRY_FOR_S,
+    timeout_s: Duration = TIMEOUT_S,
+    retry_for_s: Duration = RETRY_FOR_S,
     compress: bool = False,
 ) -> Client:
     """Return a client for the topics of `namespace`.
@@ -189,27 +201,42 @@ def connect(
     `url` is a server's, `http://HOST:PORT` or `https://…`; or several servers' of a cluster,
     `http://A:PORT,B:PORT`, of which the next is asked where one is not there; or `leveldb:DIR` or
     `memory:` for a store in this process, which needs the package's `server` extra. For a server:
-    `timeout_s` is how many seconds an answer may take; `retry_for_s` for how many seconds a call
-    that is safe to repeat is repeated while the server is away or busy, 0 for never; `compress`
-    sends and takes bodies as gzip. No connection to a server is made yet.
+    `timeout_s` is how long an answer may take; `retry_for_s` for how long a call that is safe to
+    repeat is repeated while the server is away or busy, 0 for never, both in seconds or as `"2m"`;
+    `compress` sends and takes bodies as gzip. No connection to a server is made yet.
+
+    Close the client, best by `with`; a program that ends without that closes it as it ends. In a
+    child of `os.fork()`, a client of a server that was made before works with connections of its
+    own; one on a store in this process raises `RuntimeError` at once.
 
     Raises `InvalidRequest` (invalid_namespace_name), `ValueError` for another kind of URL; for a
     store in this process `StoreError` where it cannot be opened, and `ModuleNotFoundError` where
     the extra is not installed.
     """
     bridge = Bridge()
+    client = connect_remote(
+        url, namespace, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
+    )
+    if client is None:
+        client = _connect_embedded(bridge, url, namespace, retry_for_s)
+    else:
+        bridge.close_with(client.close)
+    return Client(client, bridge)
+
+
+def _connect_embedded(
+    bridge: Bridge, url: str, namespace: str, retry_for_s: Duration
+) -> AsyncClient:
     connected: list[AsyncClient] = []
 
     async def connect_in_loop() -> None:
-        client = await connect_async(
-            url, namespace, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
-        )
+        client = await connect_embedded(url, namespace, retry_for_s=retry_for_s)
+        bridge.close_with(client.close, refusal_in_child=REFUSAL_IN_CHILD)
         connected.append(client)
 
     try:
         bridge.call(connect_in_loop)
     except BaseException:
-        # Interrupted, it may have connected all the same.
-        bridge.close(connected[0].close if connected else None)
+        bridge.close()  # interrupted, it may have connected all the same
         raise
-    return Client(connected[0], bridge)
+    return connected[0]

@@ -4,9 +4,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from tms.client.polling import Reading, message_blocks
+from tms.client.polling import message_blocks
+from tms.core import extras
 from tms.core.message import MessageBlock
 from tms.core.messaging import Messaging
+from tms.core.reading import Reading
 from tms.core.topic import TopicId
 
 Batches = AsyncGenerator[list[Any], None]
@@ -16,14 +18,15 @@ _BATCH_BYTES_MAX = 4 * 1024 * 1024
 """A batch takes in no more once it has so many bytes."""
 
 
-async def batches_of(
-    messaging: Messaging, topic_id: TopicId, position: bytes, read: Reading
-) -> Batches:
-    """Give the messages from `position` on, in batches bounded in messages and bytes."""
-    from tms.arrow import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
+async def batches_of(messaging: Messaging, topic_id: TopicId, asked: Reading) -> Batches:
+    """Give the messages that are asked for, in batches bounded in messages and bytes."""
+    try:
+        from tms.arrow import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise extras.missing("messages as Arrow's columns need pyarrow", error, "arrow") from error
 
     parts: list[MessageBlock] = []
-    async with aclosing(message_blocks(messaging, topic_id, position, read)) as blocks:
+    async with aclosing(message_blocks(messaging, topic_id, asked)) as blocks:
         async for block in blocks:
             parts.append(block)
             count = sum(part.count for part in parts)

@@ -6,8 +6,9 @@ that the answer names. Answers that are not from TMS (a proxy's, another server'
 status. Nothing is repeated here (`tms.client.retry`).
 """
 
+import asyncio
 import gzip
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
@@ -18,14 +19,15 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
-import anyio.to_thread
 import httpx
 import msgspec
 
 from tms.client.addresses import Addresses, parse_addresses
+from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
 from tms.core.errors import (
     InternalError,
+    NotTms,
     OutcomeUnknown,
     ServerUnreachable,
     TmsError,
@@ -33,6 +35,7 @@ from tms.core.errors import (
     class_of,
     error_of,
 )
+from tms.core.forks import tell_in_child
 from tms.core.problems import CATALOGUE
 
 CONNECTIONS_MAX = 1000
@@ -58,14 +61,23 @@ class _ErrorBody(msgspec.Struct):
 _error_decoder = msgspec.json.Decoder(_ErrorBody)
 
 _CODE_OF_STATUS = {
-    404: "not_found",
-    405: "method_not_allowed",
     413: "request_too_large",
     502: "outcome_unknown",
-    503: "store_unavailable",
+    503: "outcome_unknown",
     504: "outcome_unknown",
 }
-"""What an answer without one of our error bodies is taken for; any other is `internal`."""
+"""What an answer without one of our error bodies is taken for, which a proxy may have sent. Any
+other below 500 is from another server, and above it `internal`."""
+
+_OUR_TYPES = frozenset(
+    {
+        "",
+        "application/json",
+        "application/octet-stream",
+        "application/vnd.apache.arrow.stream",
+        "avro/binary",
+    }
+)
 
 
 def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError:
@@ -73,9 +85,12 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
     try:
         described = _error_decoder.decode(body).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
+        code = _CODE_OF_STATUS.get(status, "not_tms" if is_others else "internal")
         shown = body.decode(errors="replace").strip()[:ANSWER_CHARS_SHOWN_MAX]
-        code = _CODE_OF_STATUS.get(status, "internal")
         detail: dict[str, Any] = {"status": status, "answer": shown}
+        if code == "not_tms":
+            detail["reason"] = _told(status, headers)
     else:
         code, detail = described.code, described.detail
         if code not in CATALOGUE:
@@ -100,22 +115,40 @@ def _typed_errors(url: str) -> Iterator[None]:
         raise InternalError(url=url, reason=_reason(error)) from error
 
 
+def _told(status: int, headers: Mapping[str, str]) -> str:
+    return f"it answers {status} {_type_of(headers)}".rstrip()
+
+
+def _type_of(headers: Mapping[str, str]) -> str:
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
+
+Meet = Callable[[Callable[[], Awaitable[httpx.Response]], str], Awaitable[httpx.Response]]
+"""Waits for the answer of a server that may be none."""
 
 Ask = Callable[[str], AbstractAsyncContextManager[httpx.Response]]
 """Sends a request to a URL."""
 
 
 @asynccontextmanager
-async def _answer(ask: Ask, url: str, path: str) -> AsyncGenerator[httpx.Response, None]:
+async def _answer(
+    ask: Ask, url: str, path: str, meet: Meet | None = None
+) -> AsyncGenerator[httpx.Response, None]:
     """Give a server's answer. Raises the error that it is, or that there was instead of it."""
     async with AsyncExitStack() as answering:
         with _typed_errors(url):
-            answer = await answering.enter_async_context(ask(f"{url}/{path}"))
-            if answer.status_code != httpx.codes.OK:
-                raise error_from(answer.status_code, answer.headers, await answer.aread())
+            enter = partial(answering.enter_async_context, ask(f"{url}/{path}"))
+            answer = await enter() if meet is None else await meet(enter, url)
+            status, headers = answer.status_code, answer.headers
+            if status != httpx.codes.OK:
+                error = error_from(status, headers, await answer.aread())
+                raise NotTms(url=url, **error.detail) if isinstance(error, NotTms) else error
+            if _type_of(headers) not in _OUR_TYPES:
+                raise NotTms(url=url, reason=_told(status, headers))
         yield answer
 
 
@@ -131,14 +164,31 @@ class Http:
         addresses = parse_addresses(url)
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
+        self._first_contact = FirstContact()
         self._timeout_s = timeout_s
         self._compress = compress
-        self._client = httpx.AsyncClient(
-            headers={"Accept-Encoding": "gzip" if compress else "identity"},
-            # Certificates take 70 ms to load, which plain HTTP has no use for.
-            verify=any(address.startswith("https:") for address in addresses),
-            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
-        )
+        # Certificates take 70 ms to load, which plain HTTP has no use for.
+        self._verify = any(address.startswith("https:") for address in addresses)
+        self._connections: httpx.AsyncClient | None = None
+        """Made by the first request."""
+        self._closed = False
+        tell_in_child(self)
+
+    def forget_parent(self) -> httpx.AsyncClient | None:
+        """Give up the connections, which belong to the parent of this process, for new ones."""
+        connections, self._connections = self._connections, None
+        return connections
+
+    def _open_connections(self) -> httpx.AsyncClient:
+        if self._closed:
+            raise RuntimeError("the connections are closed")
+        if self._connections is None:
+            self._connections = httpx.AsyncClient(
+                headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
+                verify=self._verify,
+                limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
+            )
+        return self._connections
 
     async def send(
         self, method: str, path: str, body: bytes = b"", content_type: str | None = None
@@ -182,10 +232,10 @@ class Http:
         if accept:
             headers["Accept"] = accept
         if self._compress and len(body) >= COMPRESSED_BYTES_MIN:
-            body = await anyio.to_thread.run_sync(gzip.compress, body)
+            body = await asyncio.to_thread(gzip.compress, body)
             headers["Content-Encoding"] = "gzip"
         timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
-        ask = partial(self._client.stream, method, content=body, headers=headers, timeout=timeout)
+        ask = partial(self._ask, method, content=body, headers=headers, timeout=timeout)
         async with AsyncExitStack() as answering:
             url, answer = await self._first_answer(answering, ask, path)
             if FORWARDED_BY in answer.headers:
@@ -196,6 +246,17 @@ class Http:
             except OutcomeUnknown as error:
                 self._addresses.failed(url, error)
                 raise
+
+    @asynccontextmanager
+    async def _ask(
+        self, method: str, url: str, **parts: Any
+    ) -> AsyncGenerator[httpx.Response, None]:
+        async with self._open_connections().stream(method, url, **parts) as answer:
+            try:
+                yield answer
+            finally:
+                if self._closed:  # while this was under way: httpx has lost the connection
+                    await answer.extensions["network_stream"].aclose()
 
     async def _first_answer(
         self, answering: AsyncExitStack, ask: Ask, path: str
@@ -213,11 +274,15 @@ class Http:
                 if not self._addresses.failed(url, error):
                     raise
         try:
-            return last, await answering.enter_async_context(_answer(ask, last, path))
+            # Of several servers one may hang, and the next one is asked.
+            meet = None if others else self._first_contact.wait
+            return last, await answering.enter_async_context(_answer(ask, last, path, meet))
         except TmsError as error:
             self._addresses.failed(last, error)
             raise
 
     async def close(self) -> None:
         """Close the connections. Calls after that raise `RuntimeError`."""
-        await self._client.aclose()
+        self._closed = True
+        if self._connections is not None:
+            await self._connections.aclose()

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TypeVar
 
 from tms.client.gathered import OpenTransaction
@@ -10,6 +9,7 @@ from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, MessageBlock
 from tms.core.messaging import Messaging
+from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
 
@@ -23,67 +23,52 @@ Blocks = AsyncGenerator[list[Message], None]
 """Runs of messages, none of them empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a poll gives, besides where it starts."""
+def reading(
+    position: bytes,
+    limit: int | None = None,
+    *,
+    tx: Tx | None = None,
+    committed: bool = False,
+    end: bytes | None = None,
+    wait_s: float = 0.0,
+) -> Reading:
+    """Return what a poll asks; without a limit, as much as one poll may give.
 
-    limit: int | None = None
-    """How many messages at most; None is as many as one poll may give."""
-    tx: Tx | None = None
-    """Only what this transaction sees."""
-    committed: bool = False
-    """Only what is committed."""
-    wait_s: float = 0.0
-    end: bytes | None = None
-    """Nothing from this id on."""
-
-    def __post_init__(self) -> None:
-        """Raise `InvalidRequest` (invalid_limit), `ValueError`."""
-        if self.limit is not None and self.limit < 1:
-            raise InvalidRequest("invalid_limit", limit=self.limit)
-        if self.committed and self.tx is not None:
-            raise ValueError("give either tx or committed: a transaction sees what it sees")
-        if self.end is not None and self.wait_s:
-            raise ValueError("give either end or wait_s: a range is there, or it is not")
-
-
-def blocks_of(messaging: Messaging, topic_id: TopicId, position: bytes, read: Reading) -> Blocks:
-    """Give the messages from `position` on, decoded. Raises as `message_blocks`."""
-    return _decoded(message_blocks(messaging, topic_id, position, read))
+    Raises `InvalidRequest` (invalid_limit), `ValueError` if it contradicts itself, `RuntimeError`
+    if the transaction has ended.
+    """
+    if limit is not None and limit < 1:
+        raise InvalidRequest("invalid_limit", limit=limit)
+    if committed and tx is not None:
+        raise ValueError("give either tx or committed: a transaction sees what it sees")
+    if end is not None and wait_s:
+        raise ValueError("give either end or wait_s: a range is there, or it is not")
+    limit = LIMIT_MAX if limit is None else min(limit, LIMIT_MAX)
+    return Reading(position, limit, _view_of(tx, committed=committed), end)
 
 
-async def _decoded(blocks: AsyncGenerator[MessageBlock, None]) -> Blocks:
-    async with aclosing(blocks):
+def _view_of(tx: Tx | None, *, committed: bool) -> View:
+    if tx is None:
+        return isolation_of(committed=committed)
+    if isinstance(tx, int | Transaction):
+        return tx
+    return tx.gathered.transaction_id
+
+
+async def blocks_of(
+    messaging: Messaging, topic_id: TopicId, asked: Reading, wait_s: float = 0.0
+) -> Blocks:
+    """Give the messages that are asked for, decoded."""
+    async with aclosing(message_blocks(messaging, topic_id, asked, wait_s)) as blocks:
         async for block in blocks:
             yield list(block)
 
 
-def message_blocks(
-    messaging: Messaging, topic_id: TopicId, position: bytes, read: Reading
+async def message_blocks(
+    messaging: Messaging, topic_id: TopicId, asked: Reading, wait_s: float = 0.0
 ) -> AsyncGenerator[MessageBlock, None]:
-    """Give the messages from `position` on. Raises `RuntimeError` where the transaction ended."""
-    tx = read.tx
-    if not (tx is None or isinstance(tx, int | Transaction)):
-        tx = tx.gathered.transaction_id
-    return _blocks(messaging, topic_id, position, read, tx)
-
-
-async def _blocks(
-    messaging: Messaging,
-    topic_id: TopicId,
-    position: bytes,
-    read: Reading,
-    transaction: Transaction | int | None,
-) -> AsyncGenerator[MessageBlock, None]:
-    blocks = messaging.poll(
-        topic_id,
-        position,
-        limit=LIMIT_MAX if read.limit is None else min(read.limit, LIMIT_MAX),
-        transaction=transaction,
-        committed=read.committed,
-        wait_s=read.wait_s,
-        end=read.end,
-    )
+    """Give the messages that are asked for, in blocks."""
+    blocks = messaging.poll(topic_id, asked, wait_s)
     try:
         async for block in blocks:
             yield block

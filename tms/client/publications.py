@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tms.client.retry import may_pass, was_not_done
 from tms.core.errors import OutcomeUnknown, RequestError, TopicNotFound
-from tms.core.messaging import Messaging, RollbackRange
+from tms.core.messaging import Messaging, Published, RollbackRange
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
 
@@ -38,7 +38,7 @@ class Publications:
 
     async def publish(
         self, messaging: Messaging, topic_id: TopicId, payloads: list[bytes]
-    ) -> RollbackRange | None:
+    ) -> Published:
         """Publish at once, or what was buffered where there are no payloads."""
         self._messaging[topic_id] = messaging
         pointer = self._write_pointer
@@ -49,9 +49,10 @@ class Publications:
             raise
         if not payloads:
             self._buffered.pop(topic_id, None)
-        if published is not None:
+        written = published.rollback_range
+        if written is not None:
             place = (topic_id, pointer)
-            self._ranges[place] = _spanning(self._ranges.get(place, published), published)
+            self._ranges[place] = _spanning(self._ranges.get(place, written), written)
         return published
 
     async def store(self, messaging: Messaging, topic_id: TopicId, payloads: list[bytes]) -> None:

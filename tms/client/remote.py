@@ -16,7 +16,8 @@ from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.message import MessageBlock
-from tms.core.messaging import AllPublished, RollbackRange
+from tms.core.messaging import NO_IDS, AllPublished, Published, RollbackRange
+from tms.core.reading import Isolation, Reading
 from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
 from tms.core.transactions import check_owner
@@ -65,14 +66,14 @@ class RemoteMessaging:
 
     async def publish(
         self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
-    ) -> RollbackRange | None:
+    ) -> Published:
         """Publish `payloads` in order; durable when it returns. Raises as `Messaging.publish`."""
         body = _encode_publish(payloads, write_pointer)
         answer = await self._calls.once(
-            "POST", f"{topic_path(topic_id)}/publish", body, AVRO.content_type
+            "POST", f"{topic_path(topic_id)}/publish?ids=true", body, AVRO.content_type
         )
         with of_the_server():
-            return AVRO.decode_range(answer) if answer else None
+            return AVRO.decode_published(answer, len(payloads)) if answer else NO_IDS
 
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under a write pointer. Raises as `Messaging.store`."""
@@ -107,25 +108,19 @@ class RemoteMessaging:
             return _bodies.decode_published_all(answer)
 
     async def poll(
-        self,
-        topic_id: TopicId,
-        position: bytes,
-        *,
-        limit: int | None = None,
-        transaction: Transaction | int | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: bytes | None = None,
+        self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0
     ) -> AsyncIterator[MessageBlock]:
-        """Give the messages from `position` on as they arrive. Raises as `Messaging.poll`."""
-        raw = encode_transaction(transaction) if isinstance(transaction, Transaction) else None
+        """Give the messages that are asked for as they arrive. Raises as `Messaging.poll`."""
+        view, raw = reading.view, None
         query: dict[str, str | int] = {}
-        if isinstance(transaction, int):
-            query["transaction_id"] = transaction
-        if committed:
-            query["isolation"] = "committed"
-        if end is not None:
-            query["end"] = end.hex()
+        if isinstance(view, Transaction):
+            raw = encode_transaction(view)
+        elif isinstance(view, int):
+            query["transaction_id"] = view
+        elif view is Isolation.COMMITTED:
+            query["isolation"] = view.value
+        if reading.end is not None:
+            query["end"] = reading.end.hex()
         if wait_s:
             query["wait"] = f"{wait_s:.3f}"
 
@@ -134,7 +129,7 @@ class RemoteMessaging:
             return self._poll_once(topic_id, request, query, wait_s)
 
         for_s = self._calls.retry_for_s
-        blocks = read_on(open_poll, position, limit, when=may_pass, for_s=for_s)
+        blocks = read_on(open_poll, reading.position, reading.limit, when=may_pass, for_s=for_s)
         try:
             async for part in blocks:
                 yield part.run

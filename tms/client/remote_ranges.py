@@ -30,6 +30,7 @@ class RemoteRanges:
         for topic_id in topic_ids:
             by_namespace.setdefault(topic_id.namespace, {})[topic_id.name] = topic_id
         topics: dict[TopicId, TopicRange | None] = {}
+        expired: dict[TopicId, bytes] = {}
         time_ms = 0
         for namespace, asked in by_namespace.items():
             path = f"v1/namespaces/{namespace}/positions"
@@ -38,8 +39,9 @@ class RemoteRanges:
             with of_the_server():
                 told = decode_ranges(answer, asked)
             topics.update(told.topics)
+            expired.update(told.expired_before)
             time_ms = told.time_ms
-        return TopicRanges(topics, time_ms)
+        return TopicRanges(topics, time_ms, expired)
 
     async def splits(
         self, topic_id: TopicId, start: bytes, end: bytes, parts: int

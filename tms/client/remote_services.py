@@ -7,15 +7,18 @@ from tms.client.remote_namespaces import RemoteNamespaces
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.remote_subscriptions import RemoteSubscriptions
 from tms.client.remote_transactions import RemoteTransactions
+from tms.core.durations import Duration, seconds_of
 
 
 class RemoteServices:
     """The services of the server at a URL."""
 
-    def __init__(self, url: str, *, timeout_s: float, retry_for_s: float, compress: bool) -> None:
+    def __init__(
+        self, url: str, *, timeout_s: Duration, retry_for_s: Duration, compress: bool
+    ) -> None:
         """Make no connection yet. Raises `ValueError` where `url` is not a URL."""
-        self._http = Http(url, timeout_s=timeout_s, compress=compress)
-        calls = Calls(self._http, retry_for_s)
+        self._http = Http(url, timeout_s=seconds_of(timeout_s), compress=compress)
+        calls = Calls(self._http, seconds_of(retry_for_s))
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)
         self.subscriptions = RemoteSubscriptions(calls)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tms.client.calls import Calls, of_the_server
 from tms.client.remote import topic_path
-from tms.core.subscriptions import Advance, Subscription, check_subscription_name
+from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.topic import TopicId
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_subscriptions import AvroSubscriptions
@@ -27,26 +27,26 @@ class RemoteSubscriptions:
 
     async def create_subscription(
         self, topic_id: TopicId, name: str, after: bytes | None = None
-    ) -> Subscription:
+    ) -> SubscriptionPosition:
         """Create a position. Raises `SubscriptionExists`."""
         body = _bodies.encode_position(after)
         answer = await self._calls.once("PUT", _path(topic_id, name), body, AVRO.content_type)
         with of_the_server():
             return _bodies.decode_subscription(answer, topic_id)
 
-    async def subscription(self, topic_id: TopicId, name: str) -> Subscription:
+    async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
         """Return a position. Raises `SubscriptionNotFound`."""
         answer = await self._calls.safely("GET", _path(topic_id, name))
         with of_the_server():
             return decode_subscription(answer, topic_id)
 
-    async def subscriptions(self, topic_id: TopicId) -> Sequence[Subscription]:
+    async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's positions in the order of their names."""
         answer = await self._calls.safely("GET", f"{topic_path(topic_id)}/subscriptions")
         with of_the_server():
             return decode_subscriptions(answer, topic_id)
 
-    async def advance(self, advance: Advance) -> Subscription:
+    async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position. Raises `SubscriptionNotFound`, `SubscriptionMoved`."""
         path = f"{_path(advance.topic_id, advance.name)}/advance"
         body = _bodies.encode_move(Move(advance.after, advance.expected_version))

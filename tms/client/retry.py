@@ -2,15 +2,18 @@
 
 A call that only reads, or that does the same when done twice, is repeated after any failure that
 may pass. A call that adds something is repeated only where it certainly was not carried out: no
-connection was made, or the server refused it before doing anything. `store_unavailable` is not
-among those: whether the failed write is found there later is not known.
+connection was made, or the server refused it before doing anything. After a write whose outcome the
+server does not know, it answers `outcome_unknown`, and not `store_unavailable`.
 
 A transaction that conflicts is run again from its beginning (`reruns`).
 
-A server's Retry-After is kept to; otherwise the pauses double from 0.1 s to 5 s.
+A server's Retry-After is kept to; otherwise the pauses double from 0.1 s to 5 s. What is made again
+is logged by the logger `tms.client`.
 """
 
+import logging
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any, TypeVar
 
 from tenacity import (
@@ -28,6 +31,8 @@ from tenacity import (
 
 from tms.core.errors import (
     OutcomeUnknown,
+    ServerSilent,
+    ServerUnreachable,
     SubscriptionMoved,
     TmsError,
     TransactionConflict,
@@ -39,15 +44,18 @@ RETRY_AFTER_S = "retry_after_s"
 
 _REFUSED_BEFORE_DOING = frozenset(
     {
+        "debug_busy",
         "no_leader",
         "publish_rate_exceeded",
         "queue_full",
         "server_unreachable",
         "stopping",
+        "store_unavailable",
         "too_many_changes_kept",
         "too_many_transactions",
     }
 )
+_log = logging.getLogger("tms.client")
 _backoff = wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1)
 
 Result = TypeVar("Result")
@@ -55,6 +63,8 @@ Result = TypeVar("Result")
 
 def may_pass(error: BaseException) -> bool:
     """Whether a call that is safe to repeat may succeed after `error`."""
+    if isinstance(error, ServerSilent):  # most likely a wrong address: told, not waited for
+        return False
     return isinstance(error, Unavailable | OutcomeUnknown)
 
 
@@ -80,15 +90,32 @@ async def repeat(
     """Return what `call` gives, calling again as long as `when` holds for what it raises.
 
     No pause is begun that would end later than `for_s` seconds after the start; None is for ever.
-    Raises the last call's error.
+    Each is logged with its reason, and so is the success. Raises the last call's error.
     """
     attempts = AsyncRetrying(
         retry=retry_if_exception(when),
         stop=stop_never if for_s is None else stop_before_delay(for_s),
         wait=_pause_s,
+        before_sleep=_log_pause,
         reraise=True,
     )
-    return await attempts(call)
+    begun_s = monotonic()
+    result: Result = await attempts(call)
+    number = attempts.statistics["attempt_number"]
+    if number > 1:
+        _log.info("Answered again, after %.1f s and %d attempts", monotonic() - begun_s, number)
+    return result
+
+
+def _log_pause(state: RetryCallState) -> None:
+    """Log why a call is made again, and when; what a person should know, once, as a warning."""
+    error = state.outcome.exception() if state.outcome else None
+    level, why = logging.INFO, str(error)
+    if isinstance(error, ServerUnreachable | OutcomeUnknown) and "reason" in error.detail:
+        level = logging.WARNING if state.attempt_number == 1 else logging.INFO
+        what = "connection to" if isinstance(error, ServerUnreachable) else "answer from"
+        why = f"No {what} {error.detail.get('url')} ({error.detail.get('reason')})"
+    _log.log(level, "%s: trying again in %.1f s", why, state.upcoming_sleep)
 
 
 def reruns(retries: int) -> dict[str, Any]:

@@ -2,14 +2,21 @@
 
 from datetime import UTC, datetime, timedelta
 
-from tms.core.message import Message, MessageId, check_id, parse_id, position_of
-
-Start = bytes | str | MessageId | int | datetime
-"""A message id as 20 bytes, as 40 hexadecimal digits or in its parts; or a publish time in
-milliseconds since 1970 or as a datetime with a time zone."""
+from tms.core.message import (
+    Message,
+    MessageId,
+    check_id,
+    check_start_ms,
+    parse_id,
+    position_of,
+)
 
 WhichMessage = Message | bytes | str | MessageId
 """A message, or its id as 20 bytes, as 40 hexadecimal digits or in its parts."""
+
+Start = WhichMessage | int | datetime
+"""A message, or its id; or a publish time in milliseconds since 1970 or as a datetime with a time
+zone."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -17,14 +24,23 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def position(*, after: Start | None, start: Start | None) -> bytes:
     """Return the smallest id to give: behind `after`, or `start` itself, or the oldest message.
 
-    Raises `InvalidRequest` (invalid_message_id, invalid_start_time), `ValueError` where both are
-    given or a datetime has no time zone, `TypeError` for a value of another type.
+    Raises `InvalidRequest` (invalid_message_id, invalid_start_time, start_time_in_seconds),
+    `ValueError` where both are given or a datetime has no time zone, `TypeError` for a value of
+    another type.
     """
     if after is None:
         return position_of(None if start is None else _id_or_ms(start))
     if start is not None:
         raise ValueError("give either after or start")
     return position_of(_id_or_ms(after), inclusive=False)
+
+
+def place_of(given: Start) -> bytes:
+    """Return where a range begins or ends, which need not be a message's id. Raises as `position`.
+
+    Any 20 bytes may be, for the end of a topic's range is behind its last message.
+    """
+    return given if isinstance(given, bytes) else position_of(_id_or_ms(given))
 
 
 def id_of(which: WhichMessage) -> bytes:
@@ -44,15 +60,13 @@ def id_of(which: WhichMessage) -> bytes:
 
 def _id_or_ms(given: Start) -> bytes | int:
     match given:
-        case MessageId():
-            return given.encode()
-        case bytes() | int():
-            return given
-        case str():
-            return parse_id(given)
+        case Message() | MessageId() | str() | bytes():
+            return id_of(given)
+        case int():
+            return check_start_ms(given)
         case datetime():
             if given.tzinfo is None:
                 raise ValueError(f"{given} has no time zone: add tzinfo=UTC, or another")
             return (given - _EPOCH) // timedelta(milliseconds=1)
         case _:
-            raise TypeError(f"{given!r} is no message id, time in milliseconds or datetime")
+            raise TypeError(f"{given!r} is no message, message id, time in ms or datetime")

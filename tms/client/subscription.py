@@ -8,7 +8,7 @@ from tms.client.gathered import OpenTransaction
 from tms.client.polling import Tx
 from tms.client.start import WhichMessage
 from tms.core.message import Message
-from tms.core.subscriptions import Subscription as Position
+from tms.core.subscriptions import SubscriptionPosition
 
 
 class Subscription:
@@ -33,7 +33,7 @@ class Subscription:
         """The subscription's name within its topic."""
         return self._subscription.name
 
-    def create(self, after: WhichMessage | None = None) -> Position:
+    def create(self, after: WhichMessage | None = None) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
         Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
@@ -41,7 +41,7 @@ class Subscription:
         """
         return self._bridge.call(lambda: self._subscription.create(after))
 
-    def position(self) -> Position:
+    def position(self) -> SubscriptionPosition:
         """Return where it stands: `after`, an id or None, and `version`."""
         return self._bridge.call(self._subscription.position)
 

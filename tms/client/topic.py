@@ -8,10 +8,11 @@ from tms.client.bridge import Bridge
 from tms.client.polling import Tx
 from tms.client.start import Start
 from tms.client.subscription import Subscription
+from tms.core.durations import Duration
 from tms.core.message import Message
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import Published, RollbackRange
 from tms.core.ranges import Reach, Split, TopicRange
-from tms.core.subscriptions import Subscription as Position
+from tms.core.subscriptions import SubscriptionPosition
 
 
 class Topic:
@@ -41,12 +42,13 @@ class Topic:
         """The namespace that the topic is in."""
         return self._topic.namespace
 
-    def create(self, /, ttl: int | None = None, **properties: str | float) -> None:
+    def create(self, /, ttl: Duration | None = None, **properties: str | float) -> None:
         """Create the topic.
 
-        `ttl` is how long messages live, in seconds; None is the server's default, a week unless it
-        is set otherwise. `properties` are yours, kept as strings. Not repeated where it may have
-        been carried out. Raises `TopicExists`, `InvalidRequest` (invalid_ttl, invalid_properties).
+        `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default, a
+        week unless it is set otherwise. `properties` are yours, kept as strings. Not repeated where
+        it may have been carried out. Raises `TopicExists`, `InvalidRequest` (invalid_ttl,
+        invalid_properties).
         """
         self._bridge.call(lambda: self._topic.create(ttl, **properties))
 
@@ -57,10 +59,11 @@ class Topic:
         """
         return self._bridge.call(self._topic.properties)
 
-    def replace_properties(self, /, ttl: int | None = None, **properties: str | float) -> None:
+    def replace_properties(self, /, ttl: Duration | None = None, **properties: str | float) -> None:
         """Give the topic these properties and no others.
 
-        Properties not given are gone, and `ttl`, in seconds, is the server's default again.
+        Properties not given are gone, and `ttl`, given as to `create`, is the server's default
+        again.
         Repeated while the server is unavailable. Raises `TopicNotFound`, `InvalidRequest`.
         """
         self._bridge.call(lambda: self._topic.replace_properties(ttl, **properties))
@@ -78,14 +81,18 @@ class Topic:
         tx: Tx | None = None,
         *,
         buffer: bool = False,
-    ) -> RollbackRange | None:
+    ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
+
+        Return their ids, as a sequence of 20 bytes each.
 
         `tx` makes them part of a transaction, which rolls them back should it fail. They are sent
         at once all the same; with `buffer=True` to where nobody sees them, and published with one
         entry a topic when the transaction commits, which is cheaper for many. Where the transaction
-        is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back: what
-        `rollback` takes is returned; and publishes in the end what was buffered: `publish([], tx)`.
+        is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back, by
+        handing to `rollback` what is returned; and publishes in the end what was buffered:
+        `publish([], tx)`. What is buffered has no ids yet, so none are returned, nor when it is
+        published.
 
         Repeated only where the server certainly did not carry it out; where the connection broke
         after it was sent, `OutcomeUnknown` is raised, publishing again may give the messages
@@ -104,11 +111,12 @@ class Topic:
         """
         self._bridge.call(lambda: self._topic.store(messages, tx))
 
-    def rollback(self, published: RollbackRange) -> None:
+    def rollback(self, published: Published | RollbackRange) -> None:
         """Roll back what a transactional publish wrote: transactions do not see it any more.
 
-        `published` is what `publish` returned. Doing it twice is the same as once, so it is
-        repeated while the server is unavailable. Raises `TopicNotFound`, `RollbackRefused`.
+        `published` is what `publish` returned, or its `rollback_range`. Doing it twice is the same
+        as once, so it is repeated while the server is unavailable. Raises `TopicNotFound`,
+        `RollbackRefused`, `ValueError` where it was published without a transaction.
         """
         self._bridge.call(lambda: self._topic.rollback(published))
 
@@ -125,11 +133,12 @@ class Topic:
     ) -> Iterator[Message]:
         """Give the messages there are, oldest first, then end.
 
-        They begin behind `after` or at `start`, each a message id (20 bytes, 40 hexadecimal digits
-        or a `MessageId`) or a publish time (milliseconds since 1970 or a datetime with a time
-        zone); with neither, at the oldest. `limit` is how many at most; None is all, as far as one
-        poll of the server goes (its `poll_messages_max`, a million by default). Nothing is given
-        from `end` on. Where there are none, wait up to `wait_s` seconds for some.
+        They begin behind `after` or at `start`, each a `Message`, a message id (20 bytes, 40
+        hexadecimal digits or a `MessageId`) or a publish time (milliseconds, not seconds, since
+        1970 or a datetime with a time zone); with neither, at the oldest. `limit` is how many at
+        most; None is all, as far as one poll of the server goes (its `poll_messages_max`, a million
+        by default). Nothing is given from `end` on. Where there are none, wait up to `wait_s`
+        seconds for some.
 
         Without a transaction all messages are given, those in progress and rolled back included.
         With `tx` only what that transaction can see, its own included, and with `committed` what is
@@ -138,10 +147,10 @@ class Topic:
 
         Messages arrive while you take them; nothing is asked for before the first. A broken
         connection is taken up again after the last message given. Raises `TopicNotFound`,
-        `InvalidRequest` (invalid_message_id, invalid_start_time, invalid_limit, invalid_wait), with
-        `tx` `TransactionNotInProgress` and `TransactionUnknown`; `ValueError` for both `after` and
-        `start`, both `tx` and `committed`, both `end` and `wait_s`, or a datetime without a time
-        zone.
+        `InvalidRequest` (invalid_message_id, invalid_start_time, start_time_in_seconds,
+        invalid_limit, invalid_wait), with `tx` `TransactionNotInProgress` and `TransactionUnknown`;
+        `ValueError` for both `after` and `start`, both `tx` and `committed`, both `end` and
+        `wait_s`, or a datetime without a time zone.
         """
         blocks = self._topic.poll_blocks(
             after=after,
@@ -182,17 +191,18 @@ class Topic:
         """
         return self._bridge.call(lambda: self._topic.range(committed=committed))
 
-    def splits(self, start: bytes, end: bytes, parts: int) -> list[Split]:
+    def splits(self, start: Start, end: Start, parts: int) -> list[Split]:
         """Return at most `parts` ranges of about equal size that make up start <= id < end.
 
-        Nothing is read for it. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
+        Both ends are places as `range` gives them, or as `poll` takes them. Nothing is read for it.
+        Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return self._bridge.call(lambda: self._topic.splits(start, end, parts))
 
     def reach(
         self,
-        start: bytes,
-        end: bytes,
+        start: Start,
+        end: Start,
         *,
         messages: int | None = None,
         payload_bytes: int | None = None,
@@ -200,8 +210,8 @@ class Topic:
     ) -> Reach:
         """Return the furthest end, at most `end`, that so many messages and bytes reach.
 
-        At least one message, where there is one; None is no bound. Raises `TopicNotFound`,
-        `InvalidRequest` (invalid_range).
+        At least one message, where there is one; None is no bound. `start` and `end` are places
+        as those of `splits`. Raises `TopicNotFound`, `InvalidRequest` (invalid_range).
         """
         return self._bridge.call(
             lambda: self._topic.reach(
@@ -228,7 +238,7 @@ class Topic:
         """
         return Subscription(self._topic.subscription(name), self._bridge)
 
-    def subscriptions(self) -> list[Position]:
+    def subscriptions(self) -> list[SubscriptionPosition]:
         """Return where all the topic's subscriptions stand, in the order of their names.
 
         Raises `TopicNotFound`.

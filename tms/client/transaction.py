@@ -56,6 +56,7 @@ class TransactionContext:
     @property
     def gathered(self) -> Gathered:
         """What topics and subscriptions did in it. Raises `RuntimeError` unless it is open."""
+        self._home.check_process()
         return self._context.gathered
 
     def add(self, participant: TransactionAware) -> None:
@@ -79,6 +80,7 @@ class TransactionContext:
         Raises the first that failed, with the others as notes; the transaction is invalid then, or
         will be when it times out.
         """
+        self._home.note_ended(self)
         self._home.call(self._context.abort)
 
     def __enter__(self) -> Self:
@@ -88,6 +90,7 @@ class TransactionContext:
         `InvalidRequest` (invalid_timeout, invalid_owner), and what a participant raises.
         """
         self._home.call(self._context.__aenter__)
+        self._home.note_begun(self)
         return self
 
     def __exit__(
@@ -96,5 +99,11 @@ class TransactionContext:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Commit, or roll back where the body raised. Raises why it was not committed."""
+        """Commit, or roll back where the body raised. Raises why it was not committed.
+
+        A child that was forked within leaves it to its parent.
+        """
+        if self._home.is_parents and error is not None:
+            return
+        self._home.note_ended(self)
         self._home.call(lambda: self._context.__aexit__(kind, error, traceback))

@@ -6,6 +6,10 @@ from when they *saw* the latest. So whoever has seen no renewal for that long kn
 out for the leader too, however long that is paused, and claims it by compare-and-put, after which
 no renewal of the old leader succeeds.
 
+Who sees no renewal because the metadata store is away knows nothing of the leader, which cannot
+renew then. So only time counts in which the lease was looked at all along: a sighting begins anew
+after each gap, and the leader renews at once when the store is back.
+
 That alone keeps a paused leader from nothing that it was about to send. So a leader may only send a
 write on a connection that it had before it looked at its lease (`Lease.check`), and the store's
 gateway closes connections on which nothing is said for some time. From `fence_s` after the claim on
@@ -19,6 +23,7 @@ whenever it arrives: the store hides it (`tables.seals`).
 Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's.
 """
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,6 +32,8 @@ from tms.core.errors import NoLeader, StoreUnavailable
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
+_GAP = 0.5
+"""How long nobody may have looked at a lease, in parts of it, for the time to count."""
 
 
 class BootClock:
@@ -144,22 +151,34 @@ def ceiling_ms(from_ms: int, lease_s: float) -> int:
 
 
 class Sighting:
-    """What another server knows of the lease: which renewal it saw, and when."""
+    """What another server knows of the lease: which renewal it saw, and since when."""
 
     def __init__(self, clock: LeaseClock) -> None:
         self._clock = clock
         self._version: tuple[int, int] | None = None
-        self._seen_s = 0.0
+        self._since_s = 0.0
+        self._looked_s = -math.inf
 
-    def see(self, created_revision: int, version: int) -> None:
-        """Take note of the value that was just read."""
-        if self._version != (created_revision, version):
-            self._version = (created_revision, version)
-            self._seen_s = self._clock.now_s()
+    def see(self, version: tuple[int, int] | None, lease_s: float) -> None:
+        """Take note of what was just read of a lease that lasts so many seconds.
+
+        `version` is the revision in which the value was created, and its version since; None where
+        there is none, which is no renewal.
+        """
+        now_s = self._clock.now_s()
+        is_renewed = version is not None and version != self._version
+        if is_renewed or now_s - self._looked_s > lease_s * _GAP:
+            self._since_s = now_s
+        self._version = version or self._version
+        self._looked_s = now_s
+
+    def begin_anew(self) -> None:
+        """Take note that the store was not reached: what was seen before says nothing any more."""
+        self._looked_s = -math.inf
 
     def has_run_out(self, record: LeaseRecord) -> bool:
         """Whether the lease that was seen last is over for its holder."""
-        waited_s = self._clock.now_s() - self._seen_s
+        waited_s = self._clock.now_s() - self._since_s
         return record.is_released or waited_s > record.lease_s * DRIFT
 
     def claim_wait_s(self, record: LeaseRecord | None) -> float:

@@ -21,7 +21,7 @@ from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
 from tms.metadata.cache import JsonCodec
-from tms.metadata.interface import NEW, MetadataStore, Notification, Value
+from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent, Value
 
 LEASE = f"{ROOT}/lease"
 RENEWALS = 4
@@ -70,6 +70,8 @@ class Member:
         )
         self._registration = Registration(store, instance)
         self._role = Role.STANDBY
+        self._holding: _Holding | None = None
+        """The lease, while this server has it."""
         self._last: LeaseRecord | None = None
         """The lease as it was read last, of whomever; also where it was deleted since."""
         self._sighting = Sighting(self._clock)
@@ -80,7 +82,7 @@ class Member:
         self._running: asyncio.Task[None] | None = None
         self.on_failure: Callable[[], None] = _nothing
         """Called where this server takes part no more though it was not closed."""
-        self._stop_observing = store.observe(self._hear, LEASE)
+        self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
         self.on_leader: Callable[[str | None], None] = _nobody
         """Told the address of the leader that serves, None where there is none; also anew."""
 
@@ -97,15 +99,21 @@ class Member:
         self._running.add_done_callback(self._ended)
 
     async def state(self) -> ClusterState:
-        """Return how the cluster stands. Raises `Unavailable`."""
+        """Return how the cluster stands, as one moment has it. Raises `Unavailable`.
+
+        This server leads only if the lease that was read is its own, and is held now.
+        """
+        instances = await instances_of(self._store)
         found = await self._read()
         record = None if found is None or found[0].is_released else found[0]
+        holding = self._holding
+        is_held = record is not None and holding is not None and holding.is_of(record)
         return ClusterState(
             id=self._instance.id,
-            role=self._role,
+            role=self._role if is_held else Role.STANDBY,
             leader=None if record is None else record.holder,
             token=None if record is None else record.token,
-            instances=await instances_of(self._store),
+            instances=instances,
         )
 
     async def close(self) -> None:
@@ -114,7 +122,8 @@ class Member:
         self._news.set()
         if self._running is not None:
             await asyncio.gather(self._running, return_exceptions=True)
-        self._stop_observing()
+        for stop in self._stops:
+            stop()
         await self._registration.close()
 
     def _ended(self, running: "asyncio.Task[None]") -> None:
@@ -130,6 +139,15 @@ class Member:
 
     def _hear(self, _: Notification) -> None:
         self._news.set()
+
+    def _happen(self, event: SessionEvent) -> None:
+        """Hear that the metadata store is not reached, or is again."""
+        if event in (SessionEvent.CONNECTION_LOST, SessionEvent.SESSION_LOST):
+            self._sighting.begin_anew()
+        else:
+            self._news.set()
+            if self._holding is not None:
+                self._holding.renew_now()
 
     async def _read(self) -> tuple[LeaseRecord, Value] | None:
         value = await self._store.get(LEASE)
@@ -158,10 +176,13 @@ class Member:
             self._news.clear()
             found = await self._read()
             version = NEW
+            seen = None
             if found is not None:
                 self._last, version = found[0], found[1].stat.version
-                self._sighting.see(found[1].stat.created_revision, version)
+                seen = found[1].stat.created_revision, version
             record = self._last
+            if record is not None:
+                self._sighting.see(seen, record.lease_s)
             if record is None or self._sighting.has_run_out(record):
                 self._tell(None)
                 claimed = await self._claim(record, version)
@@ -206,6 +227,7 @@ class Member:
         """Lead until the lease is lost, the services fail to open, or this server stops."""
         self._role = Role.TAKING_OVER
         holding = _Holding(self._store, record, version, lease, clock=self._clock, time=self._time)
+        self._holding = holding
         leading = asyncio.create_task(self._lead(holding, wait_s))
         renewing = asyncio.create_task(holding.renew_until_lost())
         stopping = asyncio.create_task(self._stopping.wait())
@@ -220,7 +242,7 @@ class Member:
         finally:
             stopping.cancel()
             holding.may_end.set()
-            self._role = Role.STANDBY
+            self._role, self._holding = Role.STANDBY, None
         # Renewed until here: the services are closed. Where they failed, something of them may be
         # under way yet, and where they were never open, something of the leader before; then the
         # lease runs out, and the next one waits.
@@ -281,14 +303,25 @@ class _Holding:
         self._record = replace(self._record, is_serving=True, fence_s=fence_s)
         self._is_due.set()
 
+    def renew_now(self) -> None:
+        """Renew without waiting for when that is due."""
+        self._is_due.set()
+
+    def is_of(self, record: LeaseRecord) -> bool:
+        """Whether the lease is held now, and `record` tells of it."""
+        return self.lease.left_s > 0 and (record.holder, record.token) == self._whose()
+
     async def renew_until_lost(self) -> None:
         """Renew for as long as nobody else has claimed the lease."""
         pause_s = self._record.lease_s / RENEWALS
+        sent_s = self._clock.now_s()
         while True:
-            await _unless(self._is_due, asyncio.sleep(pause_s))
+            left_s = max(0.0, sent_s + pause_s - self._clock.now_s())
+            await _unless(self._is_due, asyncio.sleep(left_s))
             self._is_due.clear()
             if self._is_lost or self._is_over:
                 return
+            sent_s = self._clock.now_s()
             try:
                 async with asyncio.timeout(self._record.lease_s):
                     await self._renew()

@@ -14,15 +14,19 @@ Each declared namespace is a value at `/namespaces/NAME`: a JSON object of the s
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
 from tms.core.errors import (
     InvalidRequest,
+    MetadataUnavailable,
     NamespaceNotDeclared,
     NoMetadataStore,
+    OutcomeUnknown,
     PathNotFound,
+    TooLarge,
     Unavailable,
     ValueUnreadable,
 )
@@ -80,6 +84,7 @@ class NamespaceStore:
         # Behind the cache's own observers: when these are told, it has forgotten what changed.
         self._stops = [store.observe(self._hear, ROOT), store.observe_session(self._happen)]
         self._turn = asyncio.Lock()
+        self._declaring = asyncio.Lock()
         self._changed: set[str] = set()
         self._all_changed = False
         self._has_news = asyncio.Event()
@@ -110,18 +115,46 @@ class NamespaceStore:
         )
 
     async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
-        """Give a namespace these settings and no others; in force here when it returns."""
-        stat = await self._cache.put(_path(name), settings)
-        await self._read([name])
+        """Give a namespace these settings and no others; in force here when it returns.
+
+        Raises `TooLarge` (namespace_limit_reached), and `OutcomeUnknown`.
+        """
+        path = _path(name)
+        async with self._declaring:
+            await self._check_room(name)
+            with self._unknown_once_sent():
+                stat = await self._cache.put(path, settings)
+                await self._read([name])
         return self._told(name, Found(settings, stat))
+
+    async def _check_room(self, name: str) -> None:
+        declared = await self._cache.get_children(ROOT)
+        if name not in declared and len(declared) >= self._limits.namespaces_max:
+            raise TooLarge(
+                "namespace_limit_reached",
+                namespace=name,
+                namespaces_max=self._limits.namespaces_max,
+            )
 
     async def delete(self, name: str) -> None:
         """Take a namespace's settings away."""
+        with self._unknown_once_sent():
+            try:
+                await self._cache.delete(_path(name))
+            except PathNotFound:
+                raise NamespaceNotDeclared(namespace=name) from None
+            await self._read([name])
+
+    @contextmanager
+    def _unknown_once_sent(self) -> Iterator[None]:
+        """Raise `OutcomeUnknown` if the store is lost after it was asked for a change."""
+        is_sent = self._store.is_connected
         try:
-            await self._cache.delete(_path(name))
-        except PathNotFound:
-            raise NamespaceNotDeclared(namespace=name) from None
-        await self._read([name])
+            yield
+        except MetadataUnavailable as error:
+            if not is_sent:
+                raise
+            raise OutcomeUnknown(**error.detail) from error
 
     async def close(self) -> None:
         """Follow the store no more, and close it."""

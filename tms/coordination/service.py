@@ -47,10 +47,10 @@ class CoordinationService:
         return await self._store.get_children(path)
 
     async def acquire_lock(self, path: str, content: bytes) -> ResourceLock:
-        """Take the lock at `path`. Raises `LockBusy` at once where somebody else has it.
+        """Take the lock at `path`. Raises `LockBusy` at once where another session has it.
 
-        A lock with the same content counts as one's own, left by a former run: say who you are in
-        the content. Raises the errors of the store.
+        Its content does not matter: also what a former run of this process has left is another's
+        until its session has ended. Raises the errors of the store.
         """
         return await self._uncut(self._acquire(path, content, steal=True))
 

@@ -8,12 +8,11 @@ What is done about a value that is there already:
 | created by this session, with the same content or under the token held | taken before; the answer was lost | it is kept |
 | under the token held, by another session | taken before this session was lost | deleted, taken anew |
 | created by this session, with other content | left by a former owner here | deleted, taken anew (`steal`) |
-| of another session, with the same content | left by a former run of this process | the same (`steal`) |
-| anything else | somebody else's | busy |
+| anything else | somebody else's, whatever its content | busy |
 
-`steal` is for one value of the first attempt. What is there after that was created since, by one
-who lives; and whoever has lost a value that he held does not take it back from one who took it
-since. Otherwise two with the same content would take it from each other for ever.
+What a former run of this process left has another session, which may be one that lives: nobody can
+tell. So it is waited for until that session has ended. `steal` is for one value of the first attempt:
+what is there after that was created since, by one who lives.
 
 Tokens are the revisions in which the values were created, so one that was taken anew has a greater.
 """  # noqa: E501  a row of a table is one line
@@ -41,7 +40,7 @@ async def take(
             continue
         if _is_kept(found, content, token):
             return found.stat
-        if not _is_left_over(found, content, token, steal=steal):
+        if not _is_left_over(found, token, steal=steal):
             reason = "held by another" if found.stat.is_ephemeral else "not a lock"
             raise LockBusy(path=path, reason=reason)
         await _delete(store, found.stat)
@@ -54,12 +53,11 @@ def _is_kept(found: Value, content: bytes, token: int | None) -> bool:
     return found.stat.created_by_self and held
 
 
-def _is_left_over(found: Value, content: bytes, token: int | None, *, steal: bool) -> bool:
+def _is_left_over(found: Value, token: int | None, *, steal: bool) -> bool:
     stat = found.stat
     if not stat.is_ephemeral:
         return False
-    is_own = stat.created_by_self or found.value == content
-    return stat.created_revision == token or (steal and is_own)
+    return stat.created_revision == token or (steal and stat.created_by_self)
 
 
 async def _delete(store: MetadataStore, stat: Stat) -> None:

@@ -28,6 +28,8 @@ class Instance:
     version: str
     since_ms: int
     """When it registered, in milliseconds since 1970."""
+    store_format: int = 1
+    """The newest format of the shared store that it knows; versions that do not say it know 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

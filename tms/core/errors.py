@@ -4,44 +4,36 @@ TmsError
 ├── RequestError                  the caller must change something; nothing was done
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
-│   ├── TopicNotFound             404
-│   ├── TransactionUnknown        404
-│   ├── SubscriptionNotFound      404
-│   ├── PathNotFound              404
+│   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
 │   ├── DataLost                  410
 │   ├── NamespaceNotDeclared      404
+│   ├── NotTms                    raised by the client only
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
-│       ├── TransactionExpired
-│       ├── TransactionNotInProgress
-│       ├── TransactionConflict
-│       ├── TransactionDuplicate
-│       ├── OwnerBusy
-│       ├── OwnerElsewhere
-│       ├── PublicationRefused
-│       ├── InvalidTruncateTime
+│       ├── TransactionExpired, TransactionNotInProgress
+│       ├── TransactionConflict, TransactionDuplicate
+│       ├── OwnerBusy, OwnerElsewhere
+│       ├── PublicationRefused, InvalidTruncateTime
 │       ├── TransactionsElsewhere
-│       ├── SubscriptionExists
-│       ├── SubscriptionMoved
-│       ├── BadVersion
-│       ├── PathExists
-│       ├── PathHasChildren
-│       ├── LockBusy
-│       ├── NoMetadataStore
+│       ├── SubscriptionExists, SubscriptionMoved
+│       ├── BadVersion, PathExists, PathHasChildren
+│       ├── LockBusy, NoMetadataStore
 │       └── RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later
 │   ├── QueueFull
 │   ├── RateExceeded              429
-│   ├── TooManyTransactions
+│   ├── TooManyConnections, TooManyTransactions, DebugBusy
 │   ├── StoreUnavailable
 │   ├── Stopping
 │   ├── MetadataUnavailable
 │   ├── NoLeader
 │   ├── MetadataClosed
 │   └── ServerUnreachable         raised by the client only
-├── OutcomeUnknown                raised by the client only: it may or may not have been done
+├── OutcomeUnknown                504: it may or may not have been done
+│   └── ServerSilent
 ├── StoreError                    an operator must act: the folder cannot be opened
 │   ├── StoreLocked
+│   ├── FolderUnusable
 │   ├── CopyRefused
 │   ├── StoreCorrupt
 │   │   └── ValueUnreadable
@@ -55,6 +47,7 @@ grouped by code. `tms.core.problems` has each code once.
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from tms.core.credentials import fit_to_be_shown
 from tms.core.problems import CATALOGUE
 
 
@@ -66,7 +59,7 @@ class TmsError(Exception):
     def __init__(self, code: str | None = None, /, **detail: Any) -> None:
         """Make the error `code` of the catalogue, by default the class's own, with `detail`."""
         self.problem = CATALOGUE[code or self.code]
-        self.detail: Mapping[str, Any] = detail
+        self.detail = fit_to_be_shown(detail)
         super().__init__(self.problem.message)
 
     @property
@@ -266,10 +259,22 @@ class RateExceeded(Unavailable):
     code = "publish_rate_exceeded"
 
 
+class TooManyConnections(Unavailable):
+    """Raised when the server has as many connections at work as it may have."""
+
+    code = "too_many_connections"
+
+
 class TooManyTransactions(Unavailable):
     """Raised when as many transactions are in progress as may be."""
 
     code = "too_many_transactions"
+
+
+class DebugBusy(Unavailable):
+    """Raised when the server makes another debug report."""
+
+    code = "debug_busy"
 
 
 class StoreUnavailable(Unavailable):
@@ -307,9 +312,21 @@ class ServerUnreachable(Unavailable):
 
 
 class OutcomeUnknown(TmsError):
-    """Raised by the client when the connection broke after the request was sent."""
+    """Raised when a request may have been carried out, or not: a write or its answer was lost."""
 
     code = "outcome_unknown"
+
+
+class ServerSilent(OutcomeUnknown):
+    """Raised by the client when a server takes connections and has never answered anything."""
+
+    code = "server_silent"
+
+
+class NotTms(RequestError):
+    """Raised by the client when what answers is not TMS; `detail` says what it answers."""
+
+    code = "not_tms"
 
 
 class StoreError(TmsError):
@@ -322,6 +339,12 @@ class StoreLocked(StoreError):
     """Raised when the data folder is open already; `detail` names the process that holds it."""
 
     code = "store_locked"
+
+
+class FolderUnusable(StoreError):
+    """Raised when a data folder cannot be written as things are; `detail` says why."""
+
+    code = "folder_unusable"
 
 
 class CopyRefused(StoreError):

@@ -54,6 +54,8 @@ class Problems:
     """How many rows were looked at, topics in the case of the cache."""
     sealed: int = 0
     """How many of them are sealed: a server sent them when another led."""
+    without_payloads: int = 0
+    """How many of them are references that nothing is stored for: no messages were published."""
     next: str | None = None
     """As in `Rows`."""
 

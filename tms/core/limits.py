@@ -28,7 +28,7 @@ class Limits:
     transaction_timeout_s_default: int = 30
     transaction_timeout_s_max: int = 24 * 3600
     transaction_long_timeout_s: int = 24 * 3600
-    transactions_in_progress_max: int = 100_000
+    transactions_in_progress_max: int = 10_000
     transaction_changes_max: int = 100_000
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
@@ -48,11 +48,13 @@ class Limits:
 
     request_bytes_max: int = 16 * 1024 * 1024
     request_messages_max: int = 100_000
+    request_gzip_ratio_max: int = 100
     message_bytes_max: int = 10 * 1024 * 1024
     request_body_s_max: float = 30.0
     request_head_bytes_max: int = 64 * 1024
     request_head_s_max: float = 60.0
     """Longer than clients keep a connection for reuse, so that it is they who close it."""
+    connections_max: int = 10_000
 
     queue_bytes_max: int = 64 * 1024 * 1024
     queue_requests_max: int = 10_000
@@ -60,7 +62,14 @@ class Limits:
 
     cache_bytes_max: int = 64 * 1024 * 1024
     topics_in_memory_max: int = 20_000
+    topics_max: int = 200_000
+    """Twice as many as were tried."""
+    topic_properties_bytes_max: int = 1024 * 1024
+    topic_properties_max: int = 1_000
+    namespaces_max: int = 10_000
     topic_subscriptions_max: int = 1_000
+
+    metric_series_max: int = 500
 
     poll_messages_default: int = 100
     poll_messages_max: int = 1_000_000

@@ -37,6 +37,9 @@ _ID = struct.Struct(">qHqH")
 KEY = struct.Struct(">qH")
 """timestamp ms, sequence id: the end of a message's row key, and of a payload's."""
 
+SECONDS_MIN, SECONDS_END = 10**9, 10**10
+"""Of what is taken for seconds since 1970 where milliseconds are wanted."""
+
 ITEM_START = b"\x28"
 """Avro's encoding of the length 20, in front of each id of a block."""
 
@@ -101,12 +104,31 @@ def first_id_at(timestamp_ms: int) -> bytes:
     return timestamp_ms.to_bytes(8) + FIRST_ID[8:]
 
 
+def shown(kind: str, **fields: object) -> str:
+    """Return the repr of a value that has ids among its fields: these in hexadecimal digits."""
+    told = (
+        f"{name}={value.hex() if isinstance(value, bytes) else repr(value)}"
+        for name, value in fields.items()
+    )
+    return f"{kind}({', '.join(told)})"
+
+
+SHOWN_PAYLOAD_BYTES_MAX = 100
+
+
 class Message(NamedTuple):
     """A message as a consumer gets it."""
 
     id: bytes
     """20 bytes; `MessageId.decode(id)` has the parts, `id.hex()` the usual text."""
     payload: bytes
+
+    def __repr__(self) -> str:
+        """Return the id in hexadecimal digits and the payload, of a long one the beginning."""
+        shown = repr(self.payload[:SHOWN_PAYLOAD_BYTES_MAX])
+        if len(self.payload) > SHOWN_PAYLOAD_BYTES_MAX:
+            shown = f"{shown}… of {len(self.payload)} bytes"
+        return f"Message(id={self.id.hex()}, payload={shown})"
 
     @property
     def publish_timestamp(self) -> int:
@@ -214,6 +236,18 @@ class MessageBlock:
         for message in messages:
             parts += (ITEM_START, message.id, avro_length(len(message.payload)), message.payload)
         return cls(len(messages), b"".join(parts))
+
+
+def check_start_ms(start_ms: int) -> int:
+    """Return a start that a person wrote; raise `InvalidRequest` where it is in seconds.
+
+    Seconds since 1970 have ten digits from 2001 until 2286. Milliseconds of ten digits are of the
+    first months of 1970, from which there are no messages: they would mean the oldest message.
+    Not for CDAP's bodies, which mean what they say.
+    """
+    if SECONDS_MIN <= start_ms < SECONDS_END:
+        raise InvalidRequest("start_time_in_seconds", start_time=start_ms)
+    return start_ms
 
 
 def position_of(start_from: bytes | int | None, *, inclusive: bool = True) -> bytes:

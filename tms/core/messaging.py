@@ -6,11 +6,12 @@ stands on both.
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, overload
 
-from tms.core.message import MessageBlock
+from tms.core.limits import UINT16_COUNT
+from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
+from tms.core.reading import Reading
 from tms.core.topic import Topic, TopicId
-from tms.core.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,68 @@ class RollbackRange:
     start_sequence_id: int
     end_timestamp: int
     end_sequence_id: int
+
+
+_SHOWN_IDS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Published(Sequence[bytes]):
+    """The ids of the messages of one publish, in their order, 20 bytes each.
+
+    They follow from the first one: within a millisecond sequence ids ascend by one, and behind the
+    last of 65,536 the next millisecond begins. So they are not computed until they are looked at.
+    Empty where what was stored before was published: its ids are not known without reading it.
+    """
+
+    first_key: bytes
+    """The first ten bytes of the first one."""
+    message_count: int
+    write_pointer: int | None = None
+    """Of the transaction that they belong to; None where there is none."""
+
+    def _key(self, number: int) -> bytes:
+        timestamp_ms, sequence_id = KEY.unpack(self.first_key)
+        later_ms, sequence_id = divmod(sequence_id + number, UINT16_COUNT)
+        return KEY.pack(timestamp_ms + later_ms, sequence_id)
+
+    @property
+    def last_key(self) -> bytes:
+        """The first ten bytes of the last one."""
+        return self._key(max(self.message_count, 1) - 1)
+
+    @property
+    def rollback_range(self) -> RollbackRange | None:
+        """What rolls the publish back, None where there is no transaction."""
+        if self.write_pointer is None:
+            return None
+        return RollbackRange(
+            self.write_pointer, *KEY.unpack(self.first_key), *KEY.unpack(self.last_key)
+        )
+
+    def __len__(self) -> int:
+        return self.message_count
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        """Return an id, or a list of them."""
+        numbers = range(self.message_count)[index]
+        if isinstance(numbers, int):
+            return self._key(numbers) + NO_PAYLOAD_KEY
+        return [self._key(number) + NO_PAYLOAD_KEY for number in numbers]
+
+    def __repr__(self) -> str:
+        """Return the ids in hexadecimal digits; of many the first and the last."""
+        if self.message_count <= _SHOWN_IDS_MAX:
+            return f"Published({', '.join(each.hex() for each in self)})"
+        return f"Published({self[0].hex()}, …, {self[-1].hex()}; {self.message_count} ids)"
+
+
+NO_IDS = Published(bytes(KEY_BYTES), 0)
+"""Of what is stored, to be published later; and from a server that tells none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +145,13 @@ class Messaging(Protocol):
 
     async def publish(
         self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
-    ) -> RollbackRange | None:
-        """Publish `payloads` in order; durable when it returns.
+    ) -> Published:
+        """Publish `payloads` in order; durable when it returns; return their ids.
 
         With a write pointer the messages belong to that transaction, and the range to roll them
-        back is returned. With a write pointer and no payloads, what was stored under it before is
-        published. Raises `TopicNotFound`, `InvalidRequest` (empty_publish, invalid_write_pointer),
-        `TransactionExpired`, `TooLarge`, `QueueFull`.
+        back is returned too. With a write pointer and no payloads, what was stored under it before
+        is published. Raises `TopicNotFound`, `InvalidRequest` (empty_publish,
+        invalid_write_pointer), `TransactionExpired`, `TooLarge`, `QueueFull`.
         """
         ...
 
@@ -103,7 +166,8 @@ class Messaging(Protocol):
 
         All or nothing, also for readers; durable when it returns. With an owner and a sequence
         (`tms.core.transactions`) it may be repeated: the second time it changes nothing. Raises as
-        `publish`, `OwnerBusy`, and `InvalidRequest` (invalid_owner).
+        `publish`, `OwnerBusy`, `InvalidRequest` (invalid_owner), and `TooLarge`
+        (too_many_topics_at_once).
         """
         ...
 
@@ -124,22 +188,15 @@ class Messaging(Protocol):
     def poll(
         self,
         topic_id: TopicId,
-        position: bytes,
-        *,
-        limit: int | None = None,
-        transaction: Transaction | int | None = None,
-        committed: bool = False,
+        reading: Reading,
         wait_s: float = 0.0,
-        end: bytes | None = None,
     ) -> AsyncIterator[MessageBlock]:
-        """Give the messages from `position` on (`message.position_of`), in blocks, up to `limit`.
+        """Give the messages that `reading` asks for, in blocks.
 
-        With a transaction, or the id of one in progress, only what it can see; with `committed`
-        instead, only what is committed, up to the first that is in progress. Nothing from the id
-        `end` on. Where there is nothing, wait up to `wait_s` seconds for it, unless there is an
-        `end`. Raises `TopicNotFound`, `InvalidRequest`
-        (invalid_limit, invalid_wait), and for an id `TransactionNotInProgress`,
-        `TransactionUnknown`.
+        Only what its view sees, up to the first that may still commit. If there is nothing, wait
+        up to `wait_s` seconds for it, unless there is an end. Raises `TopicNotFound`,
+        `InvalidRequest` (invalid_limit, invalid_wait), and for the id of a transaction
+        `TransactionNotInProgress`, `TransactionUnknown`.
         """
         ...
 
@@ -147,20 +204,17 @@ class Messaging(Protocol):
 class MessagingService(Messaging, Protocol):
     """What the service in the process offers besides, to the REST server."""
 
-    async def page(
-        self,
-        topic_id: TopicId,
-        position: bytes,
-        *,
-        limit: int,
-        transaction: Transaction | int | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: bytes | None = None,
-    ) -> Page:
+    def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:
+        """Return what `page` would, if all of that is in memory and given to everybody; else None.
+
+        It is the short way of the commonest poll: no snapshot, no end, nothing to wait for.
+        """
+        ...
+
+    async def page(self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0) -> Page:
         """Return the first part of what `poll` would give, from memory where it can.
 
-        The caller goes on at `next_position` with what is left of `limit`. Raises as `poll`.
+        The caller goes on at `next_position` (`Reading.behind`). Raises as `poll`.
         """
         ...
 

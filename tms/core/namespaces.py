@@ -118,7 +118,8 @@ class Namespaces(Protocol):
     async def declare(self, name: str, settings: NamespaceSettings) -> Namespace:
         """Give a namespace these settings and no others; in force here when it returns.
 
-        Raises `NoMetadataStore` where the server has nothing to keep them in.
+        Raises `NoMetadataStore` where the server has nothing to keep them in, and `TooLarge`
+        (namespace_limit_reached).
         """
         ...
 

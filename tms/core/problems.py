@@ -119,6 +119,12 @@ CATALOGUE = _catalogue(
         "The headers of the request are over the cap; send fewer, or shorter ones.",
         "TooLarge",
     ),
+    Problem(
+        "request_too_compressed",
+        413,
+        "The body is far longer than what was sent of it; send it in parts, or less compressed.",
+        "TooLarge",
+    ),
     Problem("request_too_large", 413, "The body is over the cap for a request.", "TooLarge"),
     Problem("message_too_large", 413, "A message is over the cap for a message.", "TooLarge"),
     Problem(
@@ -137,11 +143,38 @@ CATALOGUE = _catalogue(
     ),
     Problem("too_many_messages", 413, "The request has more messages than one may.", "TooLarge"),
     Problem("too_many_topics", 413, "The request names more topics than one may.", "TooLarge"),
+    Problem(
+        "too_many_topics_at_once",
+        413,
+        "The request is about more topics than are kept in memory; name fewer, or raise the "
+        "server's setting topics_in_memory_max.",
+        "TooLarge",
+    ),
     Problem("too_many_changes", 413, "The transaction has more changes than one may.", "TooLarge"),
     Problem(
         "too_many_subscriptions",
         413,
         "The topic has as many subscriptions as one may.",
+        "TooLarge",
+    ),
+    Problem(
+        "topic_limit_reached",
+        413,
+        "There are as many topics as there may be; delete one, or raise `--topics-max`.",
+        "TooLarge",
+    ),
+    Problem(
+        "namespace_limit_reached",
+        413,
+        "As many namespaces have settings as may; delete those of one, or raise "
+        "`--namespaces-max`.",
+        "TooLarge",
+    ),
+    Problem(
+        "topic_properties_too_large",
+        413,
+        "A topic's properties are together over the cap; keep less with it, or raise "
+        "`--topic-properties-bytes-max`.",
         "TooLarge",
     ),
     Problem("value_too_large", 413, "The value is over the cap for a value.", "TooLarge"),
@@ -174,9 +207,16 @@ CATALOGUE = _catalogue(
     Problem("internal", 500, "The server failed; its log says why.", "InternalError"),
     Problem("queue_full", 503, "Too much is waiting to be written; try again.", "QueueFull"),
     Problem(
+        "too_many_connections",
+        503,
+        "The server has as many connections at work as it may have; try again.",
+        "TooManyConnections",
+    ),
+    Problem(
         "too_many_transactions",
         503,
-        "Too many transactions are in progress; try again.",
+        "As many transactions are in progress as may be; end some, or try again when some have "
+        "ended.",
         "TooManyTransactions",
     ),
     Problem(
@@ -198,16 +238,41 @@ CATALOGUE = _catalogue(
         "The metadata store was not reached; try again.",
         "MetadataUnavailable",
     ),
+    Problem(
+        "debug_busy",
+        503,
+        "The server makes one debug report at a time; try again when that one is done.",
+        "DebugBusy",
+    ),
     Problem("no_leader", 503, "No server of the cluster leads now; try again.", "NoLeader"),
     Problem("metadata_closed", 503, "The metadata store is closed.", "MetadataClosed"),
     Problem("server_unreachable", 503, "No connection to the server.", "ServerUnreachable"),
     Problem(
         "outcome_unknown",
         504,
-        "The connection broke before the answer; the request may have been carried out.",
+        "Nobody knows yet whether the request was carried out; find out before you send it again.",
         "OutcomeUnknown",
     ),
+    Problem(
+        "server_silent",
+        504,
+        "The server takes connections and answers nothing; check that the address is that of TMS, "
+        "and that it does not hang.",
+        "ServerSilent",
+    ),
+    Problem(
+        "not_tms",
+        502,
+        "What answers at this address is not TMS; check the address.",
+        "NotTms",
+    ),
     Problem("store_locked", 500, "The data folder is open already.", "StoreLocked"),
+    Problem(
+        "folder_unusable",
+        500,
+        "The data folder cannot be used: name another, or change what stands in its way.",
+        "FolderUnusable",
+    ),
     Problem("copy_refused", 409, "The copy cannot be made as things are.", "CopyRefused"),
     Problem("store_corrupt", 500, "Stored bytes are damaged.", "StoreCorrupt"),
     Problem(

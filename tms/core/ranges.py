@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest
+from tms.core.message import shown
 from tms.core.topic import TopicId
 
 
@@ -24,6 +25,10 @@ class TopicRange(NamedTuple):
     generation: int
     """Counts how often the topic was created: of another generation, positions mean nothing."""
 
+    def __repr__(self) -> str:
+        """Return the fields, ids in hexadecimal digits."""
+        return shown("TopicRange", **self._asdict())
+
 
 class TopicRanges(NamedTuple):
     """The ranges of several topics, as of one time."""
@@ -32,6 +37,8 @@ class TopicRanges(NamedTuple):
     """None where a topic does not exist."""
     time_ms: int
     """The server's clock, in milliseconds since 1970."""
+    expired_before: Mapping[TopicId, bytes]
+    """Of a topic that exists: all that was published before it has expired, and nothing behind."""
 
 
 class Split(NamedTuple):
@@ -42,6 +49,10 @@ class Split(NamedTuple):
     size_bytes: int
     """About how many; 0 where that is not known."""
 
+    def __repr__(self) -> str:
+        """Return the fields, ids in hexadecimal digits."""
+        return shown("Split", **self._asdict())
+
 
 class Reach(NamedTuple):
     """How far from a position so many messages go."""
@@ -49,6 +60,10 @@ class Reach(NamedTuple):
     end: bytes
     messages: int
     payload_bytes: int
+
+    def __repr__(self) -> str:
+        """Return the fields, ids in hexadecimal digits."""
+        return shown("Reach", **self._asdict())
 
 
 class Ranges(Protocol):

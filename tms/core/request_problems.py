@@ -1,6 +1,6 @@
 """Rows of the catalogue: requests that cannot be understood, and what they name that is not there.
 
-Statuses from 400 to 408; what the state of things does not allow is in `tms.core.problems`.
+Statuses from 400 to 421; what the state of things does not allow is in `tms.core.problems`.
 """
 
 from tms.core.problem import Problem
@@ -51,6 +51,13 @@ REQUEST_PROBLEMS = (
         "InvalidRequest",
     ),
     Problem(
+        "start_time_in_seconds",
+        400,
+        "A start time is in milliseconds since 1970, and this one is in seconds: multiply it by "
+        "1000.",
+        "InvalidRequest",
+    ),
+    Problem(
         "invalid_range",
         400,
         "A range does not end before it starts, and its parts or bounds are whole numbers from 1.",
@@ -62,6 +69,13 @@ REQUEST_PROBLEMS = (
         "invalid_query",
         400,
         "A parameter of the query is none of what it can be, or contradicts another.",
+        "InvalidRequest",
+    ),
+    Problem(
+        "unknown_query_parameter",
+        400,
+        "The query of the URL has a parameter that this operation does not take; `detail` names it "
+        "and those that it takes.",
         "InvalidRequest",
     ),
     Problem(
@@ -158,6 +172,12 @@ REQUEST_PROBLEMS = (
         "InvalidRequest",
     ),
     Problem("malformed_request", 400, "This is no HTTP/1.1 request.", "InvalidRequest"),
+    Problem(
+        "cross_site",
+        403,
+        "A web page of another site sent this; only pages of this server may.",
+        "InvalidRequest",
+    ),
     Problem("not_found", 404, "There is nothing at this path.", "InvalidRequest"),
     Problem("topic_not_found", 404, "The topic does not exist.", "TopicNotFound"),
     Problem(
@@ -187,4 +207,16 @@ REQUEST_PROBLEMS = (
         "InvalidRequest",
     ),
     Problem("body_too_slow", 408, "The body did not arrive in time.", "InvalidRequest"),
+    Problem(
+        "expectation_failed",
+        417,
+        "The only expectation that can be met is 100-continue.",
+        "InvalidRequest",
+    ),
+    Problem(
+        "host_not_allowed",
+        421,
+        "Host is no name of this server; name it in the setting `allowed_hosts` if it is.",
+        "InvalidRequest",
+    ),
 )

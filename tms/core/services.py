@@ -52,6 +52,10 @@ class ServerServices(Services, Protocol):
         """Topics and messages."""
         ...
 
+    async def refresh_metrics(self) -> None:
+        """See to it that metrics that have to be looked for are up to date; a bounded time."""
+        ...
+
     @property
     def inspection(self) -> PartwiseInspection | None:
         """A look into the tables; None where there is none."""

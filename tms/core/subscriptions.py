@@ -2,6 +2,8 @@
 
 A position has a version that goes up by one with each move, and a move names the version that it
 goes from: of two consumers that share a name by mistake, or where an answer was lost, one is told.
+The first version is the time in microseconds. So a subscription that is made again, or in a topic
+that is, has none that it had before, and a consumer from before does not move it.
 """
 
 import re
@@ -11,6 +13,7 @@ from typing import Protocol
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX
+from tms.core.message import shown
 from tms.core.topic import TopicId
 
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}", re.ASCII)
@@ -24,7 +27,7 @@ def check_subscription_name(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class SubscriptionPosition:
     """A consumer's position in a topic."""
 
     topic_id: TopicId
@@ -32,7 +35,17 @@ class Subscription:
     after: bytes | None
     """The id of the last message that was consumed, 20 bytes; None where none was."""
     version: int
-    """How often it has been moved."""
+    """The microseconds since 1970 when it was created, and one more for each move."""
+
+    def __repr__(self) -> str:
+        """Return the fields, the id in hexadecimal digits."""
+        return shown(
+            "SubscriptionPosition",
+            topic=str(self.topic_id),
+            name=self.name,
+            after=self.after,
+            version=self.version,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +63,7 @@ class Subscriptions(Protocol):
 
     async def create_subscription(
         self, topic_id: TopicId, name: str, after: bytes | None = None
-    ) -> Subscription:
+    ) -> SubscriptionPosition:
         """Create a position, by default before the oldest message.
 
         Raises `SubscriptionExists`, `InvalidRequest` (invalid_subscription_name,
@@ -58,15 +71,15 @@ class Subscriptions(Protocol):
         """
         ...
 
-    async def subscription(self, topic_id: TopicId, name: str) -> Subscription:
+    async def subscription(self, topic_id: TopicId, name: str) -> SubscriptionPosition:
         """Return a position. Raises `SubscriptionNotFound`."""
         ...
 
-    async def subscriptions(self, topic_id: TopicId) -> Sequence[Subscription]:
+    async def subscriptions(self, topic_id: TopicId) -> Sequence[SubscriptionPosition]:
         """Return a topic's positions in the order of their names."""
         ...
 
-    async def advance(self, advance: Advance) -> Subscription:
+    async def advance(self, advance: Advance) -> SubscriptionPosition:
         """Move a position, forwards or back; durable when it returns.
 
         Raises `SubscriptionNotFound`, and `SubscriptionMoved` where it has another version, which

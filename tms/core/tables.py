@@ -3,7 +3,7 @@
 All calls block: they are made from worker threads, not from the event loop, save those that only
 fill a batch, and small writes to an embedded store while it is quick. A topic prefix is the opaque
 start of all row keys of one topic's generation. Keys are the 10 bytes of timestamp and sequence id.
-Every call may raise `StoreUnavailable`, a read `StoreCorrupt`.
+Every call may raise `StoreUnavailable`, a read `StoreCorrupt`, a write `OutcomeUnknown`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.entries import Entries
 from tms.core.message import MessageBlock
-from tms.core.subscriptions import Subscription
+from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import Topic, TopicId
 
 
@@ -205,9 +205,24 @@ class MetadataTable(Protocol):
         """
         ...
 
+    def count(self, start: bytes = b"", *, limit: int) -> tuple[int, bytes | None]:
+        """Return how many topics exist in the next `limit` rows, and where to go on.
+
+        That is None at the end. A row that is damaged counts too: it may be of one.
+        """
+        ...
+
     def scan(self, namespace: str | None = None) -> Iterator[Topic]:
         """Give the topics, deleted ones included, of a namespace or of all, by row key."""
         ...
+
+
+class StoredPosition(NamedTuple):
+    """A row of the Subscription table, of a topic's generation that may be dead."""
+
+    topic_prefix: bytes
+    generation: int
+    position: SubscriptionPosition
 
 
 class SubscriptionTable(Protocol):
@@ -217,7 +232,7 @@ class SubscriptionTable(Protocol):
         """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
         ...
 
-    def put(self, batch: Batch, topic_prefix: bytes, subscription: Subscription) -> None:
+    def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` the row of a subscription."""
         ...
 
@@ -225,8 +240,12 @@ class SubscriptionTable(Protocol):
         """Add to `batch` the deletion of a subscription."""
         ...
 
-    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[Subscription]:
+    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:
         """Return the subscriptions of a topic's generation in the order of their names."""
+        ...
+
+    def scan(self, *, limit: int) -> Sequence[StoredPosition]:
+        """Return the first `limit` subscriptions of all topics, by topic, generation and name."""
         ...
 
 
@@ -318,8 +337,8 @@ class Tables(Protocol):
     def write(self, batch: Batch) -> None:
         """Write a batch; durable when it returns.
 
-        Raises `StoreUnavailable`: then whether it was written is settled before any later write
-        succeeds, and it is visible either whole or not at all.
+        Raises `StoreUnavailable` where nothing was written, and `OutcomeUnknown`: then whether it
+        was is settled before any later write succeeds, and it is visible whole or not at all.
         """
         ...
 

@@ -3,21 +3,28 @@
 A topic's generation is 1 when it is first created and one more at each re-creation; a deleted topic
 keeps its row with the generation's sign inverted. Entries of another generation than the present
 one are dead. Properties are strings, as CDAP keeps them (`docs/formats.md`).
+
+What has expired once stays expired: a longer time to live does not bring it back. So the row says
+from when on entries live at the earliest. `Topic.first_live_ms` is the one rule that readers, the
+cache and cleanup ask.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import NAME_CHARS_MAX, TTL_S_MAX
 
 TTL = "ttl"
 GENERATION = "generation"
+LIVE_FROM = "live_from_ms"
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}")
 _TOPIC = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_LIVE_FROM = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
+_MS_PER_S = 1_000
 
 
 def check_namespace(namespace: str) -> str:
@@ -57,27 +64,70 @@ class Topic:
     ttl_s: int
     properties: Mapping[str, str]
     """Properties other than ttl and generation, as the user gave them."""
+    live_from_ms: int = 0
+    """What was written before had expired when the ttl was raised; ms since 1970."""
 
     @property
     def exists(self) -> bool:
         """Whether the topic was not deleted."""
         return self.generation > 0
 
+    def first_live_ms(self, now_ms: int) -> int:
+        """Return from when on entries live at `now_ms`; those before have expired.
+
+        Both are in ms since 1970.
+        """
+        return max(self.young_from_ms(now_ms), self.live_from_ms)
+
+    def young_from_ms(self, now_ms: int) -> int:
+        """Return from when on entries are no older than the ttl at `now_ms`, in ms since 1970."""
+        return max(0, now_ms - self.ttl_s * _MS_PER_S)
+
+    def dies_ms(self, written_ms: int) -> int:
+        """Return the first time at which what was written at `written_ms` has expired.
+
+        Both are in ms since 1970. 0: it had expired when the ttl was raised.
+        """
+        return 0 if written_ms < self.live_from_ms else written_ms + self.ttl_s * _MS_PER_S + 1
+
+    def changed(self, ttl_s: int, properties: Mapping[str, str], now_ms: int) -> "Topic":
+        """Return the topic with another ttl and other properties, set at `now_ms`.
+
+        What has expired by then does not live again, however long the new ttl is.
+        """
+        is_raised = ttl_s > self.ttl_s
+        live_from_ms = self.first_live_ms(now_ms) if is_raised else self.live_from_ms
+        return replace(self, ttl_s=ttl_s, properties=properties, live_from_ms=live_from_ms)
+
+    def deleted(self) -> "Topic":
+        """Return the topic as it is when it is deleted."""
+        return replace(self, generation=-self.generation)
+
     def all_properties(self) -> dict[str, str]:
-        """Return the properties with ttl and generation among them, keys sorted, all strings."""
+        """Return what is told of the topic: its properties, ttl and generation, by name."""
         whole = {**self.properties, TTL: str(self.ttl_s), GENERATION: str(self.generation)}
         return dict(sorted(whole.items()))
 
+    def stored_properties(self) -> dict[str, str]:
+        """Return what the topic's row holds: `all_properties`, and `live_from_ms` if it has one."""
+        stored = self.all_properties()
+        if self.live_from_ms:
+            stored[LIVE_FROM] = str(self.live_from_ms)
+        return dict(sorted(stored.items()))
+
     @classmethod
     def of(cls, topic_id: TopicId, properties: Mapping[str, str]) -> "Topic":
-        """Return the topic whose row holds `properties`, as `all_properties` gave them.
+        """Return the topic whose row holds `properties`, as `stored_properties` gave them.
 
         Raises `InvalidRequest` if ttl or generation is missing or not a number.
         """
-        ttl_s = parse_ttl(properties.get(TTL, ""))
-        generation = _parse_generation(properties.get(GENERATION, ""))
-        rest = {k: v for k, v in properties.items() if k not in (TTL, GENERATION)}
-        return cls(topic_id, generation, ttl_s, rest)
+        rest = dict(properties)
+        ttl_s = parse_ttl(rest.pop(TTL, ""))
+        generation = _parse_generation(rest.pop(GENERATION, ""))
+        # Rows of format 2 may have a user's property of this name, which need be no number.
+        has_live_from = _LIVE_FROM.fullmatch(rest.get(LIVE_FROM, "")) is not None
+        live_from_ms = int(rest.pop(LIVE_FROM)) if has_live_from else 0
+        return cls(topic_id, generation, ttl_s, rest, live_from_ms)
 
 
 def parse_ttl(text: str) -> int:
@@ -93,12 +143,22 @@ def _parse_generation(text: str) -> int:
     return int(text)
 
 
+def _text(value: object) -> str:
+    """Return a name or value as text. Raises `InvalidRequest` if it has none that can be kept."""
+    try:
+        text = str(value)
+        text.encode()
+    except ValueError as error:  # too many digits, or half of a surrogate pair
+        raise InvalidRequest("invalid_properties", reason=str(error)) from None
+    return text
+
+
 def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
     """Return the ttl in seconds and the other properties that a request body asks for.
 
     `given` is the decoded JSON of the body, None where there was none. Numbers become strings, as
-    CDAP does it. A generation is checked and dropped: only the table gives one. Raises
-    `InvalidRequest` (invalid_properties, invalid_ttl).
+    CDAP does it. A generation is checked and dropped, `live_from_ms` is dropped: only the table
+    gives them. Raises `InvalidRequest` (invalid_properties, invalid_ttl).
     """
     if given is None:
         return ttl_s_default, {}
@@ -108,9 +168,10 @@ def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, 
     for name, value in given.items():
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise InvalidRequest("invalid_properties", property=name)
-        properties[str(name)] = str(value)
+        properties[_text(name)] = _text(value)
     ttl = properties.pop(TTL, None)
     ttl_s = ttl_s_default if ttl is None else parse_ttl(ttl)
+    properties.pop(LIVE_FROM, None)
     generation = properties.pop(GENERATION, None)
     if generation is not None:
         _parse_generation(generation)

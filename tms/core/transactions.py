@@ -8,7 +8,7 @@ An owner whose runs number their work from the start names each of them by an or
 sequence of another run is an `OwnerElsewhere`, not a work that seems done.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -139,7 +139,8 @@ class Transactions(Protocol):
         What was stored under the write pointers of `publish` is published by the commit, in that
         order; what was stored otherwise stays unreachable. Raises `TransactionConflict`,
         `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`, `SubscriptionNotFound`,
-        `TopicNotFound`, `PublicationRefused`; then it is still in progress, and should be aborted.
+        `TopicNotFound`, `PublicationRefused`, `TooLarge` (too_many_topics_at_once); then it is
+        still in progress, and should be aborted.
         """
         ...
 
@@ -211,7 +212,10 @@ class OpenTransactions(Protocol):
         ...
 
     def snapshot_of(self, transaction_id: int) -> Transaction:
-        """Return the snapshot of one in progress. Raises as `check`."""
+        """Return the snapshot of one that is durably in progress, for its readers.
+
+        Raises as `check`, and `StoreUnavailable` where a failed write leaves that in doubt.
+        """
         ...
 
     def latest(self) -> Transaction:
@@ -293,4 +297,8 @@ class Publications(Protocol):
 
     def forget(self, write_pointers: Iterable[int]) -> None:
         """Forget what is under the pointers."""
+        ...
+
+    def forget_all_but(self, is_kept: Callable[[int], bool]) -> None:
+        """Forget what is under all pointers of which `is_kept` is not true."""
         ...

@@ -1,9 +1,10 @@
 """What may be published, by the server's limits and those of the topic's namespace.
 
-A rate is held on the average: what a namespace has published is paid off at its rate, and while
-more than `BURST_MS` of it is unpaid, publishes are refused. So a quiet namespace may publish a
-burst, and a publish larger than a second's worth is taken too, the next one then later. What is
-refused costs nothing; what was taken is not given back where the write fails.
+A rate is held on the average: what a namespace has published is paid off at its rate, and a publish
+is refused if more than `BURST_MS` would be unpaid with it. One that is larger than that by itself
+is taken if nothing is unpaid, and the next one then later. So in any time no more is taken than the
+rate and a burst, or the rate and one such publish. What is refused costs nothing; what was taken is
+not given back where the write fails.
 
 Used from the event loop's thread alone.
 """
@@ -29,20 +30,29 @@ def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | Non
 
 
 class _Rate:
-    """One rate of one namespace, and until when what was taken under it is unpaid."""
+    """One rate of one namespace, and what was taken under it and is unpaid.
+
+    In thousandths of what is counted, of which `per_s` are paid off a millisecond: no rounding.
+    """
 
     def __init__(self, per_s: int) -> None:
         self.per_s = per_s
-        self._paid_ms = 0.0
-        """In steady time."""
+        self._unpaid = 0
+        self._at_ms = 0
+        """When that was so, in steady time."""
 
-    def wait_ms(self, now_ms: int) -> float:
-        """Return after how long more may be taken; zero or less: now."""
-        return self._paid_ms - now_ms - BURST_MS
+    def _unpaid_at(self, now_ms: int) -> int:
+        return max(0, self._unpaid - (now_ms - self._at_ms) * self.per_s)
+
+    def wait_ms(self, amount: int, now_ms: int) -> int:
+        """Return after how long so much may be taken; zero or less: now."""
+        may_be_unpaid = max(0, BURST_MS * self.per_s - amount * _MS_PER_S)
+        return -((may_be_unpaid - self._unpaid_at(now_ms)) // self.per_s)
 
     def take(self, amount: int, now_ms: int) -> None:
         """Take, whether there is so much or not."""
-        self._paid_ms = max(self._paid_ms, now_ms) + amount * _MS_PER_S / self.per_s
+        self._unpaid = self._unpaid_at(now_ms) + amount * _MS_PER_S
+        self._at_ms = now_ms
 
 
 class _Rates:
@@ -56,8 +66,9 @@ class _Rates:
 
     def take(self, namespace: str, messages: int, total_bytes: int, now_ms: int) -> None:
         """Take a publish. Raises `RateExceeded`."""
+        amounts = {"publish_messages_per_s": messages, "publish_bytes_per_s": total_bytes}
         for name, rate in self._rates.items():
-            wait_ms = rate.wait_ms(now_ms)
+            wait_ms = rate.wait_ms(amounts[name], now_ms)
             if wait_ms > 0:
                 raise RateExceeded(
                     namespace=namespace,
@@ -65,7 +76,7 @@ class _Rates:
                     **{name: rate.per_s},
                 )
         for name, rate in self._rates.items():
-            rate.take(messages if name == "publish_messages_per_s" else total_bytes, now_ms)
+            rate.take(amounts[name], now_ms)
 
 
 class Admission:
@@ -146,13 +157,21 @@ class Admission:
     ) -> tuple[int, dict[str, str]]:
         """Return the ttl in seconds and the other properties that a topic is to have.
 
-        Raises `InvalidRequest` (invalid_properties, invalid_ttl, ttl_over_namespace_limit).
+        Raises `InvalidRequest` (invalid_properties, invalid_ttl, ttl_over_namespace_limit),
+        `TooLarge` (topic_properties_too_large).
         """
+        properties_max = self._limits.topic_properties_max
+        if isinstance(given, Mapping) and len(given) > properties_max:
+            raise TooLarge(
+                "topic_properties_too_large",
+                properties=len(given),
+                topic_properties_max=properties_max,
+            )
         rules = self._declared.get(namespace)
-        if rules is None:
-            return parse_properties(given, self._limits.ttl_s_default)
-        ttl_s, others = parse_properties(given, rules.ttl_s_default)
-        if ttl_s > rules.ttl_s_max:
+        default = self._limits.ttl_s_default if rules is None else rules.ttl_s_default
+        ttl_s, others = parse_properties(given, default)
+        self._check_properties_size(others)
+        if rules is not None and ttl_s > rules.ttl_s_max:
             raise InvalidRequest(
                 "ttl_over_namespace_limit",
                 namespace=namespace,
@@ -160,3 +179,12 @@ class Admission:
                 ttl_s_max=rules.ttl_s_max,
             )
         return ttl_s, others
+
+    def _check_properties_size(self, properties: Mapping[str, str]) -> None:
+        size = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
+        if size > self._limits.topic_properties_bytes_max:
+            raise TooLarge(
+                "topic_properties_too_large",
+                bytes=size,
+                topic_properties_bytes_max=self._limits.topic_properties_bytes_max,
+            )

@@ -4,7 +4,7 @@ The transaction is started and committed in the flush that writes its messages: 
 durable write, which is kept whole.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tms.core.group_commit import GroupCommit
 from tms.core.messaging import AllPublished
@@ -13,7 +13,6 @@ from tms.core.transactions import OpenTransactions
 from tms.messaging.writes import AtOnce, Publication, Writing
 
 Payloads = Mapping[TopicId, Sequence[bytes]]
-Publish = Callable[[TopicId, Sequence[bytes], int], Awaitable[None]]
 
 
 async def publish_in_a_flush(
@@ -26,15 +25,11 @@ async def publish_in_a_flush(
     sequence: int | None,
 ) -> AllPublished:
     """Publish all in one flush. Raises as `Messaging.publish_all`, and `TransactionDuplicate`."""
-    parts: list[Publication] = []
-    try:
-        for topic_id, payloads in publications.items():
-            state = writing.states.loaded(topic_id) or await writing.states.get(topic_id)
-            parts.append(Publication(writing, state, payloads, None, sum(map(len, payloads))))
-            parts[-1].accepted()
+    async with writing.states.held(publications) as states:
+        parts = [
+            Publication(writing, state, payloads, None, sum(map(len, payloads)))
+            for state, payloads in zip(states, publications.values(), strict=True)
+        ]
         at_once = AtOnce(transactions, parts, owner, sequence)
         published: AllPublished = await writer.submit(at_once)
-    finally:
-        for part in parts:
-            part.finished()
     return published

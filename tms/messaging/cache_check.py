@@ -74,7 +74,7 @@ class CacheCheck:
                 each for each in cached.keys() | stored if cached.get(each) != stored.get(each)
             ]
             key = found.next_key
-        oldest = KEY.pack(max(0, self._clock.now_ms() - state.topic.ttl_s * 1000), 0)
+        oldest = KEY.pack(state.topic.first_live_ms(self._clock.now_ms()), 0)
         return sorted(each for each in different if each >= oldest)
 
     def _stored(self, prefix: bytes, first_key: bytes, last_key: bytes) -> _Rows:

@@ -12,6 +12,7 @@ from tms.core.tables import Tables
 from tms.messaging.lanes import Lanes
 from tms.messaging.lone_flushes import LoneFlushes
 from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.traffic import TrafficByTopic
 from tms.messaging.writer import Writer
 
 
@@ -38,6 +39,8 @@ class Engine:
         self.limits = limits
         self.clock = clock
         self.metrics = MessagingMetrics(registry)
+        self.traffic = TrafficByTopic(limits.metric_series_max)
+        self.metrics.include(self.traffic)
         self.lanes = Lanes(read_threads=read_threads)
         lone_flushes = LoneFlushes(self.metrics, allowed=owns_loop and tables.is_embedded)
         self.writer = Writer(

@@ -42,13 +42,15 @@ class InvalidEntries:
 
     async def _invert_published(self, write_pointer: int) -> int:
         count = 0
-        for topic_id, ranges in self._writing.publications.ranges(write_pointer).items():
+        for generation, ranges in self._writing.publications.ranges(write_pointer).items():
             try:
-                state = await self._states.get(topic_id)
-                for first_key, last_key in ranges:
-                    # Also where another process has inverted them in the table.
-                    state.cache.invert(first_key, last_key, write_pointer)
-                    count += await self._invert_range(state, first_key, last_key, write_pointer)
+                async with self._states.held((generation.topic_id,)) as [state]:
+                    if state.topic.generation != generation.number:
+                        continue
+                    for first_key, last_key in ranges:
+                        # Also where another process has inverted them in the table.
+                        state.cache.invert(first_key, last_key, write_pointer)
+                        count += await self._invert_range(state, first_key, last_key, write_pointer)
             except TopicNotFound:
                 continue
         return count

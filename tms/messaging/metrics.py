@@ -4,7 +4,8 @@ What the hot path counts are plain numbers, turned into metrics when they are as
 own would take a lock at each publish and poll.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import (
@@ -16,28 +17,37 @@ from prometheus_client.metrics_core import (
 
 from tms.core.histogram import Histogram
 
+
+class Collector(Protocol):
+    """What has metrics."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Give them as they stand."""
+        ...
+
+
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 5_000, 20_000, 100_000)
 
 _COUNTERS = {
-    "published_messages": "Messages published, plain and transactional.",
-    "published_bytes": "Bytes of payloads published.",
-    "stored_messages": "Payloads stored for a later publish.",
-    "stored_bytes": "Bytes of payloads stored.",
-    "failed_requests": "Publish, store and rollback requests that the store failed.",
-    "rejected_requests": "Requests refused because the queue was full.",
-    "rolled_back_messages": "Entries rolled back.",
-    "polled_messages": "Messages given to pollers.",
-    "polled_bytes": "Bytes given to pollers, ids included.",
-    "cache_hits": "Parts of polls served from memory.",
-    "cache_misses": "Parts of polls that read a table.",
-    "lone_flushes": "Durable writes of a request that came alone, by the event loop itself.",
-    "stopped_polls": "Polls that stopped at an entry whose transaction is in progress.",
+    "published_messages": "Messages published, in transactions or not.",
+    "published_bytes": "Bytes of the payloads published.",
+    "stored_messages": "Messages stored in a transaction, to be published later.",
+    "stored_bytes": "Bytes of the payloads stored, to be published later.",
+    "failed_requests": "Requests to publish, store or roll back that failed because the store did.",
+    "rejected_requests": "Requests refused because too much waited to be written.",
+    "rolled_back_messages": "Messages rolled back.",
+    "polled_messages": "Messages given to those who poll.",
+    "polled_bytes": "Bytes given to those who poll, with the ids of messages.",
+    "cache_hits": "Parts of polls that were read from memory.",
+    "cache_misses": "Parts of polls that were read from the store.",
+    "lone_flushes": "Writes of a request that came alone, made without another thread.",
+    "stopped_polls": "Polls that stopped at a message whose transaction was in progress.",
 }
 
 _HISTOGRAMS = {
-    "flush_seconds": "Time of one durable write, from its thread being asked to its answer.",
-    "flush_requests": "Requests that shared one durable write.",
+    "flush_seconds": "Seconds that a write to the store took, with the wait for its thread.",
+    "flush_requests": "Requests that one write to the store served.",
 }
 
 
@@ -63,6 +73,7 @@ class MessagingMetrics:
         """The write pointer that a poll was last stopped at."""
         self.age_s: Callable[[int], float | None] = lambda _: None
         """Gives the age of what is in progress under a write pointer, None where nothing is."""
+        self._included: list[Collector] = []
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
         self.flush_seconds = Histogram(_SECONDS)
         self.flush_requests = Histogram(_COUNTS)
@@ -78,6 +89,10 @@ class MessagingMetrics:
         """Offer the gauge `tms_{name}` whose value is asked for at each collection."""
         self._gauges[name] = (help_text, value)
 
+    def include(self, others: Collector) -> None:
+        """Offer the metrics of `others` too."""
+        self._included.append(others)
+
     def collect(self) -> Iterator[Metric]:
         """Give the counters and gauges as they stand."""
         for name, help_text in _COUNTERS.items():
@@ -90,12 +105,14 @@ class MessagingMetrics:
             )
         for name, (help_text, value) in self._gauges.items():
             yield GaugeMetricFamily(f"tms_{name}", help_text, value=value())
+        for others in self._included:
+            yield from others.collect()
 
     def _stopped_at(self) -> Metric:
         """Return the transaction that readers are stopped at, as far as the last stop tells."""
         stopped = GaugeMetricFamily(
             "tms_stopped_at_transaction_seconds",
-            "Age of the transaction in progress that a poll was last stopped at.",
+            "Age of the transaction in progress at which a poll stopped last.",
             labels=("write_pointer",),
         )
         pointer = self.last_stopped_at

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tms.core.errors import SubscriptionExists, SubscriptionMoved, SubscriptionNotFound
-from tms.core.subscriptions import Advance, Subscription
+from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
-from tms.messaging.topic_state import TopicState
+from tms.messaging.topic_state import TopicState, TopicStates
+from tms.messaging.versions import Versions
 
 _ROW_BYTES = 200
 """What a queued move weighs, about."""
@@ -26,35 +27,48 @@ class Positions:
     """The positions of one generation of a topic, by name."""
 
     state: TopicState
-    current: dict[str, Subscription] = field(default_factory=dict)
+    current: dict[str, SubscriptionPosition] = field(default_factory=dict)
     """With what is being written: what a move is checked against."""
-    durable: dict[str, Subscription] = field(default_factory=dict)
+    durable: dict[str, SubscriptionPosition] = field(default_factory=dict)
     """What readers see."""
 
-    def of(self, name: str) -> Subscription:
+    def of(self, name: str) -> SubscriptionPosition:
         """Return the durable position. Raises `SubscriptionNotFound`."""
         return _found(self.durable, self.state, name)
 
 
-def _found(by_name: dict[str, Subscription], state: TopicState, name: str) -> Subscription:
+def _found(
+    by_name: dict[str, SubscriptionPosition], state: TopicState, name: str
+) -> SubscriptionPosition:
     found = by_name.get(name)
     if found is None:
         raise SubscriptionNotFound(topic=str(state.topic.id), subscription=name)
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class PositionsWriting:
+    """What all writes to positions of one service work with."""
+
+    tables: Tables
+    states: TopicStates
+    versions: Versions
+
+
 class _PositionsWrite:
     """A write to positions, whose topics it holds."""
 
-    def __init__(self, tables: Tables, positions: Sequence[Positions]) -> None:
+    def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
         self.size_bytes = _ROW_BYTES * len(positions)
-        self._tables = tables
+        self._table = writing.tables.subscriptions
+        self._states = writing.states
+        self._versions = writing.versions
         self._positions = positions
 
     def accepted(self) -> None:
         """Keep the topics' states in memory."""
         for positions in self._positions:
-            positions.state.in_use += 1
+            self._states.hold(positions.state)
 
     def failed(self) -> None:
         """Nothing: the topics' states are loaded anew, and the positions with them."""
@@ -62,25 +76,28 @@ class _PositionsWrite:
     def finished(self) -> None:
         """Let the topics' states go."""
         for positions in self._positions:
-            positions.state.in_use -= 1
+            self._states.release(positions.state)
 
 
 class Moves(_PositionsWrite):
     """Moves of positions in any topics, one after another, all or none."""
 
     def __init__(
-        self, tables: Tables, positions: Sequence[Positions], advances: Sequence[Advance]
+        self,
+        writing: PositionsWriting,
+        positions: Sequence[Positions],
+        advances: Sequence[Advance],
     ) -> None:
-        super().__init__(tables, positions)
+        super().__init__(writing, positions)
         self._advances = advances
-        self._moved: list[Subscription] = []
+        self._moved: list[SubscriptionPosition] = []
 
     def check(self) -> None:
         """Raise `SubscriptionMoved`, `SubscriptionNotFound`, where one cannot be made."""
         versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
-            self._tables.subscriptions.check_settled(positions.state.prefix, advance.name)
+            self._table.check_settled(positions.state.prefix, advance.name)
             now = _found(positions.current, positions.state, advance.name)
             version = versions.get((now.topic_id, now.name), now.version)
             if version != advance.expected_version:
@@ -99,8 +116,9 @@ class Moves(_PositionsWrite):
             now = positions.current[advance.name]
             moved = replace(now, after=advance.after, version=now.version + 1)
             positions.current[advance.name] = moved
+            self._versions.known(moved.version)
             self._moved.append(moved)
-            self._tables.subscriptions.put(batch, positions.state.prefix, moved)
+            self._table.put(batch, positions.state.prefix, moved)
 
     def add_to(self, batch: Batch, now_ms: int) -> None:
         """Check and add."""
@@ -112,7 +130,7 @@ class Moves(_PositionsWrite):
         for positions, moved in zip(self._positions, self._moved, strict=True):
             positions.durable[moved.name] = moved
 
-    def result(self) -> list[Subscription]:
+    def result(self) -> list[SubscriptionPosition]:
         """Return where the positions are now."""
         return self._moved
 
@@ -120,34 +138,42 @@ class Moves(_PositionsWrite):
 class Creation(_PositionsWrite):
     """A new position."""
 
-    def __init__(self, tables: Tables, positions: Positions, subscription: Subscription) -> None:
-        super().__init__(tables, [positions])
-        self._subscription = subscription
+    def __init__(
+        self, writing: PositionsWriting, positions: Positions, name: str, after: bytes | None
+    ) -> None:
+        super().__init__(writing, [positions])
+        self._name = name
+        self._after = after
+        self._created: SubscriptionPosition | None = None
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+    def add_to(self, batch: Batch, now_ms: int) -> None:
         """Add the row, unless there is one."""
-        [positions], created = self._positions, self._subscription
-        positions.state.check_current()
-        if created.name in positions.current:
-            raise SubscriptionExists(topic=str(created.topic_id), subscription=created.name)
-        self._tables.subscriptions.check_settled(positions.state.prefix, created.name)
-        positions.current[created.name] = created
-        self._tables.subscriptions.put(batch, positions.state.prefix, created)
+        [positions], name = self._positions, self._name
+        state = positions.state
+        state.check_current()
+        if name in positions.current:
+            raise SubscriptionExists(topic=str(state.topic.id), subscription=name)
+        self._table.check_settled(state.prefix, name)
+        version = self._versions.first(now_ms)
+        created = SubscriptionPosition(state.topic.id, name, self._after, version)
+        self._created = positions.current[name] = created
+        self._table.put(batch, state.prefix, created)
 
     def apply(self) -> None:
         """Show it to readers."""
-        self._positions[0].durable[self._subscription.name] = self._subscription
+        assert self._created is not None
+        self._positions[0].durable[self._name] = self._created
 
-    def result(self) -> Subscription:
+    def result(self) -> SubscriptionPosition | None:
         """Return the position."""
-        return self._subscription
+        return self._created
 
 
 class Deletion(_PositionsWrite):
     """The end of a position."""
 
-    def __init__(self, tables: Tables, positions: Positions, name: str) -> None:
-        super().__init__(tables, [positions])
+    def __init__(self, writing: PositionsWriting, positions: Positions, name: str) -> None:
+        super().__init__(writing, [positions])
         self._name = name
 
     def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
@@ -155,9 +181,9 @@ class Deletion(_PositionsWrite):
         [positions] = self._positions
         positions.state.check_current()
         _found(positions.current, positions.state, self._name)
-        self._tables.subscriptions.check_settled(positions.state.prefix, self._name)
+        self._table.check_settled(positions.state.prefix, self._name)
         del positions.current[self._name]
-        self._tables.subscriptions.delete(batch, positions.state.prefix, self._name)
+        self._table.delete(batch, positions.state.prefix, self._name)
 
     def apply(self) -> None:
         """Hide it from readers."""

@@ -8,10 +8,12 @@ is known within it. Those that then fail stay noted: they may be in the table.
 Fulfils `tms.core.transactions.Publications`. Used from the event loop's thread alone.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from tms.core.message import LAST_ID
-from tms.core.topic import TopicId
+from tms.core.topic import Topic, TopicId
 
 _RANGES_MAX = 1_000
 """Ranges kept of one write pointer and topic; beyond, they become one, which a rollback of its
@@ -21,42 +23,68 @@ Range = tuple[bytes, bytes]
 """First and last key, inclusive."""
 
 
+class Generation(NamedTuple):
+    """One life of a topic: what is published to it is nothing to the next."""
+
+    topic_id: TopicId
+    number: int
+
+    @classmethod
+    def of(cls, topic: Topic) -> "Generation":
+        """Return the generation of a topic that exists."""
+        return cls(topic.id, topic.generation)
+
+
 class Publications:
     """The ranges of all write pointers in use."""
 
     def __init__(self) -> None:
         self._wake: Callable[[TopicId], None] = _wake_nobody
         self._wake_all: Callable[[], None] = _wake_none
-        self._by_pointer: dict[int, dict[TopicId, list[Range]]] = {}
-        self._references: dict[int, dict[TopicId, bytes]] = {}
+        self._by_pointer: dict[int, dict[Generation, list[Range]]] = {}
+        self._references: dict[int, dict[Generation, bytes]] = {}
         """The first reference under each pointer, rolled back or not."""
+        self._noted: Counter[TopicId] = Counter()
+        """In how many of both dictionaries a topic is."""
 
     def wake_by(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
         """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
         self._wake, self._wake_all = wake, wake_all
 
-    def published(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
+    def published(self, write_pointer: int, topic: Topic, first: bytes, last: bytes) -> None:
         """Note that entries from key `first` to `last` are under `write_pointer`."""
-        topics = self._by_pointer.setdefault(write_pointer, {})
-        ranges = topics.setdefault(topic_id, [])
+        generations = self._by_pointer.setdefault(write_pointer, {})
+        generation = Generation.of(topic)
+        ranges = generations.get(generation)
+        if ranges is None:
+            ranges = generations[generation] = []
+            self._noted[topic.id] += 1
         ranges.append((first, last))
         if len(ranges) > _RANGES_MAX:
-            topics[topic_id] = [(ranges[0][0], last)]
+            generations[generation] = [(ranges[0][0], last)]
 
-    def referred(self, write_pointer: int, topic_id: TopicId, key: bytes) -> None:
+    def referred(self, write_pointer: int, topic: Topic, key: bytes) -> None:
         """Note that the entry at `key` refers to what is stored under `write_pointer`."""
-        self._references.setdefault(write_pointer, {}).setdefault(topic_id, key)
+        generations = self._references.setdefault(write_pointer, {})
+        generation = Generation.of(topic)
+        if generation not in generations:
+            generations[generation] = key
+            self._noted[topic.id] += 1
 
-    def first_keys(self, write_pointers: Iterable[int]) -> dict[TopicId, bytes]:
-        """Return the first key under any of the pointers that was not rolled back, by topic."""
+    def is_noted(self, topic_id: TopicId) -> bool:
+        """Whether anything is noted of a topic, in whichever generation."""
+        return topic_id in self._noted
+
+    def first_keys(self, write_pointers: Iterable[int]) -> dict[Generation, bytes]:
+        """Return the first key under any of the pointers that was not rolled back."""
         return _least(
-            (topic_id, ranges[0][0])
+            (generation, ranges[0][0])
             for pointer in write_pointers
-            for topic_id, ranges in self._by_pointer.get(pointer, {}).items()
+            for generation, ranges in self._by_pointer.get(pointer, {}).items()
         )
 
-    def first_references(self, write_pointers: Iterable[int]) -> dict[TopicId, bytes]:
-        """Return the first key of a reference under any of the pointers, by topic."""
+    def first_references(self, write_pointers: Iterable[int]) -> dict[Generation, bytes]:
+        """Return the first key of a reference under any of the pointers."""
         return _least(
             reference
             for pointer in write_pointers
@@ -64,17 +92,23 @@ class Publications:
         )
 
     def rolled_back(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
-        """Note that what is between the keys `first` and `last` was rolled back."""
-        topics = self._by_pointer.get(write_pointer, {})
-        ranges = topics.pop(topic_id, [])
-        left = [(start, end) for start, end in ranges if not first <= start <= end <= last]
-        if left:
-            topics[topic_id] = left
+        """Note that what is between the keys `first` and `last` was rolled back.
 
-    def ranges(self, write_pointer: int) -> dict[TopicId, list[Range]]:
-        """Return what is under a pointer and was not rolled back, by topic."""
-        topics = self._by_pointer.get(write_pointer, {})
-        return {topic_id: list(ranges) for topic_id, ranges in topics.items()}
+        In all generations: nobody reads those before, and keys do not come back.
+        """
+        generations = self._by_pointer.get(write_pointer, {})
+        for generation in [each for each in generations if each.topic_id == topic_id]:
+            ranges = generations.pop(generation)
+            left = [(start, end) for start, end in ranges if not first <= start <= end <= last]
+            if left:
+                generations[generation] = left
+            else:
+                self._forget_one(topic_id)
+
+    def ranges(self, write_pointer: int) -> dict[Generation, list[Range]]:
+        """Return what is under a pointer and was not rolled back."""
+        generations = self._by_pointer.get(write_pointer, {})
+        return {generation: list(ranges) for generation, ranges in generations.items()}
 
     def are_left(self, write_pointers: Iterable[int]) -> bool:
         """Whether there is anything under the pointers that was not rolled back."""
@@ -96,20 +130,33 @@ class Publications:
     def forget(self, write_pointers: Iterable[int]) -> None:
         """Forget what is under the pointers."""
         for pointer in write_pointers:
-            self._by_pointer.pop(pointer, None)
-            self._references.pop(pointer, None)
+            for noted in (self._by_pointer, self._references):
+                for generation in noted.pop(pointer, ()):
+                    self._forget_one(generation.topic_id)
+
+    def forget_all_but(self, is_kept: Callable[[int], bool]) -> None:
+        """Forget what is under all pointers of which `is_kept` is not true."""
+        noted = self._by_pointer.keys() | self._references.keys()
+        self.forget([pointer for pointer in noted if not is_kept(pointer)])
+
+    def _forget_one(self, topic_id: TopicId) -> None:
+        self._noted[topic_id] -= 1
+        if not self._noted[topic_id]:
+            del self._noted[topic_id]
 
     def _topic_ids(self, write_pointers: Iterable[int]) -> set[TopicId]:
         return {
-            topic_id for pointer in write_pointers for topic_id in self._by_pointer.get(pointer, ())
+            generation.topic_id
+            for pointer in write_pointers
+            for generation in self._by_pointer.get(pointer, ())
         }
 
 
-def _least(keys: Iterable[tuple[TopicId, bytes]]) -> dict[TopicId, bytes]:
-    least: dict[TopicId, bytes] = {}
-    for topic_id, key in keys:
-        if key < least.get(topic_id, LAST_ID):
-            least[topic_id] = key
+def _least(keys: Iterable[tuple[Generation, bytes]]) -> dict[Generation, bytes]:
+    least: dict[Generation, bytes] = {}
+    for generation, key in keys:
+        if key < least.get(generation, LAST_ID):
+            least[generation] = key
     return least
 
 

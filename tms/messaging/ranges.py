@@ -25,11 +25,12 @@ from tms.core.message import (
 )
 from tms.core.messaging import Page
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, check_range
+from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import LocalTransactions
 from tms.messaging.earlier_entries import PAGES_AT_ONCE, EarlierEntries
 from tms.messaging.engine import Engine
-from tms.messaging.publications import Publications
+from tms.messaging.publications import Generation, Publications
 from tms.messaging.splits import PARTS_MAX, Splitting
 from tms.messaging.topic_state import TopicState, TopicStates
 
@@ -89,7 +90,11 @@ class RangeService:
             )
             for topic_id, state in states.items()
         }
-        return TopicRanges(ranges, now_ms)
+        expired = {
+            topic_id: first_id_at(state.topic.first_live_ms(now_ms))
+            for topic_id, state in found.items()
+        }
+        return TopicRanges(ranges, now_ms, expired)
 
     async def _state(self, topic_id: TopicId) -> TopicState | None:
         try:
@@ -119,8 +124,9 @@ class RangeService:
             self._earlier.forget()
         noted = self._publications
         first = noted.first_keys(in_progress) if committed else noted.first_references(in_progress)
-        for topic_id, key in first.items():
-            if topic_id in ends:
+        for topic_id, state in states.items():
+            key = first.get(Generation.of(state.topic))
+            if key is not None:
                 ends[topic_id] = min(ends[topic_id], key)
 
     async def _first_keys(
@@ -130,7 +136,7 @@ class RangeService:
         first: dict[TopicId, bytes | None] = {}
         in_table: list[tuple[TopicId, bytes, bytes]] = []
         for topic_id, state in states.items():
-            key = first_id_at(max(0, now_ms - state.topic.ttl_s * 1000))[:KEY_BYTES]
+            key = first_id_at(state.topic.first_live_ms(now_ms))[:KEY_BYTES]
             if key >= state.cache.floor:
                 entries, start, stop, _ = state.cache.slice(key, limit=1, bytes_max=1)
                 first[topic_id] = entries.key(start) if start < stop else None
@@ -183,11 +189,12 @@ class RangeService:
         if found is None:
             raise TopicNotFound(topic=str(topic_id))
         end = max(start, min(end, found.end))
+        view = isolation_of(committed=committed)
         position = start
         count = size = 0
         while position < end and (messages is None or count < messages):
             limit = _PAGE_MESSAGES if messages is None else min(_PAGE_MESSAGES, messages - count)
-            page = await self._page(topic_id, position, limit=limit, committed=committed, end=end)
+            page = await self._page(topic_id, Reading(position, limit, view, end))
             for block in page.blocks:
                 left = None if payload_bytes is None else payload_bytes - size
                 fitting = _fitting(block, left, at_least_one=count == 0)

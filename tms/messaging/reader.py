@@ -18,6 +18,7 @@ from tms.core.message import (
     key_after,
 )
 from tms.core.messaging import Page
+from tms.core.reading import Reading
 from tms.core.tables import Tables
 from tms.core.transaction import Transaction
 from tms.messaging.cache import Slice
@@ -76,26 +77,62 @@ class Reader:
         self._limits = limits
         self._metrics = metrics
 
-    async def page(
-        self,
-        state: TopicState,
-        position: bytes,
-        limit: int,
-        transaction: Transaction | None,
-        end: bytes | None = None,
-    ) -> Page:
-        """Return what a poller is given from `position` on, at most `limit` messages.
+    def page_in_memory(self, state: TopicState, reading: Reading) -> Page | None:
+        """Return what `page` would without a snapshot, if all of that is in the cache; else None.
 
-        With an `end`, an id exclusive, nothing from there on.
+        Nothing else than whole entries is given so: no part of what was stored in a batch.
         """
-        oldest = first_id_at(max(0, self._clock.now_ms() - state.topic.ttl_s * 1000))
-        draft = _Draft(max(position, oldest), limit, self._limits.poll_block_bytes, end)
-        view = View(transaction)
+        oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
+        position = max(reading.position, oldest)
+        key, limit = position[:KEY_BYTES], reading.limit
+        cache = state.cache
+        if (
+            limit is None
+            or reading.end is not None
+            or key < cache.floor
+            or position[KEY_BYTES:] != NO_PAYLOAD_KEY
+        ):
+            return None
+        blocks: list[MessageBlock] = []
+        count, size, bytes_max = 0, 0, self._limits.poll_block_bytes
+        next_key: bytes | None = key
+        while next_key is not None and count < limit and size < bytes_max:
+            entries, start, stop, next_key = cache.slice(
+                next_key, limit=limit - count, bytes_max=bytes_max - size
+            )
+            if entries.references:
+                return None
+            if start < stop:
+                block = _block(entries, range(start, stop))
+                blocks.append(block)
+                count += block.count
+                size += len(block.items)
+        self._metrics.cache_hits += 1
+        self._count(state, count, size)
+        return Page(blocks, count, None if next_key is None else next_key + NO_PAYLOAD_KEY, None)
+
+    async def page(self, state: TopicState, reading: Reading, snapshot: Transaction | None) -> Page:
+        """Return the first part of what `reading` asks for, as `snapshot` sees it.
+
+        None as a snapshot sees everything.
+        """
+        oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
+        limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
+        position = max(reading.position, oldest)
+        draft = _Draft(position, limit, self._limits.poll_block_bytes, reading.end)
+        view = View(snapshot)
         while not draft.done and not draft.full:
             await self._add_slice(state, draft, view, oldest[:KEY_BYTES])
-        self._metrics.polled_messages += draft.count
-        self._metrics.polled_bytes += draft.size
+        self._count(state, draft.count, draft.size)
         return draft.page()
+
+    def _count(self, state: TopicState, messages: int, size: int) -> None:
+        """Count what is given."""
+        metrics, traffic = self._metrics, state.traffic
+        metrics.polled_messages += messages
+        metrics.polled_bytes += size
+        traffic.polled_messages += messages
+        traffic.polled_bytes += size
 
     async def _add_slice(
         self, state: TopicState, draft: _Draft, view: View, oldest_key: bytes

@@ -6,7 +6,8 @@ The references and the commit are one durable step, so there is no moment, and n
 one is there without the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from tms.core.messaging import Stored
 from tms.core.tables import Batch
@@ -56,8 +57,12 @@ class References:
             publication.finished()
 
 
-async def references(writing: Writing, stored: Sequence[Stored]) -> References:
-    """Return references to what was stored, as one write. Raises `TopicNotFound`."""
-    states = [await writing.states.get(each.topic_id) for each in stored]
+@asynccontextmanager
+async def references(writing: Writing, stored: Sequence[Stored]) -> AsyncIterator[References]:
+    """Give references to what was stored, as one write to be submitted within.
+
+    Their topics are held meanwhile. Raises `TopicNotFound`, `TooLarge` (too_many_topics_at_once).
+    """
     pointers = [each.write_pointer for each in stored]
-    return References(writing, list(zip(states, pointers, strict=True)))
+    async with writing.states.held([each.topic_id for each in stored]) as states:
+        yield References(writing, list(zip(states, pointers, strict=True)))

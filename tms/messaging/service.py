@@ -5,21 +5,22 @@ reader. It belongs to the event loop it was opened in; nothing it does blocks th
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from time import monotonic
 
 from tms.core.errors import (
     InvalidRequest,
-    RollbackRefused,
     Stopping,
     TmsError,
     TransactionDuplicate,
     TransactionExpired,
     TransactionsElsewhere,
 )
-from tms.core.limits import UINT16_COUNT, WRITE_POINTERS_PER_MS
-from tms.core.message import KEY, MessageBlock
-from tms.core.messaging import AllPublished, Page, RollbackRange, Stored
+from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.message import MessageBlock
+from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
+from tms.core.reading import Isolation, Reading, View
 from tms.core.topic import Topic, TopicId
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
@@ -34,13 +35,12 @@ from tms.messaging.publications import Publications
 from tms.messaging.ranges import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.references import References, references
+from tms.messaging.rollbacks import Rollbacks
 from tms.messaging.topic_state import TopicStates
 from tms.messaging.topics import Topics
-from tms.messaging.writes import Inversion, Publication, Storing, Writing
+from tms.messaging.writes import Publication, Storing, Writing
 
 _INT64_MAX = 2**63 - 1
-_ROLLBACK_ROWS = 10_000
-"""Entries read and inverted at a time: all that one publish wrote, but for the very largest."""
 
 
 class Service:
@@ -66,10 +66,14 @@ class Service:
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
         budget = CacheBudget(limits.cache_bytes_max)
-        self._states = TopicStates(self._tables, self._lanes, budget, limits.topics_in_memory_max)
+        self._states = TopicStates(
+            self._tables, self._lanes, budget, engine.traffic, limits.topics_in_memory_max
+        )
         self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
-        self._topics = Topics(self._tables, self._lanes, self._states, self._admission)
+        self._topics = Topics(engine, self._states, self._admission)
+        self.unchanging = self._topics.unchanging
+        """Read while no topic is being changed."""
         self._publications = publications or Publications()
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
@@ -79,14 +83,19 @@ class Service:
         self._invalid_entries = InvalidEntries(
             self._tables, self._lanes, self._writer, self._writing
         )
+        self._rollbacks = Rollbacks(self._tables, self._lanes, self._writer, self._writing)
         self._reader = Reader(self._tables, self._lanes, self._clock, limits, metrics)
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page
         )
         self._stopping = False
         metrics.age_s = self._age_s
-        metrics.gauge("cache_bytes", "Bytes of the cache.", lambda: budget.used_bytes)
-        metrics.gauge("topics_in_memory", "Topics in memory.", lambda: len(self._states))
+        metrics.gauge(
+            "cache_bytes", "Memory that recent messages take, in bytes.", lambda: budget.used_bytes
+        )
+        metrics.gauge(
+            "topics_in_memory", "Topics that are kept in memory.", lambda: len(self._states)
+        )
 
     def _age_s(self, write_pointer: int) -> float | None:
         """Return how old what is in progress under a write pointer is, None where nothing is."""
@@ -134,7 +143,7 @@ class Service:
 
     async def publish(
         self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
-    ) -> RollbackRange | None:
+    ) -> Published:
         """Publish `payloads`, or what was stored under `write_pointer`; durable on return."""
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
         if write_pointer is not None:
@@ -142,7 +151,7 @@ class Service:
         elif not payloads:
             raise InvalidRequest("empty_publish")
         payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
-        published: RollbackRange | None = await self._writer.submit(
+        published: Published = await self._writer.submit(
             Publication(self._writing, state, payloads, write_pointer, payload_bytes)
         )
         return published
@@ -175,22 +184,22 @@ class Service:
 
     async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
         """Store `payloads` under `write_pointer`, to be published later; durable on return."""
-        state = await self._states.get(topic_id)
-        if not payloads:
-            raise InvalidRequest("invalid_store")
-        self._check_write_pointer(write_pointer)
-        payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
-        sequence = await self._states.payload_sequence(state, write_pointer)
-        await self._writer.submit(
-            Storing(
-                self._writing,
-                state,
-                payloads,
-                write_pointer,
-                sequence=sequence,
-                payload_bytes=payload_bytes,
+        async with self._states.held((topic_id,)) as [state]:
+            if not payloads:
+                raise InvalidRequest("invalid_store")
+            self._check_write_pointer(write_pointer)
+            payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
+            sequence = await self._states.payload_sequence(state, write_pointer)
+            await self._writer.submit(
+                Storing(
+                    self._writing,
+                    state,
+                    payloads,
+                    write_pointer,
+                    sequence=sequence,
+                    payload_bytes=payload_bytes,
+                )
             )
-        )
 
     def _check_write_pointer(self, write_pointer: int) -> None:
         if not 0 < write_pointer <= _INT64_MAX:
@@ -204,9 +213,9 @@ class Service:
             )
         self._writing.check(write_pointer)
 
-    async def references(self, stored: Sequence[Stored]) -> References:
-        """Return what a commit publishes that was stored. Raises `TopicNotFound`."""
-        return await references(self._writing, stored)
+    def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:
+        """Give what a commit publishes that was stored, while its topics are held."""
+        return references(self._writing, stored)
 
     async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.
@@ -215,29 +224,7 @@ class Service:
         holds nothing, or was rolled back before, is no error. Refused too where the transaction is
         committed, and where it is not known: then it may be.
         """
-        first_key, last_key = _keys_of(published)
-        write_pointer = published.write_pointer
-        state = await self._states.get(topic_id)
-        self._writing.check_rollback(write_pointer)
-        next_key: bytes | None = first_key
-        own_before = 0
-        while next_key is not None and next_key <= last_key:
-            rows, own, foreign, next_key = await self._lanes.read(
-                self._tables.messages.own_entries,
-                state.prefix,
-                next_key,
-                last_key,
-                write_pointer,
-                limit=_ROLLBACK_ROWS,
-            )
-            if foreign and not own and not own_before:
-                raise RollbackRefused(write_pointer=write_pointer, foreign_entries=foreign)
-            own_before += own
-            if rows:
-                # The cache first: it must not show what the table shows as rolled back.
-                state.cache.invert(first_key, last_key, write_pointer)
-                await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
-        self._publications.rolled_back(write_pointer, topic_id, first_key, last_key)
+        await self._rollbacks.roll_back(topic_id, published)
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert all that was published here under invalid pointers; return how much it was."""
@@ -254,8 +241,12 @@ class Service:
         return await self._invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
 
     async def forget_topic(self, topic: Topic) -> bool:
-        """Delete the row of a deleted topic of which nothing is left, if it is as given."""
-        return await self._topics.forget(topic)
+        """Delete the row of a deleted topic of which nothing is left, if it is as given.
+
+        Not while a transaction that has not ended has published to it: created again, it would
+        have the same generation.
+        """
+        return not self._publications.is_noted(topic.id) and await self._topics.forget(topic)
 
     def limit_of(self, asked: int | None) -> int:
         """Return how many messages a poll may give that asks for `asked`."""
@@ -265,81 +256,62 @@ class Service:
             raise InvalidRequest("invalid_limit", limit=asked)
         return min(asked, self._limits.poll_messages_max)
 
-    async def page(
-        self,
-        topic_id: TopicId,
-        position: bytes,
-        *,
-        limit: int,
-        transaction: Transaction | int | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: bytes | None = None,
-    ) -> Page:
-        """Return the next part of a poll; where there is nothing, wait up to `wait_s` for it."""
-        deadline = monotonic() + wait_s if wait_s > 0 else 0.0
-        while True:
+    def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:
+        """Return what `page` would, if all of that is in memory and given to everybody."""
+        state = self._states.loaded(topic_id) if reading.view is Isolation.ALL else None
+        return None if state is None else self._reader.page_in_memory(state, reading)
+
+    async def page(self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0) -> Page:
+        """Return the next part of a poll; if there is nothing, wait up to `wait_s` for it."""
+        if wait_s <= 0:
             state = self._states.loaded(topic_id) or await self._states.get(topic_id)
-            seen = state.changes
-            # Taken anew each time: what is committed changes while a reader waits.
-            view = self._view(transaction, committed=committed)
-            page = await self._reader.page(state, position, limit, view, end)
-            if page.count or wait_s <= 0:
-                return page
-            if page.next_position is not None:
-                # All that was read is skipped; what follows has not been looked at yet.
-                position = page.next_position
-                continue
-            left_s = deadline - monotonic()
-            if left_s <= 0 or self._stopping:
-                return page
-            await state.wait_for_change(seen, left_s)
+            return await self._reader.page(state, reading, self._snapshot_of(reading.view))
+        deadline = monotonic() + wait_s
+        while True:
+            # Held: a state that makes room for others does not hear of what is published.
+            async with self._states.held((topic_id,)) as [state]:
+                seen = state.changes
+                # Taken anew each time: what is committed changes while a reader waits.
+                page = await self._reader.page(state, reading, self._snapshot_of(reading.view))
+                if page.count:
+                    return page
+                if page.next_position is not None:
+                    # All that was read is skipped; what follows has not been looked at yet.
+                    reading = reading.behind(page.next_position, 0)
+                    continue
+                left_s = deadline - monotonic()
+                if left_s <= 0 or self._stopping:
+                    return page
+                await state.wait_for_change(seen, left_s)
 
     async def poll(
-        self,
-        topic_id: TopicId,
-        position: bytes,
-        *,
-        limit: int | None = None,
-        transaction: Transaction | int | None = None,
-        committed: bool = False,
-        wait_s: float = 0.0,
-        end: bytes | None = None,
+        self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0
     ) -> AsyncIterator[MessageBlock]:
-        """Give the messages from `position` on, in blocks, up to `limit`."""
-        left = self.limit_of(limit)
-        if wait_s < 0 or (wait_s and end is not None):
+        """Give the messages that `reading` asks for, in blocks."""
+        left = self.limit_of(reading.limit)
+        if wait_s < 0 or (wait_s and reading.end is not None):
             raise InvalidRequest("invalid_wait", wait_s=wait_s)
-        next_position: bytes | None = position
+        next_position: bytes | None = reading.position
         while next_position is not None and left > 0:
-            page = await self.page(
-                topic_id,
-                next_position,
-                limit=left,
-                transaction=transaction,
-                committed=committed,
-                wait_s=wait_s,
-                end=end,
-            )
+            asked = reading._replace(position=next_position, limit=left)
+            page = await self.page(topic_id, asked, wait_s)
             for block in page.blocks:
                 yield block
             left -= page.count
             next_position = page.next_position
             wait_s = 0.0
 
-    def _view(
-        self, transaction: Transaction | int | None, *, committed: bool
-    ) -> Transaction | None:
+    def _snapshot_of(self, view: View) -> Transaction | None:
         """Return the snapshot to read by. None: everything is given."""
-        if transaction is None and not committed:
+        if view is Isolation.ALL:
             return None
-        if isinstance(transaction, Transaction):
-            return transaction
+        if isinstance(view, Transaction):
+            return view
         if self._transactions is None:
             raise TransactionsElsewhere
-        if transaction is None:
-            return self._transactions.latest()
-        return self._transactions.snapshot_of(transaction)
+        if isinstance(view, int):
+            return self._transactions.snapshot_of(view)
+        return self._transactions.latest()
 
     def check_ready(self) -> None:
         """Raise `Unavailable` where a publish would be refused now."""
@@ -356,19 +328,3 @@ class Service:
         """Write what is queued, refuse what comes after, and close the tables."""
         self.stop_waiting()
         await self._engine.close()
-
-
-def _keys_of(published: RollbackRange) -> tuple[bytes, bytes]:
-    """Return the keys of both ends. Raises `InvalidRequest` (invalid_rollback_range)."""
-    start = (published.start_timestamp, published.start_sequence_id)
-    end = (published.end_timestamp, published.end_sequence_id)
-    timestamps = (published.start_timestamp, published.end_timestamp)
-    sequence_ids = (published.start_sequence_id, published.end_sequence_id)
-    if (
-        not 0 < published.write_pointer <= _INT64_MAX
-        or not all(0 <= timestamp <= _INT64_MAX for timestamp in timestamps)
-        or not all(0 <= number < UINT16_COUNT for number in sequence_ids)
-        or start > end
-    ):
-        raise InvalidRequest("invalid_rollback_range", start=start, end=end)
-    return KEY.pack(*start), KEY.pack(*end)

@@ -7,6 +7,7 @@ What is known of sizes, and how it is used:
    besides that it is read at once, the references are looked for.
 3. Of what a reference stands for, the store's estimate, or what this process has stored itself,
    whichever is more. A long one is split within.
+4. Where all that gives fewer pieces than parts, and there is little, the messages themselves.
 Where the store tells nothing (HBase), parts are of equal time.
 
 `Splitting` is used in two steps in the read lane, for it blocks; between them the event loop's
@@ -18,7 +19,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tms.core.entries import Entries
-from tms.core.message import KEY_BYTES, LAST_ID, NO_PAYLOAD_KEY, key_after
+from tms.core.message import (
+    ID_BYTES,
+    KEY_BYTES,
+    LAST_ID,
+    NO_PAYLOAD_KEY,
+    MessageBlock,
+    key_after,
+)
 from tms.core.ranges import Split
 from tms.core.tables import Tables
 from tms.messaging.cache import Piece
@@ -122,7 +130,57 @@ class Splitting:
                 _Placed(piece.key + key, size) for key, size in zip(keys, sizes, strict=True)
             ]
         within = list(_within(placed, self.start, self.end))
+        size = sum(piece.size_bytes for piece in within)
+        if len(within) < self.parts and size <= _READ_BYTES_MAX:
+            read = self._messages()
+            if read is not None:
+                within = list(_within(read, self.start, self.end))
         return _grouped(within, self.start, self.end, self.parts)
+
+    def _messages(self) -> list[_Placed] | None:
+        """Return the range in runs of few messages; None if it is too large for that. Blocks."""
+        placed: list[_Placed] = []
+        size = 0
+        for block in self._blocks():
+            size += len(block.items)
+            if size > _READ_BYTES_MAX:
+                return None
+            step = max(1, block.count // (self.parts * _PIECES_A_PART))
+            placed += _runs_of(block, step)
+        return placed
+
+    def _blocks(self) -> Iterator[MessageBlock]:
+        """Give the messages of the range, those that references stand for in their place."""
+        next_key: bytes | None = self.start[:KEY_BYTES]
+        while next_key is not None:
+            entries, next_key = self.tables.messages.read(
+                self.prefix,
+                next_key,
+                limit=_PAGE_ROWS,
+                bytes_max=_READ_BYTES_MAX,
+                stop_key=_after(self.end),
+            )
+            if not entries.references:
+                yield MessageBlock(entries.count, bytes(entries.items))
+                continue
+            assert entries.pointers is not None
+            assert entries.offsets is not None
+            for index, pointer in enumerate(entries.pointers):
+                if index not in entries.references:
+                    start, stop = entries.offsets[index : index + 2]
+                    yield MessageBlock(1, bytes(entries.items[start:stop]))
+                    continue
+                key: bytes | None = NO_PAYLOAD_KEY
+                while key is not None:
+                    block, key = self.tables.payloads.read(
+                        self.prefix,
+                        abs(pointer),
+                        entries.key(index),
+                        key,
+                        limit=_PAGE_ROWS,
+                        bytes_max=_READ_BYTES_MAX,
+                    )
+                    yield block
 
     def _by_time(self) -> list[_Placed]:
         first_key = self.tables.messages.first_key(self.prefix, self.start[:KEY_BYTES])
@@ -160,6 +218,15 @@ class Splitting:
         count = self.parts * _PIECES_A_PART
         pieces = _bisected(first_key, stop_key, size_to, size_to(stop_key), count)
         return [StoredRun(piece.key, piece.size_bytes) for piece in pieces]
+
+
+def _runs_of(block: MessageBlock, step: int) -> Iterator[_Placed]:
+    """Give runs of `step` messages by the id of the first."""
+    ends = block.payload_spans()[1]
+    for first in range(0, block.count, step):
+        at = ends[first - 1] if first else 0
+        stop = ends[min(first + step, block.count) - 1]
+        yield _Placed(block.items[at + 1 : at + 1 + ID_BYTES], stop - at)
 
 
 def _after(end: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """How much was stored of late under which write pointers, request by request.
 
 A store does not tell the size of what it has in memory alone, which is where the payloads of the
-last moments are. Bounded: the pointers that were stored under first are forgotten first, and of one
-with very many requests only every second is kept.
+last moments are. Bounded: the pointers that were stored under first are forgotten first, and the
+requests of one that has very many are counted two by two as one, so that no size is lost.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,10 @@
 
 A state belongs to one generation. It is loaded when the topic is first used: its metadata, and the
 greatest key of its tables, from which new keys go on. At most `topics_in_memory_max` states are
-kept; the one unused for longest goes first. A state that is in use stays, so that a topic never has
-two sequences at once.
+kept while they are idle; the one unused for longest goes first. A state that is in use stays,
+however many are, so that a topic never has two sequences at once, and nobody waits for room: in use
+are the topics of requests under way, each of which names a bounded number of them, and of polls
+that wait.
 
 A write that failed may have been done, which the store settles before it takes the next one. Until
 then states stay as they are, for readers; then all are loaded anew, and what still waits to be
@@ -14,17 +16,19 @@ Used from the event loop's thread alone.
 
 import asyncio
 from collections import OrderedDict
-from itertools import islice
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 
 from cachetools import LRUCache
 
-from tms.core.errors import StoreUnavailable, TopicNotFound
+from tms.core.errors import StoreUnavailable, TooLarge, TopicNotFound
 from tms.core.tables import Batch, Tables
 from tms.core.topic import Topic, TopicId
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.lanes import Lanes
 from tms.messaging.sequence import KeySequence
 from tms.messaging.stored_sizes import StoredSizes
+from tms.messaging.traffic import Traffic, TrafficByTopic
 
 _PAYLOAD_SEQUENCES_MAX = 50_000
 """Far more than can be queued, so that no sequence goes while its keys are being written."""
@@ -34,22 +38,29 @@ class TopicState:
     """One generation of a topic that exists."""
 
     def __init__(
-        self, topic: Topic, prefix: bytes, last_key: bytes | None, budget: CacheBudget
+        self,
+        topic: Topic,
+        prefix: bytes,
+        last_key: bytes | None,
+        budget: CacheBudget,
+        traffic: Traffic,
     ) -> None:
         self.topic = topic
+        self.traffic = traffic
+        """What is published and polled is added to it."""
         self.prefix = prefix
         self.sequence = KeySequence(last_key)
         self.end = self.sequence.next_floor()
         """The key above all durable entries: what comes has this or a greater one."""
         self.cache = TopicCache(budget, self.end)
         self.in_use = 0
-        """Requests between being accepted and being written: while there are any, it stays."""
+        """How often it is held (`TopicStates.hold`): while it is, it stays."""
         self.changes = 0
         """Goes up whenever a reader that found nothing should look again."""
         self.gone = False
         """Whether the topic was deleted after this state was loaded."""
         self.stale = False
-        """Whether what it says may no longer hold: see `TopicStates.settle`."""
+        """Whether it made room for others, or what it says may no longer hold (`settle`)."""
         self._waiters: set[asyncio.Future[None]] = set()
 
     def check_current(self) -> None:
@@ -68,7 +79,10 @@ class TopicState:
         self._waiters.clear()
 
     async def wait_for_change(self, seen: int, timeout_s: float) -> None:
-        """Return when `changes` is no longer `seen`, or after `timeout_s` seconds."""
+        """Return when `changes` is no longer `seen`, or after `timeout_s` seconds.
+
+        The caller holds the state: one that made room for others hears of nothing.
+        """
         if self.changes != seen:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -88,16 +102,36 @@ class TopicState:
         self.changed()
 
 
+class _Loading:
+    """A load under way, and how many callers wait for it."""
+
+    def __init__(self) -> None:
+        self.callers = 0
+        self.task: asyncio.Task[TopicState] | None = None
+        self.state: TopicState | None = None
+        """What was loaded, held once for each of the callers."""
+
+
 class TopicStates:
     """The states of the topics in use. Takes part in each flush (`group_commit.Participant`)."""
 
-    def __init__(self, tables: Tables, lanes: Lanes, budget: CacheBudget, count_max: int) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        lanes: Lanes,
+        budget: CacheBudget,
+        traffic: TrafficByTopic,
+        count_max: int,
+    ) -> None:
         self._tables = tables
+        self._traffic = traffic
         self._lanes = lanes
         self._budget = budget
         self._count_max = count_max
-        self._states: OrderedDict[TopicId, TopicState] = OrderedDict()
-        self._loading: dict[TopicId, asyncio.Task[TopicState]] = {}
+        self._states: dict[TopicId, TopicState] = {}
+        self._idle: OrderedDict[TopicState, None] = OrderedDict()
+        """Those of them that nobody holds; the one used last is the last."""
+        self._loading: dict[TopicId, _Loading] = {}
         self._replacements = 0
         self._is_unsettled = False
         self._touched: set[TopicState] = set()
@@ -110,30 +144,93 @@ class TopicStates:
         return len(self._states)
 
     def loaded(self, topic_id: TopicId) -> TopicState | None:
-        """Return the state of a topic if it is in memory."""
+        """Return the state of a topic if it is in memory; it is current until the caller waits."""
         if self._is_unsettled:
             self.settle()
         state = self._states.get(topic_id)
-        if state is not None:
-            self._states.move_to_end(topic_id)
+        if state is not None and not state.in_use:
+            self._idle.move_to_end(state)
         return state
 
+    def peek(self, topic_id: TopicId) -> TopicState | None:
+        """Return the state of a topic if it is in memory and current, as if nobody had asked."""
+        return None if self._is_unsettled else self._states.get(topic_id)
+
     async def get(self, topic_id: TopicId) -> TopicState:
-        """Return the state of a topic, loading it where need be. Raises `TopicNotFound`."""
+        """Return the state of a topic, loading it where need be. Raises `TopicNotFound`.
+
+        As from `loaded`: whoever waits before using it for more than a read has it `held`.
+        """
         while (state := self.loaded(topic_id)) is None:
             loading = self._loading.get(topic_id)
             if loading is None:
-                loading = asyncio.create_task(self._load(topic_id))
-                self._loading[topic_id] = loading
-                loading.add_done_callback(lambda _: self._loading.pop(topic_id, None))
-            # Shielded: a caller that is cancelled must not take it from those who wait with it.
-            state = await asyncio.shield(loading)
-            # It may have made room for others before its turn came here.
+                loading = self._loading[topic_id] = _Loading()
+                loading.task = asyncio.create_task(self._load(topic_id, loading))
+            assert loading.task is not None
+            loading.callers += 1
+            try:
+                # Shielded: a caller that is cancelled must not take it from those who wait with it.
+                state = await asyncio.shield(loading.task)
+            finally:
+                loading.callers -= 1
+                if loading.state is not None:
+                    self.release(loading.state)
+            # A failed write may have been settled before the caller's turn came here.
             if not state.stale:
                 break
         return state
 
-    async def _load(self, topic_id: TopicId) -> TopicState:
+    @asynccontextmanager
+    async def held(self, topic_ids: Collection[TopicId]) -> AsyncIterator[list[TopicState]]:
+        """Give the states of topics in their order; none of them makes room for others meanwhile.
+
+        Raises `TopicNotFound`, and `TooLarge` (too_many_topics_at_once).
+        """
+        count = len(set(topic_ids))
+        if count > self._count_max:
+            raise TooLarge(
+                "too_many_topics_at_once", count=count, topics_in_memory_max=self._count_max
+            )
+        states: list[TopicState] = []
+        try:
+            for topic_id in topic_ids:
+                states.append(self.loaded(topic_id) or await self.get(topic_id))
+                self.hold(states[-1])
+            yield states
+        finally:
+            for state in states:
+                self.release(state)
+
+    def hold(self, state: TopicState) -> None:
+        """Keep a current state in memory until it was released as often as it was held."""
+        state.in_use += 1
+        self._idle.pop(state, None)
+
+    def release(self, state: TopicState) -> None:
+        """Let a state go that was held."""
+        state.in_use -= 1
+        if not state.in_use and not state.stale and not state.gone:
+            self._idle[state] = None
+            self._make_room()
+
+    async def _load(self, topic_id: TopicId, loading: _Loading) -> TopicState:
+        try:
+            topic, last_key = await self._read(topic_id)
+        finally:
+            del self._loading[topic_id]
+        prefix = self._tables.prefix(topic_id, topic.generation)
+        state = loading.state = TopicState(
+            topic, prefix, last_key, self._budget, self._traffic.of(topic_id)
+        )
+        self._states[topic_id] = state
+        # Until each of the callers has had its turn, or others' loads could take it from them.
+        state.in_use = loading.callers
+        if not state.in_use:
+            self._idle[state] = None
+        self._make_room()
+        return state
+
+    async def _read(self, topic_id: TopicId) -> tuple[Topic, bytes | None]:
         def read() -> tuple[Topic, bytes | None]:
             topic = self._tables.metadata.get(topic_id)
             if topic is None or not topic.exists:
@@ -142,23 +239,16 @@ class TopicStates:
 
         while True:
             replacements = self._replacements
-            topic, last_key = await self._lanes.read(read)
+            found = await self._lanes.read(read)
             # What was read before a topic was replaced may be older than that: read it again.
             if replacements == self._replacements:
-                break
-        prefix = self._tables.prefix(topic_id, topic.generation)
-        state = TopicState(topic, prefix, last_key, self._budget)
-        self._states[topic_id] = state
-        self._make_room()
-        return state
+                return found
 
     def _make_room(self) -> None:
-        surplus = len(self._states) - self._count_max
-        if surplus <= 0:
-            return
-        idle = (topic_id for topic_id, state in self._states.items() if not state.in_use)
-        for topic_id in list(islice(idle, surplus)):
-            evicted = self._states.pop(topic_id)
+        # The one used last stays: somebody was just given it, and has not held it yet.
+        while len(self._states) > self._count_max and len(self._idle) > 1:
+            evicted, _ = self._idle.popitem(last=False)
+            del self._states[evicted.topic.id]
             evicted.stale = True
             evicted.retire(deleted=False)
 
@@ -177,6 +267,8 @@ class TopicStates:
     def replaced(self, topic: Topic) -> None:
         """Take over a topic's new properties, its deletion or its creation."""
         self._replacements += 1
+        if not topic.exists:
+            self._traffic.deleted(topic.id)
         state = self._states.get(topic.id)
         if state is None:
             return
@@ -184,6 +276,7 @@ class TopicStates:
             state.topic = topic
         else:
             del self._states[topic.id]
+            self._idle.pop(state, None)
             state.retire(deleted=True)
 
     def in_memory(self) -> list[TopicState]:
@@ -222,6 +315,7 @@ class TopicStates:
             state.stale = True
             state.retire(deleted=False)
         self._states.clear()
+        self._idle.clear()
         self._payload_sequences.clear()
 
     def wake(self, topic_id: TopicId) -> None:

@@ -5,48 +5,56 @@ generation and only the properties given then.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
-from tms.core.errors import StoreUnavailable, TopicExists, TopicNotFound
-from tms.core.tables import Tables
+from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.topic import Topic, TopicId, check_namespace
 from tms.messaging.admission import Admission
-from tms.messaging.lanes import Lanes
+from tms.messaging.engine import Engine
+from tms.messaging.topic_count import TopicCount
 from tms.messaging.topic_state import TopicStates
 
 _FIRST_GENERATION = 1
+
+T = TypeVar("T")
 
 
 class Topics:
     """The topics of one store."""
 
-    def __init__(
-        self, tables: Tables, lanes: Lanes, states: TopicStates, admission: Admission
-    ) -> None:
-        self._tables = tables
-        self._lanes = lanes
+    def __init__(self, engine: Engine, states: TopicStates, admission: Admission) -> None:
+        self._tables = engine.tables
+        self._lanes = engine.lanes
+        self._clock = engine.clock
         self._states = states
         self._admission = admission
+        self._count = TopicCount(engine.tables, engine.lanes, engine.limits.topics_max)
         self._changing = asyncio.Lock()
 
     async def create(self, topic_id: TopicId, properties: Mapping[str, object] | None) -> None:
-        """Create a topic, or a new generation of a deleted one. Raises `TopicExists`."""
+        """Create a topic, or a new generation of a deleted one.
+
+        Raises `TopicExists`, `TooLarge` (topic_limit_reached).
+        """
         ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
         def created(old: Topic | None) -> Topic:
             if old is not None and old.exists:
                 raise TopicExists(topic=str(topic_id))
+            self._count.check_room(topic_id)
             generation = _FIRST_GENERATION if old is None else abs(old.generation) + 1
             return Topic(topic_id, generation, ttl_s, others)
 
-        await self._change(topic_id, created)
+        await self._change(topic_id, created, adds=True)
 
     async def update(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
         """Replace all properties; what is not given has its default. Raises `TopicNotFound`."""
         ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
         def updated(old: Topic | None) -> Topic:
-            return Topic(topic_id, _existing(old, topic_id).generation, ttl_s, others)
+            # The time is taken within the change: see `unchanging`.
+            return _existing(old, topic_id).changed(ttl_s, others, self._clock.now_ms())
 
         await self._change(topic_id, updated)
 
@@ -54,8 +62,7 @@ class Topics:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
 
         def deleted(old: Topic | None) -> Topic:
-            topic = _existing(old, topic_id)
-            return Topic(topic_id, -topic.generation, topic.ttl_s, topic.properties)
+            return _existing(old, topic_id).deleted()
 
         await self._change(topic_id, deleted)
 
@@ -65,17 +72,41 @@ class Topics:
         Only once nothing of the topic is left: its next generation is the first again.
         """
         assert not topic.exists
-        async with self._changing:
-            return await asyncio.shield(self._forget(topic))
+        return await self._alone(lambda: self._forget(topic))
 
     async def _forget(self, topic: Topic) -> bool:
         try:
             return await self._lanes.write(self._tables.metadata.forget, topic)
-        except StoreUnavailable:
+        except (StoreUnavailable, OutcomeUnknown):
             self._states.unsettle()
             raise
 
-    async def _change(self, topic_id: TopicId, changed: Callable[[Topic | None], Topic]) -> None:
+    async def unchanging(self, read: Callable[[], T]) -> T:
+        """Return what `read`, which may block, returns while no topic is being changed.
+
+        So what it reads of topics and what it takes for the time are of one moment: whatever is
+        changed afterwards, is changed at that time or later.
+        """
+        return await self._alone(lambda: self._lanes.read(read))
+
+    async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Return what `work` returns, with no change beside it.
+
+        It is done to its end also where the caller is gone: once a row is put, the states must hear
+        of it.
+        """
+        await self._changing.acquire()
+        task = asyncio.ensure_future(work())
+        task.add_done_callback(lambda _: self._changing.release())
+        return await asyncio.shield(task)
+
+    async def _change(
+        self,
+        topic_id: TopicId,
+        changed: Callable[[Topic | None], Topic],
+        *,
+        adds: bool = False,
+    ) -> None:
         """Put what `changed` makes of the topic's row, and tell the states."""
 
         def compare_and_put() -> Topic:
@@ -83,16 +114,18 @@ class Topics:
             new = changed(old)
             if not self._tables.metadata.replace(old, new):
                 raise StoreUnavailable(reason="the topic was changed at the same time")
+            self._count.changed(new.exists - (old is not None and old.exists))
             return new
 
-        async with self._changing:
-            # Shielded: once the row is put, the states must hear of it, even if the caller is gone.
-            await asyncio.shield(self._put_and_tell(compare_and_put))
+        await self._alone(lambda: self._put_and_tell(compare_and_put, adds=adds))
 
-    async def _put_and_tell(self, compare_and_put: Callable[[], Topic]) -> None:
+    async def _put_and_tell(self, compare_and_put: Callable[[], Topic], *, adds: bool) -> None:
+        if adds:
+            await self._count.know()
         try:
             topic = await self._lanes.write(compare_and_put)
-        except StoreUnavailable:
+        except (StoreUnavailable, OutcomeUnknown):
+            self._count.forget()
             self._states.unsettle()
             raise
         self._states.replaced(topic)

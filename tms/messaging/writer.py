@@ -2,7 +2,7 @@
 
 How it works, and what the order of the steps is for:
 1. A request is queued, or refused where the queue is full. Nothing queued is dropped.
-2. One flush at a time takes what is queued, in order, up to a size; of much, half.
+2. One flush at a time takes what is queued, small requests first (`tms.messaging.write_queue`).
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write lane. Meanwhile requests queue up, so
    the busier it is, the more requests share one fsync. Requests that come one at a time need no
@@ -20,7 +20,6 @@ from the event loop's thread alone.
 
 import asyncio
 import logging
-from collections import deque
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -33,6 +32,7 @@ from tms.core.tables import Batch, Tables
 from tms.messaging.lanes import Lanes
 from tms.messaging.lone_flushes import LoneFlushes
 from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.write_queue import WriteQueue
 
 Answer = asyncio.Future[Any]
 Queued = tuple[Write, Answer]
@@ -44,11 +44,6 @@ one that would be small. That costs nearly the same for thirty requests as for o
 connections it makes flushes of 30 small requests instead of 5, for a seventh less processor time a
 request. Large requests are better received while others are written. A request that finds nothing
 under way waits for one turn."""
-
-_LARGE_FLUSH_BYTES = 256 * 1024
-"""From this size on a flush takes no more than half of the requests that there are. With all of
-them in one, callers wait for the disk and then the disk for callers; so the next half is received
-while one is written: a fifth more messages/s with 32 connections that publish 100 at a time."""
 
 _log = logging.getLogger(__name__)
 
@@ -72,8 +67,7 @@ class Writer:
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
-        self._queue: deque[Queued] = deque()
-        self._queue_bytes = 0
+        self._queue: WriteQueue[Queued] = WriteQueue(limits.flush_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
         self._lone_flushes = lone_flushes
@@ -81,8 +75,12 @@ class Writer:
         """Requests at the end of the last flush: those it answered, and those that wait."""
         self._stopping = False
         self._drained: asyncio.Future[None] | None = None
-        metrics.gauge("queue_requests", "Requests waiting for a flush.", lambda: len(self._queue))
-        metrics.gauge("queue_bytes", "Bytes waiting for a flush.", lambda: self._queue_bytes)
+        metrics.gauge(
+            "queue_requests", "Requests that wait to be written.", lambda: len(self._queue)
+        )
+        metrics.gauge(
+            "queue_bytes", "Bytes that wait to be written.", lambda: self._queue.size_bytes
+        )
 
     def join(self, participant: Participant) -> None:
         """Let `participant` take part from now on."""
@@ -95,14 +93,13 @@ class Writer:
         limits = self._limits
         if (
             len(self._queue) >= limits.queue_requests_max
-            or self._queue_bytes + write.size_bytes > limits.queue_bytes_max
+            or self._queue.size_bytes + write.size_bytes > limits.queue_bytes_max
         ):
             self._metrics.rejected_requests += 1
-            raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue_bytes)
+            raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue.size_bytes)
         answer: Answer = self._loop.create_future()
         write.accepted()
-        self._queue.append((write, answer))
-        self._queue_bytes += write.size_bytes
+        self._queue.add((write, answer), write.size_bytes)
         if not self._is_flushing:
             self._is_flushing = True
             self._flush_after(1)
@@ -115,24 +112,10 @@ class Writer:
         else:
             self._flush()
 
-    def _take(self) -> list[Queued]:
-        """Take what is queued, in order, up to the size of one flush."""
-        taken: list[Queued] = []
-        size = 0
-        half = (max(self._outstanding, len(self._queue)) + 1) // 2
-        while self._queue and (not taken or size < self._limits.flush_bytes_max):
-            if size >= _LARGE_FLUSH_BYTES and len(taken) >= half:
-                break
-            queued = self._queue.popleft()
-            size += queued[0].size_bytes
-            taken.append(queued)
-        self._queue_bytes -= size
-        return taken
-
     def _flush(self) -> None:
         """Write what is queued, and answer each request whatever happens."""
         started = perf_counter()
-        taken = self._take()
+        taken = self._queue.take(self._outstanding)
         added: list[Queued] = []
 
         def done(_: object, error: BaseException | None) -> None:
@@ -144,9 +127,9 @@ class Writer:
                 len(taken), len(self._queue), seconds, failed=error is not None
             )
             self._outstanding = len(taken) + len(self._queue)
-            self._is_flushing = bool(self._queue)
+            self._is_flushing = len(self._queue) > 0
             if self._is_flushing:
-                is_small = self._queue_bytes < _SMALL_FLUSH_BYTES
+                is_small = self._queue.size_bytes < _SMALL_FLUSH_BYTES
                 self._flush_after(_TURNS_BEFORE_SMALL_FLUSH if is_small else 0)
             elif self._drained is not None:
                 self._drained.set_result(None)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tms.core.errors import TmsError
-from tms.core.message import KEY, key_after
-from tms.core.messaging import AllPublished, RollbackRange
+from tms.core.message import key_after
+from tms.core.messaging import AllPublished, Published
 from tms.core.tables import Batch, Tables
 from tms.core.transactions import OpenTransactions
 from tms.messaging.metrics import MessagingMetrics
@@ -54,7 +54,7 @@ class _TopicWrite:
 
     def accepted(self) -> None:
         """Keep the topic's state in memory."""
-        self.state.in_use += 1
+        self._writing.states.hold(self.state)
 
     def failed(self) -> None:
         """Let the cache start anew above the keys given: the table may turn out to have them."""
@@ -64,11 +64,18 @@ class _TopicWrite:
 
     def finished(self) -> None:
         """Let the topic's state go."""
-        self.state.in_use -= 1
+        self._writing.states.release(self.state)
 
-    def result(self) -> RollbackRange | None:
+    def result(self) -> Published | None:
         """Return nothing."""
         return None
+
+    def _key_ms(self, now_ms: int) -> int:
+        """Return the least time that keys may have: an entry below it would be born expired.
+
+        A clock may have run ahead when the ttl was raised.
+        """
+        return max(now_ms, self.state.topic.live_from_ms)
 
 
 class Publication(_TopicWrite):
@@ -101,10 +108,10 @@ class Publication(_TopicWrite):
     def _note(self, write_pointer: int) -> None:
         if self._writing.transactions is None:
             return  # another manager does not say when it is to be forgotten
-        publications, topic_id = self._writing.publications, self.state.topic.id
-        publications.published(write_pointer, topic_id, self._keys[0], self._keys[-1])
+        publications, topic = self._writing.publications, self.state.topic
+        publications.published(write_pointer, topic, self._keys[0], self._keys[-1])
         if not self._payloads:
-            publications.referred(write_pointer, topic_id, self._keys[0])
+            publications.referred(write_pointer, topic, self._keys[0])
 
     def add_under(self, write_pointer: int, batch: Batch, now_ms: int) -> None:
         """Add the entries under a pointer committed in this flush; the topic must be current."""
@@ -114,7 +121,7 @@ class Publication(_TopicWrite):
     def _add_entries(self, batch: Batch, now_ms: int) -> None:
         state, write_pointer = self.state, self._write_pointer
         messages = self._writing.tables.messages
-        keys = self._keys = state.sequence.take(len(self._payloads) or 1, now_ms)
+        keys = self._keys = state.sequence.take(len(self._payloads) or 1, self._key_ms(now_ms))
         if self._payloads:
             messages.append(batch, state.prefix, keys, self._payloads, write_pointer)
         else:
@@ -133,14 +140,13 @@ class Publication(_TopicWrite):
         writing.states.touch(state)
         writing.metrics.published_messages += len(self._payloads)
         writing.metrics.published_bytes += self._payload_bytes
+        traffic = state.traffic
+        traffic.published_messages += len(self._payloads)
+        traffic.published_bytes += self._payload_bytes
 
-    def result(self) -> RollbackRange | None:
-        """Return the range of a transactional publication."""
-        if self._write_pointer is None:
-            return None
-        return RollbackRange(
-            self._write_pointer, *KEY.unpack(self._keys[0]), *KEY.unpack(self._keys[-1])
-        )
+    def result(self) -> Published:
+        """Return the ids of what was written."""
+        return Published(self._keys[0], len(self._payloads), self._write_pointer)
 
 
 class AtOnce:
@@ -218,7 +224,7 @@ class Storing(_TopicWrite):
         """Add a row for each payload."""
         self.state.check_current()
         self._writing.check(self._write_pointer)
-        keys = self._sequence.take(len(self._payloads), now_ms)
+        keys = self._sequence.take(len(self._payloads), self._key_ms(now_ms))
         self._first_key = keys[0]
         self._writing.tables.payloads.append(
             batch, self.state.prefix, self._write_pointer, keys, self._payloads

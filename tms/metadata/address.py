@@ -56,9 +56,15 @@ def parse(url: str) -> Address:
         raise ValueError(f"{kind}://HOST:PORT/PATH is wanted, with a path") from None
     user, _, password = who.partition(":")
     options = _options(query)
+    try:
+        found = tuple(_host(host, _PORTS[kind]) for host in hosts.split(","))
+    except ValueError:
+        if who or "@" not in rest:
+            raise
+        raise ValueError("write / and ? in user and password as %2F and %3F") from None
     return Address(
         kind,
-        tuple(_host(host, _PORTS[kind]) for host in hosts.split(",")),
+        found,
         slash + base,
         _session_timeout_s(options.pop("session_timeout_s", None)),
         unquote(user) if who else None,

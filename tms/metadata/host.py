@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from tms.core.clock import Clock, SystemClock
-from tms.core.errors import MetadataClosed, MetadataUnavailable, StoreUnavailable
+from tms.core.errors import MetadataClosed, MetadataUnavailable, OutcomeUnknown, StoreUnavailable
 from tms.metadata.interface import Notification, SessionEvent
 from tms.metadata.journal import NOBODY, Journal
 from tms.metadata.local import LocalSession
@@ -87,7 +87,7 @@ class MetadataHost:
                 edits = decide(self.tree)
                 if edits:
                     await asyncio.to_thread(journal.write, edits)
-            except StoreUnavailable as error:
+            except (StoreUnavailable, OutcomeUnknown) as error:
                 self._in_doubt = True
                 raise MetadataUnavailable(reason=str(error)) from error
             return self._apply(edits)

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tms.core import extras
+from tms.core.credentials import without_credentials
 from tms.core.metadata_rows import MetadataRows
 from tms.metadata.address import parse
 from tms.metadata.host import MetadataHost, open_host
@@ -50,14 +52,18 @@ async def open_store(url: str, open_folder: OpenFolder) -> MetadataStore:
         path = await asyncio.to_thread(os.path.realpath, place)
         return await _open_local(Path(path), open_folder)
     if kind == "zk" and place.startswith("//"):
-        from tms.metadata.zookeeper.session import open_zookeeper  # noqa: PLC0415  an extra
-
+        try:
+            from tms.metadata.zookeeper.session import open_zookeeper  # noqa: PLC0415  an extra
+        except ModuleNotFoundError as error:
+            raise extras.missing("ZooKeeper needs kazoo", error, "zookeeper") from error
         return await open_zookeeper(parse(url))
     if kind == "etcd" and place.startswith("//"):
-        from tms.metadata.etcd.session import open_etcd  # noqa: PLC0415  an extra
-
+        try:
+            from tms.metadata.etcd.session import open_etcd  # noqa: PLC0415  an extra
+        except ModuleNotFoundError as error:
+            raise extras.missing("etcd needs aetcd", error, "etcd") from error
         return await open_etcd(parse(url))
-    raise ValueError(f"no metadata store at {url!r}: give {URLS}")
+    raise ValueError(f"no metadata store at {without_credentials(url)!r}: give {URLS}")
 
 
 async def _open_local(path: Path, open_folder: OpenFolder) -> MetadataStore:

@@ -2,7 +2,8 @@
 
 A setting is a flag of `tms serve` (`--poll-messages-max`), an environment variable
 (`TMS_POLL_MESSAGES_MAX`) and a key of a TOML file (`poll_messages_max`). Flags win over the
-environment, the environment over the file, the file over the default. A value that is wrong, and a
+environment, the environment over the file, the file over the default. What lasts some time, and
+has `_s` in its name, is given in seconds or as `30s`, `12h`, `7d`. A value that is wrong, and a
 name that is no setting, are refused with where they come from and what is valid, all at once.
 """
 
@@ -14,7 +15,7 @@ from tms.settings.sources import (
     load,
     variable_of,
 )
-from tms.settings.values import Settings
+from tms.settings.values import Settings, is_duration
 
 __all__ = [
     "DEFAULT",
@@ -22,6 +23,7 @@ __all__ = [
     "Settings",
     "WrongSettings",
     "flag_of",
+    "is_duration",
     "load",
     "variable_of",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
+from tms.core.credentials import without_credentials
 from tms.settings.values import ENVIRONMENT_PREFIX, Settings
 
 CONFIG_VARIABLE = "TMS_CONFIG"
@@ -116,6 +117,10 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     return f"; do you mean {close[0]}?" if close else "; `tms config` lists them all"
 
 
+def _shown(value: object) -> object:
+    return without_credentials(value) if isinstance(value, str) else value
+
+
 def _wrong_values(
     error: ValidationError, values: Mapping[str, object], sources: Mapping[str, str]
 ) -> list[str]:
@@ -128,7 +133,7 @@ def _wrong_values(
         else:  # a relation between limits, whose text names them
             names = [name for name in Settings.model_fields if re.search(rf"\b{name}\b", reason)]
         said = "; ".join(
-            f"{name} is {values[name]!r} by {sources[name]}"
+            f"{name} is {_shown(values[name])!r} by {sources[name]}"
             if name in values
             else f"{name} is {Settings.model_fields[name].default!r} by default"
             for name in names

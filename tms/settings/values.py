@@ -6,10 +6,12 @@ The limits have their defaults and relations from `tms.core.limits`.
 import re
 from dataclasses import fields
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from tms.core.durations import seconds_of
 from tms.core.limits import Limits
 
 ENVIRONMENT_PREFIX = "TMS_"
@@ -22,6 +24,7 @@ _ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1
 _URL = re.compile(r"https?://[^\s/]+:\d{1,5}", re.ASCII)
 _SHARED = re.compile(r"(zk|etcd)://")
 _PORT_MAX = 65_535
+_IN_SECONDS = re.compile(r"_s(_|$)")
 _LIMITS = Limits()
 
 
@@ -31,6 +34,11 @@ def _limit(name: str, description: str) -> Any:
     if name == "cache_bytes_max":
         return Field(default=default, ge=0, description=description)
     return Field(default=default, gt=0, description=description)
+
+
+def is_duration(name: str) -> bool:
+    """Whether a setting says how long something lasts: its name has the unit, seconds."""
+    return bool(_IN_SECONDS.search(name))
 
 
 class Settings(BaseSettings):
@@ -60,6 +68,12 @@ class Settings(BaseSettings):
         description="The URL by which other servers reach this one, http://HOST:PORT. With it, the "
         "servers that share a store on HBase and a metadata store are a cluster: one leads, the "
         "others forward to it, and take over.",
+    )
+    allowed_hosts: str = Field(
+        default="",
+        description="Names, separated by commas, by which clients may call this server in Host, "
+        "besides the loopback names, IP addresses, the machine's name, and what --listen and "
+        "--advertise name.",
     )
     lease_s: float = Field(
         default=10.0,
@@ -229,6 +243,10 @@ class Settings(BaseSettings):
     request_messages_max: int = _limit(
         "request_messages_max", "The most messages in one publish or store."
     )
+    request_gzip_ratio_max: int = _limit(
+        "request_gzip_ratio_max",
+        "A gzip body over 1 MiB is at most so many times as long as what was sent of it.",
+    )
     message_bytes_max: int = _limit("message_bytes_max", "The largest message.")
     request_body_s_max: float = _limit(
         "request_body_s_max", "How long the body of a request may take to arrive."
@@ -239,6 +257,11 @@ class Settings(BaseSettings):
     request_head_s_max: float = _limit(
         "request_head_s_max",
         "How long a connection is kept on which no whole head of a request arrives.",
+    )
+    connections_max: int = _limit(
+        "connections_max",
+        "The most connections at a time. If the process may have too few open files for them, "
+        "there are fewer, so that the store can open its own.",
     )
     queue_bytes_max: int = _limit(
         "queue_bytes_max", "The most payload waiting to be written; then publishers get 503."
@@ -251,10 +274,29 @@ class Settings(BaseSettings):
         "cache_bytes_max", "Memory for the latest messages of all topics; 0 for none."
     )
     topics_in_memory_max: int = _limit(
-        "topics_in_memory_max", "The most topics whose metadata is kept in memory."
+        "topics_in_memory_max",
+        "The most topics that stay in memory when nobody uses them, and that one request names.",
+    )
+    topics_max: int = _limit(
+        "topics_max", "The most topics of all namespaces; then creating one is refused."
+    )
+    topic_properties_bytes_max: int = _limit(
+        "topic_properties_bytes_max",
+        "The most bytes of a topic's properties, their names and values together.",
+    )
+    topic_properties_max: int = _limit(
+        "topic_properties_max", "The most properties that a topic may have."
+    )
+    namespaces_max: int = _limit(
+        "namespaces_max", "The most namespaces that have settings of their own."
     )
     topic_subscriptions_max: int = _limit(
         "topic_subscriptions_max", "The most subscriptions of one topic."
+    )
+    metric_series_max: int = _limit(
+        "metric_series_max",
+        "The most topics, namespaces and subscriptions, of each kind, that have metrics of their "
+        "own; the rest is counted together.",
     )
     poll_messages_default: int = _limit(
         "poll_messages_default", "How many messages a poll gives that names no limit."
@@ -268,6 +310,13 @@ class Settings(BaseSettings):
     poll_wait_s_max: float = _limit(
         "poll_wait_s_max", "The longest that a poll waits for messages, whatever it asks."
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_duration(cls, value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, str) or not is_duration(str(info.field_name)):
+            return value
+        return seconds_of(value)
 
     @field_validator("store")
     @classmethod
@@ -333,6 +382,13 @@ class Settings(BaseSettings):
     def store_shared(self) -> str:
         """What all servers on one store on HBase have in common, whatever their gateways."""
         return self.store.split("/", 3)[3].partition("?")[0]
+
+    @property
+    def own_hosts(self) -> list[str]:
+        """The names by which clients may call this server, besides those that always may."""
+        named = [name.strip() for name in self.allowed_hosts.split(",")]
+        advertised = urlsplit(self.advertise).hostname or ""
+        return [name for name in (self.host, advertised, *named) if name]
 
     def limits(self) -> Limits:
         """Return the limits. Raises `ValueError` where they contradict each other."""

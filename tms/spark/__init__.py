@@ -5,8 +5,9 @@
     spark.read.format("tms").option("url", "http://HOST:PORT").option("subscribe", "orders").load()
 
 `docs/spark.md` is the manual. Reading order: `offsets.py`, `options.py`, `plan.py`, which know
-nothing of Spark; `server.py`, what is asked of the server; `rows.py`; `reader.py`, `stream.py`,
-`writer.py`, `source.py`, which Spark calls; `jobs/`, what is built of them.
+nothing of Spark; `prerequisites.py`, what is looked at first; `server.py`, what is asked of the
+server; `rows.py`; `reader.py`, `stream.py`, `writer.py`, `source.py`, which Spark calls; `jobs/`,
+what is built of them.
 
 Importing this package imports neither PySpark nor Arrow; `register` does.
 """
@@ -25,9 +26,15 @@ def register(spark: "SparkSession") -> None:
     Needed where Spark does not find the package `pyspark_tms` by itself, and for filters to be
     pushed down without the option `pushdown`: that is done if the session's
     `spark.sql.python.filterPushdown.enabled` is on now. Raises `ImportError` for a PySpark before
-    4.2.
+    4.2, and `CannotRun` if the Python of Spark's workers lacks what they need.
     """
+    from pyspark.sql.utils import is_remote  # noqa: PLC0415  an extra
+
+    from tms.spark.prerequisites import check_workers  # noqa: PLC0415
     from tms.spark.source import PushdownDataSource, TmsDataSource  # noqa: PLC0415  needs PySpark
 
+    if not is_remote():  # the workers of Spark Connect are elsewhere
+        shipped = spark.conf.get("spark.submit.pyFiles", "")
+        check_workers(spark.sparkContext.pythonExec, is_shipped=bool(shipped))
     pushes = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
     spark.dataSource.register(PushdownDataSource if pushes else TmsDataSource)

@@ -63,6 +63,8 @@ class Standing(NamedTuple):
     end: bytes
     """Exclusive; what is before it never changes any more, save by expiry."""
     generation: int
+    expired_before: bytes = FIRST_ID
+    """What was ever published before it has expired, and nothing behind it has."""
     kept_from: bytes = FIRST_ID
     """What was ever published from here on is still there."""
 

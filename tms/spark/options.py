@@ -9,10 +9,10 @@ in Spark. docs/spark.md has the table of them, and a test holds it to `OPTIONS`.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
+from tms.core.reading import Isolation
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transactions import check_owner
 from tms.spark.offsets import Bounds, Edge, at_time, parse_offset
@@ -46,15 +46,6 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 TIMEOUT_S = 60.0
 RETRY_FOR_S = 60.0
 TRANSACTION_TIMEOUT_S = 3600
-
-
-class Isolation(StrEnum):
-    """What a reader is given."""
-
-    COMMITTED = "committed"
-    """What is committed, up to the first that is in progress."""
-    ALL = "all"
-    """Everything, also what is in progress, rolled back or invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +150,11 @@ def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Giv
         hint = f"did you mean {meant}?" if meant else f"there are {', '.join(allowed)}"
         refuse(name, f"there is no such option; {hint}")
     return given
+
+
+def connection_to(url: str, *, retry_for_s: float = RETRY_FOR_S) -> Connection:
+    """Return the connection to a server with the defaults. Raises `InvalidRequest`."""
+    return replace(_connection(Given({"url": url})), retry_for_s=retry_for_s)
 
 
 def _connection(given: Given) -> Connection:

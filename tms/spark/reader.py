@@ -30,10 +30,11 @@ from tms.spark.offsets import Offset, Offsets, Standings, end_of, start_of
 from tms.spark.option_values import ms_of
 from tms.spark.options import ReadOptions
 from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
+from tms.spark.prerequisites import told_plainly
 from tms.spark.rows import spark_rows
 from tms.spark.server import Server
 
-SPANS_FIRST = 32
+SPANS_FIRST = 8
 """Into how many spans the ranges of a plan are split before their size is known."""
 
 _log = logging.getLogger("tms.spark")
@@ -139,7 +140,7 @@ def standings_for(
         standing = found.get(topic)
         if standing is None or not FIRST_ID < offset.position < standing.start:
             continue
-        before = server.expired_before(topic, time_ms)
+        before = standing.expired_before
         if first_id_at(nothing_behind.get((topic, offset), 0)) < before:
             found[topic] = standing._replace(kept_from=min(before, standing.start))
     return found, time_ms
@@ -156,10 +157,12 @@ class BatchReader(DataSourceReader):
         self.start = FIRST_ID
         self.end = LAST_ID
 
+    @told_plainly
     def partitions(self) -> Sequence[InputPartition]:
-        """Return what the tasks read. Raises `TopicNotFound`, `DataLost`."""
+        """Return what the tasks read. Raises `TopicNotFound`, `DataLost`, `CannotRun`."""
         options = self.reading.options
         with Server(options.connection) as server:
+            server.check_arrow()
             names = options.chosen(server.topics() if options.pattern is not None else ())
             planned = self._plan(server, names)
             self.reading.lose(planned.losses)

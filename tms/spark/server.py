@@ -36,15 +36,18 @@ from tms.client.http import Http
 from tms.client.remote import topic_path
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.retry import may_pass
-from tms.core.errors import OwnerBusy, TransactionNotInProgress
+from tms.core.credentials import without_credentials
+from tms.core.errors import InvalidRequest, OwnerBusy, TopicNotFound, TransactionNotInProgress
 from tms.core.limits import LIMIT_MAX
-from tms.core.message import ID_BYTES, first_id_at, id_after
+from tms.core.message import FIRST_ID, ID_BYTES, id_after
+from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.spark.arrow_stream import ARROW, batches_of, stream_of
 from tms.spark.offsets import Standing, Standings
-from tms.spark.options import Connection, Isolation
+from tms.spark.options import Connection
 from tms.spark.plan import Range, Span
+from tms.spark.prerequisites import is_without_arrow, without_arrow
 
 TOPICS_PER_CALL = 10_000
 CALLS_AT_ONCE = 4
@@ -74,12 +77,33 @@ class Server:
 
     def __init__(self, connection: Connection) -> None:
         """Make no connection yet. Raises `ValueError` where the URL is none."""
+        self._url = without_credentials(connection.url)
         self._retry_for_s = connection.retry_for_s
         self._namespace = connection.namespace
         http = Http(connection.url, timeout_s=connection.timeout_s, compress=connection.compress)
         self._calls = Calls(http, connection.retry_for_s)
         self._ranges = RemoteRanges(self._calls)
         self._bridge = Bridge()
+        self._bridge.close_with(http.close)
+
+    def check_arrow(self, topic: str = "spark") -> None:
+        """Raise `CannotRun` if the server does not talk Arrow. The topic need not be there."""
+        nothing = {"startFrom": FIRST_ID.hex(), "end": FIRST_ID.hex(), "limit": 1}
+        body = msgspec.json.encode(nothing)
+
+        async def ask() -> None:
+            path = f"{self._topic(topic)}/poll"
+            async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW):
+                pass
+
+        try:
+            self._bridge.call(lambda: self._calls.repeat(may_pass, ask))
+        except TopicNotFound:
+            return
+        except InvalidRequest as error:
+            if is_without_arrow(error):
+                raise without_arrow(self._url) from None
+            raise
 
     # Topics
 
@@ -99,17 +123,12 @@ class Server:
             answer = self._bridge.call(partial(self._ranges.ranges, asked, committed=is_committed))
             time_ms = answer.time_ms
             found |= {
-                topic_id.name: None if one is None else Standing(*one)
+                topic_id.name: None
+                if one is None
+                else Standing(*one, expired_before=answer.expired_before[topic_id])
                 for topic_id, one in answer.topics.items()
             }
         return found, time_ms
-
-    def expired_before(self, topic: str, time_ms: int) -> bytes:
-        """Return the position before which `topic` has lost all at a time of the server's."""
-        answer = self._safely("GET", self._topic(topic))
-        properties = decode_json(answer, dict[str, Any])
-        nested = properties.get("properties", properties)
-        return first_id_at(max(0, time_ms - int(nested["ttl"]) * 1000))
 
     # Ranges
 
@@ -300,7 +319,7 @@ class Server:
 
     def close(self) -> None:
         """Close the connections. Twice is the same as once."""
-        self._bridge.close(self._calls.http.close)
+        self._bridge.close()
 
     def __enter__(self) -> Self:
         """Return the server itself."""

@@ -10,6 +10,8 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from tms.spark.prerequisites import told_plainly
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -53,6 +55,7 @@ class TmsDataSource(DataSource):
 
         return DEFAULT_SCHEMA
 
+    @told_plainly
     def reader(self, schema: StructType) -> "BatchReader":
         """Return the reader of a batch. Raises `InvalidRequest`."""
         from tms.spark.options import batch_read  # noqa: PLC0415
@@ -62,6 +65,7 @@ class TmsDataSource(DataSource):
         pushes = options.pushdown or (self.pushes_down and "pushdown" not in self.options)
         return (PushdownReader if pushes else BatchReader)(options, _arrow(schema))
 
+    @told_plainly
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802  Spark's name
         """Return the reader of a stream. Raises `InvalidRequest`."""
         from tms.spark.options import stream_read  # noqa: PLC0415
@@ -69,6 +73,7 @@ class TmsDataSource(DataSource):
 
         return StreamReader(stream_read(self.options), _arrow(schema))
 
+    @told_plainly
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001
         """Return the writer of a batch. Raises `InvalidRequest`."""
         from tms.spark.option_values import refuse  # noqa: PLC0415
@@ -79,6 +84,7 @@ class TmsDataSource(DataSource):
             refuse("mode", "messages are appended, never overwritten", "overwrite")
         return BatchWriter(batch_write(self.options), schema.fieldNames())
 
+    @told_plainly
     def streamWriter(  # noqa: N802  Spark's name
         self,
         schema: StructType,
@@ -90,9 +96,14 @@ class TmsDataSource(DataSource):
         behind those of the batch before.
         """
         from tms.spark.options import stream_write  # noqa: PLC0415
+        from tms.spark.server import Server  # noqa: PLC0415
         from tms.spark.writer import StreamWriter  # noqa: PLC0415
 
-        return StreamWriter(stream_write(self.options), schema.fieldNames())
+        options = stream_write(self.options)
+        writer = StreamWriter(options, schema.fieldNames())
+        with Server(options.connection) as server:
+            server.check_arrow()
+        return writer
 
 
 class PushdownDataSource(TmsDataSource):

@@ -23,6 +23,7 @@ from tms.core.errors import TopicNotFound
 from tms.spark.offsets import Offset, Offsets, read_back, start_of, written
 from tms.spark.options import ReadOptions
 from tms.spark.plan import latest, plan, shares
+from tms.spark.prerequisites import told_plainly
 from tms.spark.reader import Reading, standings_for
 from tms.spark.server import Server
 
@@ -48,6 +49,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _server(self) -> Server:
         if self._open_server is None:
             self._open_server = Server(self._reading.options.connection)
+            self._open_server.check_arrow()
         return self._open_server
 
     def _topics(self, also: Offsets) -> Sequence[str]:
@@ -56,6 +58,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return options.chosen(())
         return options.chosen({*self._server.topics(), *also})
 
+    @told_plainly
     def initialOffset(self) -> dict[str, str]:  # noqa: N802  Spark's names, here and below
         """Return where a new stream begins. Raises `TopicNotFound`."""
         options = self._reading.options
@@ -77,11 +80,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(options.bytes_per_trigger)
         return ReadAllAvailable()
 
+    @told_plainly
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Take note of what is available now: this run goes no further."""
         standings, _ = self._server.standings(self._topics({}), self._reading.options.isolation)
         self._target, _ = latest({}, standings)
 
+    @told_plainly
     def latestOffset(  # noqa: N802
         self, start: dict[str, str], limit: ReadLimit
     ) -> dict[str, str]:
@@ -129,6 +134,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where topics stood when last looked at; progress reports tell the lag by it."""
         return written(self._ends) if self._ends else None
 
+    @told_plainly
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return what the tasks of a batch read. Raises `DataLost`."""
         begin, finish = read_back(start), read_back(end)

@@ -141,9 +141,10 @@ class BatchWriter(DataSourceArrowWriter):
         self._transaction_id: int | None = None
         self._is_duplicate = False
         check_written(columns, options.topic)
-        if not options.transactional:
-            return
         with Server(options.connection) as server:
+            server.check_arrow()
+            if not options.transactional:
+                return
             try:
                 self._transaction_id = start(server, options, self._work())
             except TransactionDuplicate:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from tms.core.errors import CopyRefused
 from tms.core.limits import Limits
+from tms.core.repeatable import repeatable
 from tms.core.tables import TransactionTable
 from tms.transactions.recovery import recover
 from tms.transactions.segments import within
@@ -32,6 +33,7 @@ class Carried:
     """Which transactions the target has now."""
 
 
+@repeatable()
 def carry(
     source: TransactionTable, target: TransactionTable, limits: Limits, now_ms: int
 ) -> Carried:

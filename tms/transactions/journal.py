@@ -5,10 +5,12 @@ What the order of the steps is for:
    that all before it have left, also those of the same flush. What is refused changes nothing.
 2. It takes effect in the state at once, and its edits go into one row of the log, which is part of
    the flush's batch. So messages, positions and edits share one fsync, and one fate.
-3. Only when that is durable is its caller answered, and do readers see it: `latest` is the last
-   durable state's.
-4. Where the flush fails, the state is ahead of what may or may not have been written. It is not
-   used any more, and recovered from the store as soon as that takes writes again.
+3. Only when that is durable is its caller answered, and do readers see it: `latest` and
+   `snapshot_of` are the last durable state's.
+4. Where the flush fails, the state is ahead of what may or may not have been written. Nothing is
+   decided by it any more, and it is recovered from the store as soon as that takes writes again.
+   Until then readers are given what was durable before the flush. What the flush has begun, or
+   ended by a timeout, they are refused.
 
 Used from the event loop's thread alone.
 """
@@ -32,6 +34,8 @@ from tms.transactions.state import TransactionState
 
 _RECOVER_EVERY_S = 0.2
 _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
+_IN_DOUBT = (EditKind.STARTED, *_ENDS)
+_FAILED = "an earlier write failed; try again"
 _EDIT_BYTES = 200
 """What a queued transition weighs, about, besides its changes."""
 
@@ -97,6 +101,10 @@ class Journal:
         self._is_stale = False
         """Whether the state may not be what is in the store."""
         self._latest: Transaction | None = None
+        self._ending: dict[int, Transaction] = {}
+        """The snapshots of those that this flush ends, for readers until that is durable."""
+        self._in_doubt: frozenset[int] = frozenset()
+        """What else a flush that failed has begun or ended."""
         self._ended: list[tuple[tuple[int, ...], EditKind]] = []
         """The write pointers of the transactions that this flush ends, and how."""
         self.recovered_ids = frozenset(opened.id for opened in recovered.state.opened)
@@ -106,7 +114,7 @@ class Journal:
     def state(self) -> TransactionState:
         """The state, with what is being written. Raises `StoreUnavailable` while it is stale."""
         if self._is_stale:
-            raise StoreUnavailable(reason="an earlier write failed; try again")
+            raise StoreUnavailable(reason=_FAILED)
         return self._state
 
     async def durably(self, look: Callable[[], Result]) -> Result:
@@ -122,10 +130,22 @@ class Journal:
 
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction: all that is durably committed."""
-        state = self.state
-        if self._latest is None:
-            self._latest = state.latest_snapshot()
+        if self._latest is None:  # it is not while the state is ahead: see `carry_out`
+            self._latest = self._state.latest_snapshot()
         return self._latest
+
+    def snapshot_of(self, transaction_id: int) -> Transaction:
+        """Return what a transaction sees that is durably in progress.
+
+        Raises `TransactionNotInProgress`, `TransactionUnknown`, and `StoreUnavailable` where a
+        failed flush leaves in doubt whether it is.
+        """
+        ending = self._ending.get(transaction_id)
+        if ending is not None:
+            return ending
+        if transaction_id in self._in_doubt:
+            raise StoreUnavailable(reason=_FAILED)
+        return self._state.transaction(transaction_id)
 
     def pointers(self, transaction_id: int) -> tuple[int, ...]:
         """Return the write pointers of a transaction that is open or invalid; none of others."""
@@ -147,9 +167,17 @@ class Journal:
             self._is_ahead = True
         for edit in edits:
             if edit.kind in _ENDS:
-                self._ended.append((self.pointers(edit.write_pointer), edit.kind))
+                self._note_end(edit)
             self._state.apply(edit)
         self._edits += edits
+
+    def _note_end(self, edit: Edit) -> None:
+        """Take note of what is to be told, and what readers still see, when one ends."""
+        self._ended.append((self.pointers(edit.write_pointer), edit.kind))
+        opened = self._state.opened.by_pointer.get(edit.write_pointer)
+        # Thousands may time out at once, and a snapshot may take a while to put together.
+        if opened is not None and not edit.timed_out:
+            self._ending[opened.id] = self._state.excluded.snapshot(opened)
 
     def settle(self) -> None:
         """Do nothing: a state that is stale is recovered beside the flushes, which refuse it."""
@@ -169,6 +197,7 @@ class Journal:
         self._edits = []
         self._is_ahead = False
         self._latest = None
+        self._ending.clear()
         ended, self._ended = self._ended, []
         for pointers, how in ended:
             self._publications.wake(pointers)
@@ -181,9 +210,14 @@ class Journal:
             _look(look, seen)
 
     def unsettle(self) -> None:
-        """Use the state no more if it has what may not have been written."""
+        """Decide by the state no more if it has what may not have been written."""
         if self._is_ahead and not self._is_stale:
             self._is_stale = True
+            self._in_doubt = frozenset(
+                edit.write_pointer
+                for edit in self._edits
+                if edit.kind in _IN_DOUBT and edit.write_pointer not in self._ending
+            )
             self._edits = []
             looks, self._looks = self._looks, []
             for look, seen in looks:
@@ -202,6 +236,9 @@ class Journal:
             except Stopping:
                 return
             self._adopt(recovered)
+            # What ended in the flush that failed has ended unseen, and its readers still wait.
+            self._publications.forget_all_but(lambda pointer: bool(self.pointers(pointer)))
+            self._publications.wake_all()
             _log.warning("the state of transactions was recovered after a failed write")
             return
 

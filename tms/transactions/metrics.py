@@ -31,28 +31,36 @@ class TransactionMetrics:
         """Give the metrics as they are now."""
         journal = self._journal
         transitions = CounterMetricFamily(
-            "tms_transactions", "Transactions that came to be so.", labels=("became",)
+            "tms_transactions",
+            "Transactions by outcome; each counts as started too.",
+            labels=("became",),
         )
         for kind, name in _TRANSITIONS.items():
             transitions.add_metric((name,), journal.counts[kind])
         yield transitions
         yield CounterMetricFamily(
-            "tms_transaction_log_rows", "Flushes with edits of transactions.", journal.rows_written
+            "tms_transaction_log_rows", "Writes to the log of transactions.", journal.rows_written
         )
         try:
             state = journal.state
         except StoreUnavailable:
             return  # it is being recovered
         yield GaugeMetricFamily(
-            "tms_transactions_in_progress", "Transactions in progress.", state.in_progress_count
+            "tms_transactions_in_progress",
+            "Transactions that are in progress.",
+            state.in_progress_count,
         )
         yield GaugeMetricFamily(
-            "tms_transactions_invalid", "Write pointers in the invalid list.", state.invalid_count
+            "tms_transactions_invalid",
+            "Write pointers on the list of invalid transactions.",
+            state.invalid_count,
         )
         oldest = next(iter(state.opened), None)
         age_s = 0.0
         if oldest is not None:
             age_s = (self._time.now_ms() - oldest.id / WRITE_POINTERS_PER_MS) / 1000
         yield GaugeMetricFamily(
-            "tms_transaction_oldest_seconds", "Age of the oldest in progress.", max(0.0, age_s)
+            "tms_transaction_oldest_seconds",
+            "Age of the oldest transaction in progress.",
+            max(0.0, age_s),
         )

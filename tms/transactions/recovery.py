@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
+from tms.core.repeatable import repeatable
 from tms.core.tables import TransactionTable
 from tms.transactions.edits import decode_row
 from tms.transactions.segments import (
@@ -35,6 +36,7 @@ class Recovered:
     """How many edits the log had since the snapshot."""
 
 
+@repeatable()
 def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0) -> Recovered:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
 

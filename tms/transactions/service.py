@@ -12,12 +12,13 @@ instead: its messages would be seen otherwise.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.errors import (
+    OutcomeUnknown,
     PublicationRefused,
     StoreUnavailable,
     TmsError,
@@ -44,6 +45,9 @@ _TICK_S = 0.5
 """How often timeouts are looked for: how late one may fire."""
 
 Result = TypeVar("Result")
+Asked = TypeVar("Asked")
+Carry = Callable[[Sequence[Asked]], AbstractAsyncContextManager[Carried]]
+"""Gives what is asked for as a commit carries it, and keeps its topics in memory until the end."""
 
 _log = logging.getLogger(__name__)
 
@@ -69,16 +73,16 @@ class TransactionService:
         self._writer = writer
         self._publications = publications
         self._time = time
-        self._move_by: Callable[[Sequence[Advance]], Awaitable[Carried]] | None = None
-        self._publish_by: Callable[[Sequence[Stored]], Awaitable[Carried]] | None = None
+        self._move_by: Carry[Advance] | None = None
+        self._publish_by: Carry[Stored] | None = None
         writer.join(journal)
         self._timer = asyncio.create_task(self._tick(), name="transaction-timer")
 
-    def move_by(self, moves: Callable[[Sequence[Advance]], Awaitable[Carried]]) -> None:
+    def move_by(self, moves: Carry[Advance]) -> None:
         """Have the moves of positions that commits ask for prepared by `moves`."""
         self._move_by = moves
 
-    def publish_by(self, references: Callable[[Sequence[Stored]], Awaitable[Carried]]) -> None:
+    def publish_by(self, references: Carry[Stored]) -> None:
         """Have the publications that commits ask for prepared by `references`."""
         self._publish_by = references
 
@@ -97,7 +101,7 @@ class TransactionService:
 
     async def transaction(self, transaction_id: int) -> Transaction:
         """Return the snapshot of a transaction in progress."""
-        return self.snapshot_of(transaction_id)
+        return self._journal.state.transaction(transaction_id)
 
     async def info(self, transaction_id: int) -> TransactionInfo:
         """Return where a transaction stands, also one that ended of late."""
@@ -124,20 +128,21 @@ class TransactionService:
         publish: Sequence[Stored] = (),
     ) -> None:
         """Make it visible as a whole, and with it move positions and publish what was stored."""
-        carried: list[Carried] = []
-        if publish:
-            assert self._publish_by is not None
-            carried.append(await self._publish_by(publish))
-        if advances:
-            assert self._move_by is not None
-            carried.append(await self._move_by(advances))
 
         def decide(state: TransactionState, now_ms: int) -> Decision:
             edits = state.commit(transaction_id, now_ms)
             _check_stored(transaction_id, self._journal.pointers(transaction_id), publish)
             return edits, None
 
-        await self._writer.submit(Transition(self._journal, decide, carried=carried))
+        async with AsyncExitStack() as held:
+            carried: list[Carried] = []
+            if publish:
+                assert self._publish_by is not None
+                carried.append(await held.enter_async_context(self._publish_by(publish)))
+            if advances:
+                assert self._move_by is not None
+                carried.append(await held.enter_async_context(self._move_by(advances)))
+            await self._writer.submit(Transition(self._journal, decide, carried=carried))
 
     async def abort(self, transaction_id: int) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
@@ -237,8 +242,8 @@ class TransactionService:
             raise _ended(state, write_pointer)
 
     def snapshot_of(self, transaction_id: int) -> Transaction:
-        """Return the snapshot of a transaction in progress."""
-        return self._journal.state.transaction(transaction_id)
+        """Return the snapshot of a transaction that is durably in progress."""
+        return self._journal.snapshot_of(transaction_id)
 
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction."""
@@ -270,7 +275,7 @@ class TransactionService:
                 _log.exception("the timer of transactions failed")
 
     async def _expire(self) -> None:
-        with suppress(StoreUnavailable):
+        with suppress(StoreUnavailable, OutcomeUnknown):
             next_ms = self._journal.state.next_expiry_ms()
             while next_ms is not None and next_ms < self._time.now_ms():
                 await self._make(lambda state, now_ms: (state.expire(now_ms), None))

@@ -10,6 +10,7 @@ import logging
 from tms.core.errors import StoreUnavailable
 from tms.core.group_commit import GroupCommit, Lanes
 from tms.core.limits import Limits
+from tms.core.repeatable import repeatable
 from tms.core.tables import Tables
 from tms.transactions.journal import Journal, SteadyTime, Transition
 from tms.transactions.snapshot import encode_snapshot
@@ -72,14 +73,15 @@ class Snapshots:
     async def _write(self) -> None:
         table = self._tables.transactions
         try:
-            edits = self._journal.counts.total()
-            data, row = await self.taken()
-            self._edits, self._row, self._written_ms = edits, row, self._time.now_ms()
-            await self._lanes.write(table.put_snapshot, row, data)
-            kept = await self._lanes.read(table.snapshots)
-            oldest = kept[-self._limits.transaction_snapshots_kept :][0]
-            while await self._lanes.write(table.drop_before, oldest, _DROP_ROWS) == _DROP_ROWS:
-                pass
+            with repeatable():
+                edits = self._journal.counts.total()
+                data, row = await self.taken()
+                self._edits, self._row, self._written_ms = edits, row, self._time.now_ms()
+                await self._lanes.write(table.put_snapshot, row, data)
+                kept = await self._lanes.read(table.snapshots)
+                oldest = kept[-self._limits.transaction_snapshots_kept :][0]
+                while await self._lanes.write(table.drop_before, oldest, _DROP_ROWS) == _DROP_ROWS:
+                    pass
         except StoreUnavailable as error:
             _log.warning("no snapshot of transactions could be written: %s", error)
         else:

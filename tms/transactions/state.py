@@ -74,7 +74,10 @@ class TransactionState(Ledger):
             self._check_fence(busy, request.if_open)
             fenced = (Edit(EditKind.INVALID, busy.id),)
         elif self.opened.count >= self.limits.transactions_in_progress_max:
-            raise TooManyTransactions(in_progress=self.opened.count)
+            raise TooManyTransactions(
+                in_progress=self.opened.count,
+                transactions_in_progress_max=self.limits.transactions_in_progress_max,
+            )
         pointer = self._next_write_pointer(now_ms)
         started = Edit(
             EditKind.STARTED,

@@ -5,12 +5,14 @@ No container, no fingerprint. The answer to a poll is an Avro array written in b
 Source: `../shared/facts/cdap.md` section 2 as summed up in `docs/formats.md`.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from tms.core.errors import InvalidRequest
-from tms.core.message import ID_BYTES, MORE_FOLLOWS, MessageBlock, avro_length
-from tms.core.messaging import RollbackRange
-from tms.wire.avro import END, INT_BOUND, NULL, AvroReader, bytes_array, number, optional
+from tms.core.limits import UINT16_COUNT
+from tms.core.message import ID_BYTES, KEY, MORE_FOLLOWS, MessageBlock, avro_length
+from tms.core.messaging import Published, RollbackRange
+from tms.wire.avro import END, INT_BOUND, NULL, AvroReader, bytes_array, invalid, number, optional
 from tms.wire.avro_poll import decode_poll_request, encode_poll_request
 from tms.wire.avro_subscriptions import AvroSubscriptions
 from tms.wire.avro_transactions import AvroTransactions
@@ -89,6 +91,13 @@ class AvroFormat:
         reader.end()
         return PublishRequest(pointer, payloads)
 
+    def publish_steps(
+        self, body: bytes, messages_max: int
+    ) -> Generator[None, None, PublishRequest]:
+        """Return what a publish or store asks: quick enough for one step."""
+        yield from ()
+        return self.decode_publish(body, messages_max)
+
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
         start = end = number(published.start_timestamp)
@@ -104,15 +113,30 @@ class AvroFormat:
             )
         )
 
+    def encode_published(self, published: Published) -> bytes:
+        """Return the body that a publish answers that is asked for ids.
+
+        It is that of a transactional publish, with no write pointer where there is no transaction.
+        """
+        pointer = published.write_pointer
+        return b"".join(
+            (
+                NULL if pointer is None else optional(number(pointer)),
+                *map(number, KEY.unpack(published.first_key)),
+                *map(number, KEY.unpack(published.last_key)),
+            )
+        )
+
+    def decode_published(self, body: bytes, count: int) -> Published:
+        """Return the ids of the `count` messages that such a publish wrote, for the client."""
+        pointer, (timestamp_ms, sequence_id), _ = _read_range(body)
+        if timestamp_ms < 0 or not 0 <= sequence_id < UINT16_COUNT:
+            raise invalid("a number out of range")
+        return Published(KEY.pack(timestamp_ms, sequence_id), count, pointer)
+
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
-        reader = AvroReader(body)
-        pointer = reader.number() if reader.has_value() else None
-        start, end = (
-            (reader.number(), reader.number(INT_BOUND)),
-            (reader.number(), reader.number(INT_BOUND)),
-        )
-        reader.end()
+        pointer, start, end = _read_range(body)
         if pointer is None:
             raise InvalidRequest("invalid_write_pointer", write_pointer=None)
         return RollbackRange(pointer, *start, *end)
@@ -132,6 +156,16 @@ class AvroFormat:
     def encode_end(self, *, first: bool) -> bytes:  # noqa: ARG002
         """Return the end of the answer's array."""
         return END
+
+
+def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, int]]:
+    """Return the write pointer, and timestamp and sequence id of both ends."""
+    reader = AvroReader(body)
+    pointer = reader.number() if reader.has_value() else None
+    start = (reader.number(), reader.number(INT_BOUND))
+    end = (reader.number(), reader.number(INT_BOUND))
+    reader.end()
+    return pointer, start, end
 
 
 def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:

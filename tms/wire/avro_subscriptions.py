@@ -3,7 +3,7 @@
 import fastavro
 
 from tms.core.message import check_id
-from tms.core.subscriptions import Subscription
+from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.wire.avro import decode, encode
 from tms.wire.avro_transactions import MOVE_SCHEMA, POSITION_SCHEMA, SUBSCRIPTION_SCHEMA
@@ -36,7 +36,7 @@ class AvroSubscriptions:
         check_id(move.after)
         return move
 
-    def encode_subscription(self, subscription: Subscription) -> bytes:
+    def encode_subscription(self, subscription: SubscriptionPosition) -> bytes:
         """Return what is answered of a subscription."""
         return encode(
             _SUBSCRIPTION,
@@ -47,7 +47,7 @@ class AvroSubscriptions:
             },
         )
 
-    def decode_subscription(self, body: bytes, topic_id: TopicId) -> Subscription:
+    def decode_subscription(self, body: bytes, topic_id: TopicId) -> SubscriptionPosition:
         """Return what was answered of a subscription of a topic, for the client."""
         value = decode(_SUBSCRIPTION, body)
-        return Subscription(topic_id, value["name"], value["after"], value["version"])
+        return SubscriptionPosition(topic_id, value["name"], value["after"], value["version"])

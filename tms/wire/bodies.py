@@ -3,12 +3,26 @@
 Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Generator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from tms.core.message import MessageBlock
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import Published, RollbackRange
 from tms.wire.transaction_bodies import SubscriptionBodies, TransactionBodies
+
+MESSAGES_A_STEP = 2_000
+"""So many messages are decoded before others have their turn."""
+T = TypeVar("T")
+
+
+def last_of(steps: Generator[None, None, T]) -> T:
+    """Return what comes of steps, all taken at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class PublishRequest(NamedTuple):
@@ -31,6 +45,11 @@ class PollRequest(NamedTuple):
     """The message id of 20 bytes before which it ends. CDAP's Avro has none."""
     isolation: str | None = None
     """`committed` or `all`; as above."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it asks for everything from somewhere on."""
+        return self.transaction is None and self.end is None and self.isolation is None
 
 
 class MessagesFormat(Protocol):
@@ -69,8 +88,21 @@ class BodyFormat(MessagesFormat, Protocol):
         """Return what a publish or store asks. Raises `TooLarge` (too_many_messages)."""
         ...
 
+    def publish_steps(
+        self, body: bytes, messages_max: int
+    ) -> Generator[None, None, PublishRequest]:
+        """Return what a publish or store asks, in steps that others may have their turn between.
+
+        Raises as `decode_publish`.
+        """
+        ...
+
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers, and that a rollback takes."""
+        ...
+
+    def encode_published(self, published: Published) -> bytes:
+        """Return the body that a publish answers that is asked for ids; a rollback takes it too."""
         ...
 
     def decode_range(self, body: bytes) -> RollbackRange:

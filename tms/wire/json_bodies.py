@@ -1,13 +1,13 @@
 """Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 
 import msgspec
 
-from tms.core.message import MessageBlock, parse_id
-from tms.core.messaging import RollbackRange
-from tms.wire.bodies import PollRequest, PublishRequest
+from tms.core.message import MessageBlock, check_start_ms, parse_id
+from tms.core.messaging import Published, RollbackRange
+from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_of
 from tms.wire.caps import messages_cap
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
@@ -41,6 +41,8 @@ class _PublishedBody(msgspec.Struct, forbid_unknown_fields=True):
     rollbackRange: _RangeBody  # noqa: N815
     messages: int = 0
     """Told of what was published as Arrow; a rollback has no use for it."""
+    ids: list[str] = []
+    """Told where they were asked for; as above."""
 
 
 class _PollBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,22 +72,36 @@ class JsonFormat:
         self.transactions = JsonTransactions(base64_only=base64_only)
         self.subscriptions = JsonSubscriptions()
 
-    def _all_bytes_of(self, values: Iterable[JsonBytes]) -> list[bytes]:
-        base64_only = self._base64_only
-        return [bytes_of(value, base64_only=base64_only) for value in values]
-
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
         """Return what a publish or store asks."""
+        return last_of(self.publish_steps(body, messages_max))
+
+    def publish_steps(
+        self, body: bytes, messages_max: int
+    ) -> Generator[None, None, PublishRequest]:
+        """Return what a publish or store asks, in steps that others may have their turn between."""
         value = decode(_publish_decoder, body)
-        messages_cap(messages_max).check(len(value.messages))
+        messages = value.messages
+        messages_cap(messages_max).check(len(messages))
         pointer = untagged(value.transactionWritePointer, "long")
         if pointer is not None:
             pointer = int64(pointer, "transactionWritePointer")
-        return PublishRequest(pointer, self._all_bytes_of(value.messages))
+        base64_only = self._base64_only
+        payloads: list[bytes] = []
+        for start in range(0, len(messages), MESSAGES_A_STEP):
+            if start:
+                yield
+            some = messages[start : start + MESSAGES_A_STEP]
+            payloads += [bytes_of(message, base64_only=base64_only) for message in some]
+        return PublishRequest(pointer, payloads)
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
         return encode(_range_record(published))
+
+    def encode_published(self, published: Published) -> bytes:
+        """Return the body that a publish answers that is asked for ids."""
+        return encode(_published_record(published, with_ids=True))
 
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
@@ -107,7 +123,9 @@ class JsonFormat:
         limit = untagged(value.limit, "int")
         transaction = untagged(value.transaction, "bytes")
         return PollRequest(
-            start if start is None or isinstance(start, bytes) else int64(start, "startFrom"),
+            start
+            if start is None or isinstance(start, bytes)
+            else check_start_ms(int64(start, "startFrom")),
             value.inclusive,
             limit if limit is None else int64(limit, "limit"),
             transaction if transaction is None else from_base64(transaction),
@@ -150,10 +168,15 @@ def _range_record(published: RollbackRange) -> dict[str, object]:
     }
 
 
-def encode_written(count: int, published: RollbackRange | None) -> bytes:
+def _published_record(published: Published, *, with_ids: bool) -> dict[str, object]:
+    written = published.rollback_range
+    record = {} if written is None else _range_record(written)
+    return {"ids": [each.hex() for each in published], **record} if with_ids else record
+
+
+def encode_written(count: int, published: Published, *, with_ids: bool = False) -> bytes:
     """Return the answer to a publish or store of so many messages as Arrow."""
-    record = {} if published is None else _range_record(published)
-    return encode({**record, "messages": count})
+    return encode({**_published_record(published, with_ids=with_ids), "messages": count})
 
 
 JSON = JsonFormat()

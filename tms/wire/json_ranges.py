@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from tms.core.message import parse_id
+from tms.core.message import FIRST_ID, parse_id
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges
 from tms.core.topic import TopicId
 from tms.wire.json_values import decode, encode
@@ -22,6 +22,8 @@ class _RangeBody(msgspec.Struct):
     start: str
     end: str
     generation: int
+    expired_before: str = FIRST_ID.hex()
+    """Servers before this was told do not tell it."""
 
 
 class _RangesBody(msgspec.Struct):
@@ -65,7 +67,13 @@ def decode_asked(body: bytes) -> tuple[list[str], bool]:
 def encode_ranges(ranges: TopicRanges) -> bytes:
     """Return the ranges of topics by name."""
     topics = {
-        topic_id.name: found and _RangeBody(found.start.hex(), found.end.hex(), found.generation)
+        topic_id.name: found
+        and _RangeBody(
+            found.start.hex(),
+            found.end.hex(),
+            found.generation,
+            ranges.expired_before[topic_id].hex(),
+        )
         for topic_id, found in ranges.topics.items()
     }
     return encode(_RangesBody(topics, ranges.time_ms))
@@ -80,7 +88,12 @@ def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
         else TopicRange(parse_id(found.start), parse_id(found.end), found.generation)
         for name, topic_id in asked.items()
     }
-    return TopicRanges(topics, told.time_ms)
+    expired = {
+        topic_id: parse_id(found.expired_before)
+        for name, topic_id in asked.items()
+        if (found := told.topics.get(name)) is not None
+    }
+    return TopicRanges(topics, told.time_ms, expired)
 
 
 def encode_splits(splits: Sequence[Split]) -> bytes:

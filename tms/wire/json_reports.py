@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.subscriptions import Subscription
+from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.wire.json_subscriptions import subscription_record
@@ -112,21 +112,21 @@ def decode_size(body: bytes) -> int:
     return int(told["size"])
 
 
-def encode_subscriptions(subscriptions: Iterable[Subscription]) -> bytes:
+def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes:
     """Return the list of a topic's subscriptions."""
     return encode([subscription_record(subscription) for subscription in subscriptions])
 
 
-def decode_subscription(body: bytes, topic_id: TopicId) -> Subscription:
+def decode_subscription(body: bytes, topic_id: TopicId) -> SubscriptionPosition:
     """Return what was told of a subscription of a topic."""
     return _subscription_of(decode(_subscription_decoder, body), topic_id)
 
 
-def decode_subscriptions(body: bytes, topic_id: TopicId) -> list[Subscription]:
+def decode_subscriptions(body: bytes, topic_id: TopicId) -> list[SubscriptionPosition]:
     """Return what was told of a topic's subscriptions."""
     return [_subscription_of(value, topic_id) for value in decode(_subscriptions_decoder, body)]
 
 
-def _subscription_of(body: Any, topic_id: TopicId) -> Subscription:
+def _subscription_of(body: Any, topic_id: TopicId) -> SubscriptionPosition:
     after = None if body.after is None else bytes.fromhex(body.after)
-    return Subscription(topic_id, body.name, after, body.version)
+    return SubscriptionPosition(topic_id, body.name, after, body.version)

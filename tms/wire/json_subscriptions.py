@@ -3,7 +3,7 @@
 import msgspec
 
 from tms.core.message import parse_id
-from tms.core.subscriptions import Subscription
+from tms.core.subscriptions import SubscriptionPosition
 from tms.wire.json_values import Int64, decode, encode
 from tms.wire.transaction_bodies import Move
 
@@ -21,7 +21,7 @@ _position_decoder = msgspec.json.Decoder(_PositionBody)
 _move_decoder = msgspec.json.Decoder(_MoveBody)
 
 
-def subscription_record(subscription: Subscription) -> dict[str, object]:
+def subscription_record(subscription: SubscriptionPosition) -> dict[str, object]:
     """Return the JSON object that tells a subscription."""
     after = subscription.after
     return {
@@ -46,6 +46,6 @@ class JsonSubscriptions:
         value = decode(_move_decoder, body)
         return Move(parse_id(value.after), value.expected_version)
 
-    def encode_subscription(self, subscription: Subscription) -> bytes:
+    def encode_subscription(self, subscription: SubscriptionPosition) -> bytes:
         """Return what is answered of a subscription."""
         return encode(subscription_record(subscription))

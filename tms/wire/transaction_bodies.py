@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import AllPublished, Stored
-from tms.core.subscriptions import Advance, Subscription
+from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest
 from tms.wire.caps import Cap
@@ -137,6 +137,6 @@ class SubscriptionBodies(Protocol):
         """Return where a subscription is to be moved, and from which version."""
         ...
 
-    def encode_subscription(self, subscription: Subscription) -> bytes:
+    def encode_subscription(self, subscription: SubscriptionPosition) -> bytes:
         """Return what is answered of a subscription."""
         ...

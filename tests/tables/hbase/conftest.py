@@ -20,7 +20,12 @@ from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
+from tables.keys import prefix
+from tables.store import MESSAGE
 from tests.contracts.store_contract import empty
+from tms.core.clock import SystemClock
+from tms.core.message import KEY
+from tms.core.topic import TopicId
 
 BUCKETS = 3
 UNTIL_S_MAX = 240.0
@@ -41,6 +46,14 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServers]:
     servers = start(folder)
     yield servers
     servers.stop()
+
+
+def put_old(store: HBaseStore, topic: TopicId, count: int) -> None:
+    """Put so many messages of an hour ago into a topic's first generation."""
+    start, written_ms = prefix(topic, 1), SystemClock().now_ms() - 3_600_000
+    batch = store.batch()
+    batch.put_rows(MESSAGE, [(start + KEY.pack(written_ms, n), b"\0old") for n in range(count)])
+    store.write(batch)
 
 
 def until(condition: Callable[[], Any]) -> Any:

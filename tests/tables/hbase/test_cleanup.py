@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from cleanup.hbase.cleaner import RegionCleaner
+from cleanup.hbase.parts import behind_ms
 from dev.hbase.servers import HBaseServers
 from tables.hbase import creation
 from tables.hbase.layout import Place, Salt
@@ -101,7 +102,7 @@ def test_a_pass_leaves_what_the_policy_keeps(
     empty(cut_store)
     topics, messages, payloads = found
     put(cut_store, topics, messages, payloads)
-    clock = ManualClock(NOW_MS)
+    clock = ManualClock(NOW_MS + behind_ms(cut_store))
     cleaner = RegionCleaner(cut_store, NoServices(), LIMITS, clock, workers=WORKERS)
     for _ in cleaner.steps():
         pass
@@ -124,7 +125,7 @@ def test_passes_in_one_process_find_what_expires_between_them(cut_store: HBaseSt
     put(cut_store, {"a": 1}, messages, payloads)
     cleaner = RegionCleaner(cut_store, NoServices(), LIMITS, clock, workers=WORKERS)
     for second in range(1, 200, 13):
-        clock.set(NOW_MS + second * 1000)
+        clock.set(NOW_MS + behind_ms(cut_store) + second * 1000)
         for _ in cleaner.steps():
             pass
         left = min(99, max(0, second - 60))

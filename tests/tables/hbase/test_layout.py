@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.hbase.layout import Place, Salt, format_row, parse, recorded_buckets
+from tables.hbase.layout import Place, Salt, format_row, parse, raised, recorded_buckets
 from tables.hbase.writes import HBaseBatch
 from tables.keys import after_prefix, metadata_key, prefix, topic_start
 from tables.store import BOUND, MESSAGE, METADATA, TABLES, TRANSACTION
@@ -14,6 +14,7 @@ from tms.core.topic import TopicId
 KEYS = st.binary(min_size=1, max_size=6) | st.sampled_from([b"a:b:c", b"a:b:d", b"a:c:", b"::"])
 TOPICS = st.sampled_from([TopicId("a", "b"), TopicId("a", "bb"), TopicId("default", "x-1")])
 BUCKETS = st.integers(1, 128)
+FORMAT_1 = b'{"buckets": 4, "format": 1}'
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,13 @@ def test_a_batch_has_each_row_in_the_bucket_of_its_key(table: str) -> None:
 def test_buckets_are_those_recorded() -> None:
     assert recorded_buckets(Place("h", 1, "p", None), format_row(4)) == 4
     assert recorded_buckets(Place("h", 1, "p", 4), format_row(4)) == 4
+    assert recorded_buckets(Place("h", 1, "p", 4), FORMAT_1) == 4
+
+
+def test_a_store_of_an_older_format_is_raised_and_no_other() -> None:
+    assert format_row(4) == b'{"buckets": 4, "format": 2}'
+    assert raised(FORMAT_1) == format_row(4)
+    assert raised(format_row(5)) == format_row(5)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +110,9 @@ def test_buckets_are_those_recorded() -> None:
         (None, "`tms init` creates one"),
         (b"", "`tms init` creates one"),
         (b"[1]", "`tms init` creates one"),
-        (b'{"buckets": 4, "format": 2}', "format=2, known=1"),
+        (b'{"buckets": 4, "format": 3}', "format=3, known=2"),
+        (b'{"buckets": 4, "format": 0}', "format=0, known=2"),
+        (b'{"buckets": 4, "format": true}', "format=True, known=2"),
     ],
 )
 def test_what_is_recorded_otherwise_is_refused(row: bytes | None, said: str) -> None:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cleanup.expiry import written_ms
 from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.lease import Lease
+from cleanup.hbase.parts import behind_ms
 from cleanup.hbase.plan import remaining
 from cleanup.hbase.services import TableServices
 from dev.hbase.regions import change
@@ -116,7 +118,7 @@ def invalid_list() -> InvalidList:
 
 def cleaner_of(store: HBaseStore, *, rows_max: int = 500) -> RegionCleaner:
     services = TableServices(store, invalid_list)
-    clock = ManualClock(NOW_MS)
+    clock = ManualClock(NOW_MS + behind_ms(store))
     return RegionCleaner(store, services, LIMITS, clock, workers=2, rows_max=rows_max)
 
 
@@ -190,8 +192,9 @@ def test_a_ttl_that_is_raised_meanwhile_stops_the_deleting(filled: HBaseStore) -
     while not dropped:
         dropped += next(steps).dropped
     metadata = StoreMetadataTable(filled)
-    topic = Topic(TOPIC, 1, TTL_S * 10, {})
-    assert metadata.replace(metadata.get(TOPIC), topic)
+    old = metadata.get(TOPIC)
+    assert old is not None
+    assert metadata.replace(old, old.changed(TTL_S * 10, {}, NOW_MS))
     with filled.scan(MESSAGE, b"", b"\xff") as rows:
         left = {key for key, _ in rows}
     for _ in steps:
@@ -200,6 +203,8 @@ def test_a_ttl_that_is_raised_meanwhile_stops_the_deleting(filled: HBaseStore) -
     with filled.scan(MESSAGE, b"", b"\xff") as rows:
         gone = left - {key for key, _ in rows}
     assert len(gone) <= 100, "what was under way"
+    first_live_ms = NOW_MS - TTL_S * 1000
+    assert gone < {key for key in left if written_ms(key) < first_live_ms}
     bounds = StoreBoundTable(filled).bounds(MESSAGE)
     assert least(bounds, FIRST, END) == 0, "a part was not searched"
 

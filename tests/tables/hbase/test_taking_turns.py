@@ -31,6 +31,7 @@ from tests.tables.hbase.conftest import until
 from tms.cluster.lease import BootClock, Lease, ceiling_ms
 from tms.core.clock import SystemClock
 from tms.core.message import position_of
+from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import OpenServices, open_services
@@ -88,6 +89,13 @@ def test_a_request_that_is_sent_late_finds_its_connection_closed(own_place: Plac
     assert has(b"in time")
 
 
+class Ahead(SystemClock):
+    """Goes so far ahead that what expires in a second has done so when cleanup decides by it."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + int(TIMEOUT_S * 1000) + 10_000
+
+
 class Woken:
     """The services of a leader whose lease is over, as it finds them when it wakes up."""
 
@@ -100,11 +108,14 @@ class Woken:
 
     async def open(self, *, is_guarded: bool) -> OpenServices:
         lease = self.lease if is_guarded else None
-        return await open_services(self.url, settings=self.settings, lease=lease)
+        clock = SystemClock() if is_guarded else Ahead()
+        return await open_services(self.url, clock=clock, settings=self.settings, lease=lease)
 
 
 async def payloads(services: OpenServices, *, committed: bool) -> list[bytes]:
-    polled = services.messaging.poll(TOPIC, position_of(None), committed=committed)
+    polled = services.messaging.poll(
+        TOPIC, Reading(position_of(None), view=isolation_of(committed=committed))
+    )
     return [message.payload async for block in polled for message in block]
 
 

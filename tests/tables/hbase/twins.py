@@ -1,10 +1,12 @@
 """A twin (`tests.cleanup.twins`) on a real HBase, cleaned up by its server or by `tms prune`."""
 
 import asyncio
+from collections.abc import Generator
 from contextlib import closing
 
 from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.opening import Pruning
+from cleanup.ranges import Step
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import Store
@@ -54,22 +56,29 @@ class HBaseTwin(Twin):
             workers=0 if self.is_apart else WORKERS,
             recording=self.store,
         )
+        self.passing = None
 
     def close(self) -> None:
+        self.leave_pass()
         self.cleaning.close()
         super().close()
 
     def crash(self) -> None:
+        self.leave_pass()
         self.cleaning.close()
         super().crash()
 
     def clean(self, steps: int = 1_000_000) -> int:
-        if not self.is_apart:
-            return super().clean(steps)
-        url = f"hbase://{self.place.host}:{self.place.port}/{self.place.prefix}"
-        pruning = Pruning(url, {}, self.limits, self.clock, workers=WORKERS)
-        # As `tms prune` does it: the pass ends before the store is closed, which waits for scans.
-        with closing(pruning), closing(pruning.steps()) as taken:
+        with closing(self.passed()) as taken:
             some = zip(range(steps), taken, strict=False)
-            count = sum(step.dropped + step.inverted for _, step in some)
-        return count + super().clean(steps)
+            return sum(step.dropped + step.inverted for _, step in some)
+
+    def passed(self) -> Generator[Step, None, None]:
+        if self.is_apart:
+            url = f"hbase://{self.place.host}:{self.place.port}/{self.place.prefix}"
+            pruning = Pruning(url, {}, self.limits, self.clock, workers=WORKERS)
+            # As `tms prune` does it: the pass ends before the store is closed, which waits for
+            # scans.
+            with closing(pruning), closing(pruning.steps()) as taken:
+                yield from taken
+        yield from super().passed()

@@ -2,12 +2,12 @@
 
 Writes and reads that wait at the same time go in one request each. A write that is refused spoils
 those beside it, so then each is sent by itself, at once. Two writes of one node never share a
-request: they would share a revision.
+request: they would share a revision. Before several reads ZooKeeper is asked how large the nodes
+are: it has the whole answer in memory, several times, and 64 MB at once kill one of 512 MB.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from typing import Any
 
 from kazoo.exceptions import (
@@ -18,7 +18,7 @@ from kazoo.exceptions import (
     NoNodeError,
     NotEmptyError,
 )
-from kazoo.protocol.serialization import Create2, Delete, GetChildren, GetData, SetData
+from kazoo.protocol.serialization import Create2, Delete, Exists, GetChildren, GetData, SetData
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from tms.core.errors import (
@@ -36,6 +36,12 @@ from tms.metadata.interface import NEW, Change, Stat, Value
 from tms.metadata.paths import ROOT, ancestors, parent_of
 from tms.metadata.remote import Link, RemoteStore
 from tms.metadata.tree import DIGITS, Put
+from tms.metadata.zookeeper.batches import (
+    answer_bytes,
+    count_of_reads,
+    count_of_writes,
+    count_within,
+)
 from tms.metadata.zookeeper.connection import CONNECTED, LOST, Connection
 from tms.metadata.zookeeper.layout import Layout, names_of
 from tms.metadata.zookeeper.requests import (
@@ -52,11 +58,6 @@ _ANY = -1
 _EPHEMERAL = 1
 _TRIES = 20
 """How often others may come between in one call."""
-_READS_MAX = 64
-_WRITES_MAX = 256
-_WRITE_BYTES_MAX = 1_040_000
-"""Of a request: ZooKeeper takes 1,048,575 by default (jute.maxbuffer)."""
-_REQUEST_BYTES = 64
 _CHANGES = {1: Change.CREATED, 2: Change.DELETED, 3: Change.MODIFIED}
 
 
@@ -70,8 +71,8 @@ class ZooKeeper:
         self._session = 0
         self._is_closing = False
         self._connection = Connection(address, self)
-        self._reads: Batcher[Any, Any] = Batcher(self._send_reads, _count_of_reads)
-        self._writes: Batcher[Any, Any] = Batcher(self._send_writes, _count_of_writes)
+        self._reads: Batcher[Any, Any] = Batcher(self._send_reads, count_of_reads)
+        self._writes: Batcher[Any, Any] = Batcher(self._send_writes, count_of_writes)
         self._making: dict[str, asyncio.Task[None]] = {}
         self._untidy: set[str] = set()
         self._tidying: asyncio.Task[None] | None = None
@@ -324,7 +325,15 @@ class ZooKeeper:
             return None
 
     async def _send_reads(self, requests: list[Any]) -> list[Any]:
-        answers = await self._answer(MultiRead(requests))
+        sizes = [0]
+        if len(requests) > 1:
+            stats = [self._answer(Exists(request.path, None)) for request in requests]
+            sizes = list(map(answer_bytes, requests, await asyncio.gather(*stats)))
+        answers: list[Any] = []
+        while requests:
+            count = count_within(sizes)
+            answers += await self._answer(MultiRead(requests[:count]))
+            requests, sizes = requests[count:], sizes[count:]
         return [each.error if isinstance(each, Failed) else each for each in answers]
 
     async def _send_writes(self, requests: list[Any]) -> list[Any]:
@@ -364,25 +373,6 @@ class ZooKeeper:
         closed = MetadataClosed()
         await asyncio.gather(self._reads.close(closed), self._writes.close(closed))
         await self._connection.close()
-
-
-def _count_of_reads(waiting: Sequence[Any]) -> int:
-    return min(len(waiting), _READS_MAX)
-
-
-def _count_of_writes(waiting: Sequence[Any]) -> int:
-    nodes: set[str] = set()
-    size = 0
-    for request in waiting[:_WRITES_MAX]:
-        size += _size(request)
-        if nodes and (size > _WRITE_BYTES_MAX or request.path in nodes):
-            break
-        nodes.add(request.path)
-    return len(nodes)
-
-
-def _size(request: Any) -> int:
-    return _REQUEST_BYTES + len(request.path) + len(getattr(request, "data", b""))
 
 
 async def open_zookeeper(address: Address) -> RemoteStore:

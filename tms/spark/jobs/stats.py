@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from tms.core.reading import Isolation
 from tms.spark.offsets import Offset, written
-from tms.spark.options import Isolation, batch_read
+from tms.spark.options import batch_read
 from tms.spark.server import Server
 
 _HOUR = "timestamp_millis(cast(floor(unix_millis(timestamp) / 3600000) * 3600000 as bigint))"

@@ -1,0 +1,19 @@
+"""What a listener answers requests by."""
+
+from typing import Protocol
+
+from api.http.context import ErrorAnswer
+from api.http.endpoint import Endpoint
+from api.http.router import Found
+
+
+class App(Protocol):
+    """What requests are answered by."""
+
+    def find(self, method: str, path: str) -> Found[Endpoint]:
+        """Return where a request leads; `path` is as it came. If nowhere, that refuses it."""
+        ...
+
+    def error(self, error: Exception) -> ErrorAnswer:
+        """Return the answer to what is no request."""
+        ...

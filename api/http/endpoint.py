@@ -1,0 +1,91 @@
+"""The door: every request to an operation passes here, and its answer or error is counted here."""
+
+import logging
+from collections.abc import Collection, Sequence
+from time import perf_counter
+
+from api.http.context import Context
+from api.http.exchange import CLIENT_GONE, ClientGone, Exchange
+from api.http.metrics import OperationMetrics
+from api.http.operation import Handler, Operation
+from api.http.request_body import read_body
+from api.query import check_names
+from tms.core.caller import Caller
+from tms.core.errors import InvalidRequest, TmsError
+from tms.core.topic import TopicId
+
+_OUR_FAULT = 500
+
+_log = logging.getLogger("tms.api")
+
+
+class Endpoint:
+    """Answers each request by its handler, or with the error that the handler raises."""
+
+    __slots__ = (
+        "_handler",
+        "_is_page",
+        "_metrics",
+        "_parameters",
+        "context",
+        "is_compressed",
+        "is_taskless",
+        "operation",
+        "upgrades_to",
+    )
+
+    def __init__(
+        self,
+        handler: Handler,
+        context: Context,
+        metrics: OperationMetrics,
+        operation: Operation | None = None,
+    ) -> None:
+        """Answer requests to `operation`; None for requests that lead to none, or elsewhere."""
+        self._handler = handler
+        self.operation = operation
+        self.context = context
+        self._metrics = metrics
+        self._parameters = operation.known_parameters if operation is not None else None
+        self._is_page = operation is not None and operation.is_page
+        self.is_compressed = operation is not None and operation.is_compressed
+        self.upgrades_to = operation.upgrades_to if operation is not None else None
+        self.is_taskless = operation is not None and operation.is_taskless
+
+    def check(self, caller: Caller, topics: Sequence[TopicId]) -> None:
+        """Ask the guards whether a caller may do this on topics. Raises what they raise."""
+        for guard in self.context.guards:
+            assert self.operation is not None
+            guard(caller, self.operation, topics)
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one request."""
+        started = perf_counter()
+        try:
+            self.context.callers.check(exchange.fields, is_page=self._is_page)
+            if self.context.guards and self.operation is not None:
+                self.check(exchange.caller, self.operation.topics_of(exchange.names))
+            if exchange.query and self._parameters is not None:
+                await _check_query(exchange, self._parameters)
+            await self._handler(exchange)
+        except ClientGone:
+            exchange.status = CLIENT_GONE
+        except Exception as error:
+            if exchange.status:
+                raise
+            if not isinstance(error, TmsError) or error.status == _OUR_FAULT:
+                _log.exception("a request failed: %s", exchange.path)
+            await exchange.answer(*self.context.error_form(error))
+        self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
+        if not exchange.waited:
+            self._metrics.seconds.observe(perf_counter() - started)
+
+
+async def _check_query(exchange: Exchange, parameters: Collection[str]) -> None:
+    """Raise `InvalidRequest` (unknown_query_parameter), once the body is no more on its way."""
+    try:
+        check_names(exchange.query, parameters)
+    except InvalidRequest:
+        if exchange.body_unread:
+            await read_body(exchange)
+        raise

@@ -1,0 +1,57 @@
+"""The one place where an error becomes an answer.
+
+    {"error": {"code": "topic_not_found", "message": "The topic does not exist.", "detail": {…}}}
+
+Always JSON, whatever the format of the request. What is no `TmsError` is our fault: it is answered
+as `internal`, with nothing of it in the answer.
+"""
+
+import base64
+import json
+import math
+from typing import Any
+
+from api.http.context import ErrorAnswer
+from tms.core.errors import InternalError, TmsError
+
+RETRY_AFTER_S = 1
+
+_JSON_TYPE = b"application/json"
+_TEXT_CHARS_MAX = 1000
+_TOO_MANY = 429
+_UNAVAILABLE = 503
+
+
+def answer_of(error: Exception) -> ErrorAnswer:
+    """Return what the catalogue says of `error`, as TMS's own interface answers it."""
+    known = error if isinstance(error, TmsError) else InternalError()
+    headers = []
+    if known.status == _UNAVAILABLE:
+        headers.append((b"retry-after", b"%d" % RETRY_AFTER_S))
+    if known.status == _TOO_MANY:
+        headers.append((b"retry-after", b"%d" % known.detail.get("retry_after_s", RETRY_AFTER_S)))
+    if "allow" in known.detail:
+        headers.append((b"allow", known.detail["allow"].encode()))
+    return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers)
+
+
+def error_body(error: TmsError) -> bytes:
+    """Return the JSON that tells `error`."""
+    problem = error.problem
+    told = {"code": problem.code, "message": problem.message, "detail": _json_of(error.detail)}
+    return json.dumps({"error": told}).encode()
+
+
+def _json_of(value: Any) -> Any:
+    """Return `value` as something JSON can say: bytes as base64, anything foreign as text."""
+    if isinstance(value, dict):
+        return {str(name): _json_of(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json_of(inner) for inner in value]
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()[:_TEXT_CHARS_MAX]
+    return str(value)[:_TEXT_CHARS_MAX]

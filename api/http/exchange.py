@@ -1,0 +1,300 @@
+"""One request and its answer, as a handler sees them.
+
+A handler reads the body first (`api.http.request_body`) and answers once: whole, or as a stream.
+An answer that did not wait for the end of the body closes the connection, because what comes next
+on it is not the next request.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
+from api.http.head import Fields
+from api.http.media_types import (
+    ArrowDecoder,
+    answer_format_of,
+    arrow_decoder_of,
+    format_of,
+    is_json,
+)
+from api.query import transaction_id_of
+from tms.core.caller import ANYBODY, Caller
+from tms.core.errors import InvalidRequest
+from tms.core.topic import TopicId
+from tms.wire.avro_bodies import AVRO
+from tms.wire.bodies import BodyFormat, MessagesFormat
+from tms.wire.json_bodies import JSON
+
+if TYPE_CHECKING:
+    from api.http.connection import Connection
+    from api.http.context import Context
+    from api.http.endpoint import Endpoint
+
+OK = 200
+CLIENT_GONE = 499
+"""Counted, never sent: the client closed the connection before it had its answer."""
+BROKEN_OFF = 500
+"""Counted for a stream that failed after its 200 was sent."""
+
+JSON_TYPE = b"application/json"
+_TOPIC_IDS_KEPT = 16_384
+_VARY = b"vary: accept-encoding\r\n"
+_IS_GZIP = b"content-encoding: gzip\r\n"
+_SWITCHING = 101
+
+
+class ClientGone(Exception):
+    """Raised when the client has closed the connection: there is nobody to answer."""
+
+
+@lru_cache(_TOPIC_IDS_KEPT)
+def topic_id_of(namespace: str, name: str) -> TopicId:
+    """Return the topic of these names. Raises `InvalidRequest`."""
+    return TopicId(namespace, name)
+
+
+class Exchange:
+    """A request, and the one answer to it."""
+
+    __slots__ = (
+        "_connection",
+        "_gzip",
+        "_is_chunked",
+        "bytes_in",
+        "bytes_out",
+        "endpoint",
+        "fields",
+        "headers",
+        "is_answered",
+        "method",
+        "names",
+        "path",
+        "query",
+        "status",
+        "waited",
+        "whole_body",
+    )
+
+    def __init__(
+        self,
+        connection: "Connection",
+        endpoint: "Endpoint",
+        *,
+        method: str,
+        path: str,
+        query: bytes,
+        names: Mapping[str, str],
+        fields: Fields,
+        whole_body: bytes | None,
+    ) -> None:
+        """Take a request, with its body if all of that has come."""
+        self._connection = connection
+        self.endpoint = endpoint
+        self.method = method
+        self.path = path
+        """As it came, not decoded."""
+        self.query = query
+        self.names = names
+        """The decoded parts of the path that have names."""
+        self.fields = fields
+        self.headers = fields.values
+        """The request's headers, by their names in lower case."""
+        self.whole_body = whole_body
+        """None if it has to be received."""
+        self.status = 0
+        """Of the answer; 0 before there is one."""
+        self.is_answered = False
+        """Whether the whole answer has been given to the connection."""
+        self.bytes_in = len(whole_body) if whole_body else 0
+        self.bytes_out = 0
+        self.waited = False
+        """Whether the request asked to wait and did: its time is no measure of the server."""
+        self._gzip: Gzip | None = None
+        self._is_chunked = False
+
+    @property
+    def context(self) -> "Context":
+        """What the handlers of this application work with."""
+        return self.endpoint.context
+
+    @property
+    def namespace(self) -> str:
+        """The namespace in the path, not checked."""
+        return self.names["namespace"]
+
+    @property
+    def topic_id(self) -> TopicId:
+        """The topic that the path names. Raises `InvalidRequest`."""
+        return topic_id_of(self.names["namespace"], self.names["topic"])
+
+    def topic_of(self, name: str) -> TopicId:
+        """Return the topic of a name in the path's namespace. Raises `InvalidRequest`."""
+        return topic_id_of(self.names["namespace"], name)
+
+    @property
+    def caller(self) -> Caller:
+        """Who asks."""
+        return ANYBODY
+
+    def touches(self, topics: Sequence[TopicId]) -> None:
+        """Tell the door of the topics that the body names. Raises if they may not be touched."""
+        if self.context.guards:
+            self.endpoint.check(self.caller, topics)
+
+    @property
+    def subscription(self) -> str:
+        """The name of the subscription in the path, not checked."""
+        return self.names["subscription"]
+
+    @property
+    def transaction_id(self) -> int:
+        """The transaction that the path names. Raises `InvalidRequest`."""
+        return transaction_id_of(self.names["transaction_id"])
+
+    def body_format(self) -> BodyFormat:
+        """Return the format of the body, which is the answer's too. Raises `InvalidRequest`."""
+        content_type = self.headers.get(b"content-type")
+        if content_type is None:
+            raise InvalidRequest("unsupported_content_type", content_type=None)
+        return format_of(content_type)
+
+    def format_of_optional(self, body: bytes) -> BodyFormat:
+        """Return the format of a body that may be empty, and then need not say: it is JSON."""
+        if not body and b"content-type" not in self.headers:
+            return JSON
+        return self.body_format()
+
+    def arrow_decoder(self) -> ArrowDecoder | None:
+        """Return what decodes a body of messages that is Arrow. Raises `InvalidRequest`."""
+        return arrow_decoder_of(self.headers.get(b"content-type", b""))
+
+    def answer_format(self, body_format: BodyFormat) -> MessagesFormat:
+        """Return the format of a poll's answer: the body's, unless Accept asks for Arrow."""
+        accept = self.headers.get(b"accept")
+        return body_format if accept is None else answer_format_of(accept, body_format)
+
+    def range_format(self) -> BodyFormat:
+        """Return the format of a rollback's body: Avro unless it says JSON, as CDAP takes it."""
+        content_type = self.headers.get(b"content-type", b"")
+        return format_of(content_type) if is_json(content_type) else AVRO
+
+    @property
+    def body_unread(self) -> bool:
+        """Whether there is more of the body than the handler has received."""
+        return self.whole_body is None and not self._connection.is_body_read
+
+    async def receive(self) -> bytes:
+        """Return the next part of the body; nothing behind its end.
+
+        Raises `ClientGone`, `InvalidRequest` (body_too_slow, malformed_request).
+        """
+        part = await self._connection.receive()
+        if part is None:
+            raise ClientGone
+        self.bytes_in += len(part)
+        return part
+
+    async def gone(self) -> None:
+        """Return when the client has closed the connection."""
+        await self._connection.closed()
+
+    async def answer(
+        self,
+        status: int,
+        body: bytes = b"",
+        content_type: bytes | None = None,
+        headers: Headers = (),
+    ) -> None:
+        """Send the whole answer."""
+        connection = self._connection
+        if connection.is_write_paused:
+            await connection.drained()
+        self.status = status
+        self.bytes_out += len(body)
+        more = lines(headers) if headers else b""
+        if self.endpoint.is_compressed and len(body) >= GZIP_BYTES_MIN:
+            more += _VARY
+            if self.fields.takes_gzip:
+                body = Gzip().last(body)
+                more += _IS_GZIP
+        head = connection.head_start(status, content_type, more)
+        self.is_answered = True
+        if self.method == "HEAD":
+            connection.write_last(b"%scontent-length: %d\r\n\r\n" % (head, len(body)))
+        else:
+            connection.write_last(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
+
+    async def start_stream(self, content_type: bytes) -> None:
+        """Start an answer of unknown length; `send_part` gives its body."""
+        more = b""
+        if self.endpoint.is_compressed:
+            more = _VARY
+            if self.fields.takes_gzip:
+                self._gzip = Gzip()
+                more += _IS_GZIP
+        await self._start(OK, content_type, more, is_counted=False)
+
+    async def start_forwarded(self, status: int, headers: Headers) -> None:
+        """Start the answer that another server gives; `send_part` gives its body."""
+        headers = list(headers)
+        is_counted = any(name.lower() == b"content-length" for name, _ in headers)
+        await self._start(status, None, lines(headers), is_counted=is_counted)
+
+    async def _start(
+        self, status: int, content_type: bytes | None, more: bytes, *, is_counted: bool
+    ) -> None:
+        connection = self._connection
+        if connection.is_write_paused:
+            await connection.drained()
+        self.status = status
+        if not is_counted and self.fields.is_http_10:
+            connection.close_after()  # the end of the connection is that of the answer
+        elif not is_counted:
+            self._is_chunked = True
+            more += b"transfer-encoding: chunked\r\n"
+        connection.write_later(connection.head_start(status, content_type, more) + b"\r\n")
+
+    async def send_part(self, part: bytes, *, more: bool) -> None:
+        """Send the next part of a stream once the connection has taken what came before.
+
+        Raises `ClientGone`.
+        """
+        connection = self._connection
+        if connection.is_write_paused:
+            await connection.drained()
+        if connection.is_lost:
+            raise ClientGone
+        self.bytes_out += len(part)
+        if self._gzip is not None:
+            part = self._gzip.part(part) if more else self._gzip.last(part)
+        if self._is_chunked:
+            part = chunk(part) if more else chunk(part) + LAST_CHUNK
+        if self.method == "HEAD":
+            part = b""
+        if more:
+            connection.write(part)
+        else:
+            self.is_answered = True
+            connection.write_last(part)
+
+    def asks_for(self, protocol: bytes) -> bool:
+        """Whether a request asks to go on in another protocol, and its operation offers that."""
+        tokens = self.headers.get(b"connection", b"").lower().split(b",")
+        return (
+            self.endpoint.upgrades_to == protocol
+            and self.method == "GET"
+            and not (self.fields.is_chunked or self.fields.body_bytes)
+            and self.headers.get(b"upgrade", b"").lower() == protocol
+            and any(token.strip() == b"upgrade" for token in tokens)
+        )
+
+    def upgrade(self, protocol: asyncio.Protocol, headers: Headers) -> None:
+        """Answer 101, and have `protocol` speak on the connection from now on.
+
+        Only if the request asks for it (`asks_for`).
+        """
+        self.status = _SWITCHING
+        self.is_answered = True
+        self._connection.hand_over(protocol, lines(headers))

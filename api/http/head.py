@@ -1,0 +1,192 @@
+"""What the head of a request says. Pure: bytes in, values out; the parser is httptools'.
+
+A head is the request line and the fields, up to and with the empty line. Its target is kept apart
+from its fields, because clients repeat the fields byte for byte and the target is routed each time
+(`api.http.head_cache`).
+
+A head is refused unless
+- its version is HTTP/1.0 or HTTP/1.1,
+- in HTTP/1.1 it has exactly one Host,
+- fields that frame the body or name the caller stand once, and say one thing.
+
+`Upgrade` is a field like others here: whoever may upgrade looks at it (`Exchange.upgrade`).
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+
+from api.http.media_types import takes_gzip
+from tms.core.errors import InvalidRequest, TooLarge
+
+HEAD_END = b"\r\n\r\n"
+LINE_END = b"\r\n"
+
+_VERSIONS = {b" HTTP/1.1": False, b" HTTP/1.0": True}
+_ONCE = frozenset(
+    (
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"expect",
+        b"host",
+        b"origin",
+        b"transfer-encoding",
+    )
+)
+
+
+class Fields(NamedTuple):
+    """What a head says behind its target."""
+
+    values: Mapping[bytes, bytes]
+    """By names in lower case; what stands several times, joined by commas. Not to be changed."""
+    lines: tuple[tuple[bytes, bytes], ...]
+    """As they came, names in lower case."""
+    body_bytes: int
+    """How long the body is; 0 if there is none, or if it comes in chunks."""
+    is_chunked: bool
+    is_http_10: bool
+    keep_alive: bool
+    takes_gzip: bool
+    expects_continue: bool
+    is_of_page: bool
+    """Whether a browser says from which page the request comes."""
+
+
+Head = tuple[str, bytes, Fields]
+"""Method, target and fields of one request."""
+
+
+def malformed(reason: str) -> InvalidRequest:
+    """Return the error that says why a request is no HTTP/1.1 request."""
+    return InvalidRequest("malformed_request", reason=reason)
+
+
+class HeadParser:
+    """Parses one head, which may come in parts."""
+
+    def __init__(self) -> None:
+        self._parser = HttpRequestParser(self)
+        self._target = b""
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._is_complete = False
+
+    def on_url(self, part: bytes) -> None:
+        """Take in a part of the target."""
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take in a field."""
+        self._lines.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Take note that the head has ended."""
+        self._is_complete = True
+
+    def feed(self, part: bytes) -> None:
+        """Take in the next part. Raises `InvalidRequest` (malformed_request)."""
+        try:
+            self._parser.feed_data(part)
+        except HttpParserUpgrade:
+            pass  # who may upgrade is not the parser's business
+        except HttpParserError as error:
+            raise malformed(str(error)) from None
+
+    def head(self, request_line: bytes) -> Head:
+        """Return the head, all of which was fed. Raises `InvalidRequest` (malformed_request).
+
+        `request_line` is its first line: the parser takes other protocols' too.
+        """
+        is_http_10 = _VERSIONS.get(request_line[-9:])
+        if is_http_10 is None or not self._is_complete:
+            raise malformed("the version is neither HTTP/1.1 nor HTTP/1.0")
+        values = _joined(self._lines)
+        if not is_http_10 and b"host" not in values:
+            raise malformed("Host is missing")
+        encoding = values.get(b"transfer-encoding")
+        if encoding is not None and (is_http_10 or encoding.strip().lower() != b"chunked"):
+            raise malformed("the only Transfer-Encoding is chunked, in HTTP/1.1")
+        expected = values.get(b"expect", b"").lower()
+        if expected not in (b"", b"100-continue"):
+            raise InvalidRequest("expectation_failed", expect=expected.decode("latin-1")[:80])
+        fields = Fields(
+            values,
+            tuple(self._lines),
+            int(values.get(b"content-length", b"0")),
+            is_chunked=encoding is not None,
+            is_http_10=is_http_10,
+            keep_alive=not is_http_10 and self._parser.should_keep_alive(),
+            takes_gzip=takes_gzip(values.get(b"accept-encoding", b"")),
+            expects_continue=expected != b"" and not is_http_10,
+            is_of_page=b"origin" in values or b"sec-fetch-site" in values,
+        )
+        return _in_origin_form(self._parser.get_method().decode(), self._target, fields)
+
+
+def _joined(lines: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    values: dict[bytes, bytes] = {}
+    for name, value in lines:
+        if name not in values:
+            values[name] = value
+        elif name in _ONCE:
+            raise malformed(f"{name.decode('latin-1')} stands twice")
+        else:
+            values[name] += b", " + value
+    return values
+
+
+def _in_origin_form(method: str, target: bytes, fields: Fields) -> Head:
+    """Return a head whose target is a path and a query, or `*`.
+
+    A target may be a whole URL, whose host then counts (RFC 9112, 3.2.2).
+    """
+    if b"#" in target:
+        raise malformed("a target has no fragment")
+    if target.startswith(b"/") or target == b"*":
+        return method, target, fields
+    scheme, _, rest = target.partition(b"://")
+    if scheme.lower() not in (b"http", b"https") or not rest:
+        raise malformed("the target is neither a path nor a URL")
+    host = re.split(rb"[/?]", rest, maxsplit=1)[0]
+    path = rest[len(host) :]
+    values = {**fields.values, b"host": host.rpartition(b"@")[2]}
+    return method, path if path.startswith(b"/") else b"/" + path, fields._replace(values=values)
+
+
+def parse_head(head: bytes) -> Head:
+    """Return what a whole head says. Raises `InvalidRequest` (malformed_request)."""
+    parser = HeadParser()
+    parser.feed(head)
+    return parser.head(head[: head.find(LINE_END)])
+
+
+class PartialHead:
+    """A head that comes in parts. What is wrong in it is found as soon as it has come."""
+
+    def __init__(self, bytes_max: int) -> None:
+        """Take a head of `bytes_max` bytes at most."""
+        self._bytes_max = bytes_max
+        self._come = bytearray()
+        self._parser = HeadParser()
+
+    def feed(self, data: bytes) -> tuple[Head, bytes] | None:
+        """Return the head and what comes behind it; None until its end has come.
+
+        Raises `InvalidRequest` (malformed_request, expectation_failed), `TooLarge`
+        (head_too_large).
+        """
+        before = len(self._come)
+        self._come += data
+        end = self._come.find(HEAD_END, max(0, before - len(HEAD_END) + 1))
+        stop = end + len(HEAD_END) if end >= 0 else len(self._come)
+        if stop > self._bytes_max:
+            raise TooLarge("head_too_large", request_head_bytes_max=self._bytes_max)
+        self._parser.feed(data[: stop - before])
+        if end < 0:
+            return None
+        request_line = bytes(self._come[: self._come.find(LINE_END)])
+        return self._parser.head(request_line), data[stop - before :]

@@ -1,0 +1,66 @@
+"""Keeps what the fields of heads say, so that fields that came before are not parsed again.
+
+A client repeats itself, byte for byte: all its publishes of one size have the same fields. What is
+behind the target in a head says the same whatever the target is, so it is kept alone, for all
+connections. Only fields that came twice are kept: a client that numbers its requests in a field
+would push out all others.
+
+Nothing is kept of where a request leads: that is looked up for each (`api.http.router`).
+"""
+
+import re
+
+from cachetools import FIFOCache
+
+from api.http.head import Fields, Head, parse_head
+
+HEAD_BYTES_MAX = 1024
+"""The fields of larger heads are parsed each time."""
+_KEPT = 1024
+_METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "POST", "PUT")}
+_is_safe = re.compile(rb"/[!\"$-~]*").fullmatch
+"""A target that the parser takes too: visible ASCII from its `/` on, without a fragment."""
+
+
+class HeadCache:
+    """The fields of heads, by their bytes. Of too many, the oldest go."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, Fields] = {}
+        self._seen: FIFOCache[bytes, None] = FIFOCache(_KEPT)
+        """What came once."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def parse(self, data: bytes, end: int) -> Head:
+        """Return what the head says that `data` begins with and that ends at `end`.
+
+        Raises `InvalidRequest` (malformed_request, expectation_failed).
+        """
+        if end > HEAD_BYTES_MAX:
+            return parse_head(data[:end])
+        method_end = data.find(b" ", 0, end)
+        target_end = data.find(b" ", method_end + 1, end)
+        behind = data[target_end:end]
+        fields = self._kept.get(behind)
+        target = data[method_end + 1 : target_end]
+        if fields is not None:
+            method = _METHODS.get(data[:method_end])
+            if method is not None and _is_safe(target):
+                return method, target, fields
+        parsed = parse_head(data[:end])
+        # The parser takes several spaces before a target; then the target is not what was cut out.
+        if fields is None and parsed[1] == target:
+            self._keep(behind, parsed[2])
+        return parsed
+
+    def _keep(self, behind: bytes, fields: Fields) -> None:
+        """Keep fields if they came before."""
+        if behind not in self._seen:
+            self._seen[behind] = None
+            return
+        del self._seen[behind]
+        if len(self._kept) == _KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[behind] = fields

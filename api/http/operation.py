@@ -1,0 +1,101 @@
+"""What an operation of REST is: where it is, what it does, takes and answers.
+
+The resources (`topics`, `messages`, `poll`, …) each have a table of operations. Routes and
+the OpenAPI document are both made from these tables, so neither can drift from the other.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from api.http.exchange import Exchange, topic_id_of
+from tms.core.topic import TopicId
+
+Json = dict[str, Any]
+Handler = Callable[[Exchange], Awaitable[None]]
+"""Reads what it needs of the exchange and answers it, or raises."""
+
+RESOURCES = "/v1/"
+"""What the paths of all operations begin with but of those that tell of the process itself."""
+
+SERVICE_ERRORS = ("store_unavailable", "outcome_unknown", "store_corrupt", "stopping", "internal")
+"""What every operation that reaches the service may answer."""
+
+REQUEST_ERRORS = (
+    "malformed_request",
+    "cross_site",
+    "expectation_failed",
+    "host_not_allowed",
+    "head_too_large",
+    "too_many_connections",
+)
+"""What every request may be answered, wherever it leads."""
+
+NAMESPACE_ERRORS = ("invalid_namespace_name", "not_found", *SERVICE_ERRORS)
+TOPIC_ERRORS = ("invalid_topic_name", *NAMESPACE_ERRORS)
+BODY_ERRORS = (
+    "body_too_slow",
+    "request_too_large",
+    "request_too_compressed",
+    "invalid_compression",
+    "unsupported_content_encoding",
+    "queue_full",
+)
+"""What every operation that reads a body may answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path."""
+
+    name: str
+    """The operationId, and the metrics' label."""
+    method: str
+    path: str
+    handler: Handler
+    tag: str
+    summary: str
+    description: str
+    query: tuple[Json, ...] = ()
+    """Parameter objects of OpenAPI."""
+    request: Mapping[str, Json] | None = None
+    """Media type objects of OpenAPI, by media type. None where no body is read."""
+    is_body_required: bool = True
+    success: str
+    """What a 200 means."""
+    answer: Mapping[str, Json] | None = None
+    """Media type objects of a 200's body; None where it is empty."""
+    answer_headers: Mapping[str, Json] = field(default_factory=dict)
+    """Header objects of OpenAPI that a 200 may have, by name."""
+    errors: tuple[str, ...] = ()
+    """Codes of the catalogue."""
+    is_taskless: bool = False
+    """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
+    is a future, and it asks for its task, as timeouts do, only after that."""
+    upgrades_to: bytes | None = None
+    """The protocol that a GET without a body may go on in, as `Upgrade` names it."""
+    is_page: bool = False
+    """Whether people open it in a browser: then other sites may lead to it."""
+    is_compressed: bool = False
+    """Whether its answer is compressed for those who take gzip."""
+
+    def topics_of(self, names: Mapping[str, str]) -> tuple[TopicId, ...]:
+        """Return the topics that a path names, whose decoded parts are `names`.
+
+        A handler whose body names more tells them (`Exchange.touches`). Raises `InvalidRequest`.
+        """
+        return (topic_id_of(names["namespace"], names["topic"]),) if "topic" in names else ()
+
+    @property
+    def known_parameters(self) -> tuple[str, ...] | None:
+        """The names that its query may have; None if it may have any."""
+        if not self.path.startswith(RESOURCES):
+            return None
+        return tuple(parameter["name"] for parameter in self.query)
+
+    @property
+    def all_errors(self) -> tuple[str, ...]:
+        """Its errors with those of its query and those of every request."""
+        takes_any = self.known_parameters is None
+        of_query = () if takes_any else ("unknown_query_parameter",)
+        return (*self.errors, *of_query, *REQUEST_ERRORS)

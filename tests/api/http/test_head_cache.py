@@ -1,0 +1,93 @@
+"""What is kept of heads, and that it says what the parser says."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.http import head_cache
+from api.http.head import Head, parse_head
+from api.http.head_cache import HeadCache
+from tms.core.errors import InvalidRequest
+
+
+def head(target: str = "/a", fields: str = "host: localhost", method: str = "GET") -> bytes:
+    return f"{method} {target} HTTP/1.1\r\n{fields}\r\n\r\n".encode()
+
+
+def parse(cache: HeadCache, whole: bytes) -> Head:
+    """Have the cache parse a head with something behind it."""
+    return cache.parse(whole + b"behind", len(whole))
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What is given to the parser."""
+    parsed: list[bytes] = []
+
+    def see(head: bytes) -> Head:
+        parsed.append(head)
+        return parse_head(head)
+
+    monkeypatch.setattr(head_cache, "parse_head", see)
+    return parsed
+
+
+def test_fields_that_came_twice_are_parsed_no_more_whatever_the_target(
+    parsed: list[bytes],
+) -> None:
+    cache = HeadCache()
+    for number in range(10):
+        assert parse(cache, head(f"/{number}")) == parse_head(head(f"/{number}"))
+
+    assert len(parsed) == 2
+
+
+def test_fields_that_come_once_push_nothing_out(parsed: list[bytes]) -> None:
+    cache = HeadCache()
+    for _ in range(2):
+        parse(cache, head())
+    for number in range(10_000):
+        parse(cache, head(fields=f"host: localhost\r\nx-request-id: {number}"))
+    parsed.clear()
+    parse(cache, head())
+
+    assert (parsed, len(cache)) == ([], 1)
+
+
+def test_a_bounded_number_is_kept() -> None:
+    cache = HeadCache()
+    for number in range(3000):
+        for _ in range(2):
+            parse(cache, head(fields=f"host: localhost\r\nx: {number}"))
+
+    assert len(cache) == 1024
+
+
+def test_large_heads_are_not_kept(parsed: list[bytes]) -> None:
+    cache = HeadCache()
+    for _ in range(3):
+        parse(cache, head(fields="host: localhost\r\nx: " + "v" * 2000))
+
+    assert (len(parsed), len(cache)) == (3, 0)
+
+
+odd = st.text(st.sampled_from("/aß %#?\x00\x7f:*"), max_size=6)
+methods = st.sampled_from(("GET", "POST", "get", "FETCH", "", "CONNECT", "GET "))
+
+
+@given(target=odd, method=methods)
+def test_a_known_head_is_taken_or_refused_as_an_unknown_one(target: str, method: str) -> None:
+    cache = HeadCache()
+    for _ in range(2):
+        parse(cache, head())
+
+    def outcome(parse: Callable[[bytes], Head]) -> object:
+        try:
+            return parse(head(target, method=method))
+        except InvalidRequest as error:
+            return error.problem.code
+
+    assert outcome(partial(parse, cache)) == outcome(parse_head)

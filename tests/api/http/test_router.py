@@ -1,0 +1,83 @@
+"""Paths lead to the routes whose templates they fit."""
+
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.http.router import Found, Route, Router
+from tms.core.errors import InvalidRequest
+
+ROUTES = (
+    Route("GET", "/", "root"),
+    Route("GET", "/a", "a"),
+    Route("PUT", "/a", "put a"),
+    Route("GET", "/a/{x}", "a x"),
+    Route("GET", "/a/b", "a b"),
+    Route("GET", "/a/{x}/c", "a x c"),
+    Route("GET", "/a/b/d", "a b d"),
+    Route("DELETE", "/a/{y}/{z}", "a y z"),
+)
+ROUTER = Router(ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "target", "names"),
+    [
+        ("GET", "/", "root", {}),
+        ("HEAD", "/a", "a", {}),
+        ("PUT", "/a", "put a", {}),
+        ("GET", "/a/b", "a b", {}),
+        ("GET", "/a/other", "a x", {"x": "other"}),
+        ("GET", "/a/b/c", "a x c", {"x": "b"}),
+        ("GET", "/a/b/d", "a b d", {}),
+        ("DELETE", "/a/1/2", "a y z", {"y": "1", "z": "2"}),
+        ("GET", "/a/1%2F2", "a x", {"x": "1/2"}),
+        ("GET", "/a/%C3%A4", "a x", {"x": "ä"}),
+        ("GET", "/%61/%62", "a b", {}),
+        ("GET", "/a/%2e%2e", "a x", {"x": ".."}),
+    ],
+)
+def test_a_path_leads_to_its_route(
+    method: str, path: str, target: str, names: dict[str, str]
+) -> None:
+    assert ROUTER.find(method, path) == Found(target, names)
+
+
+@pytest.mark.parametrize("path", ["", "a", "*", "/b", "/a/", "/a//c", "//", "/a/b/c/d", "/a%2Fb"])
+def test_a_path_of_no_route_is_not_found(path: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        ROUTER.find("GET", path)
+
+    assert (refused.value.problem.code, refused.value.detail) == ("not_found", {"path": path})
+
+
+def test_another_method_is_told_those_there_are() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        ROUTER.find("POST", "/a")
+
+    assert refused.value.problem.code == "method_not_allowed"
+    assert refused.value.detail["allow"] == "GET, HEAD, PUT"
+
+
+def test_what_is_no_utf8_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        ROUTER.find("GET", "/a/%ff")
+
+    assert refused.value.problem.code == "malformed_request"
+
+
+@given(x=st.text(min_size=1), y=st.text(min_size=1))
+def test_a_name_comes_back_as_it_was_quoted(x: str, y: str) -> None:
+    path = f"/a/{quote(x, safe='')}/{quote(y, safe='')}"
+
+    assert ROUTER.find("DELETE", path) == Found("a y z", {"y": x, "z": y})
+
+
+def test_routes_are_mounted_behind_a_prefix_that_has_a_name() -> None:
+    router = Router(ROUTES)
+    router.mount("/contexts/{context}", ROUTES)
+
+    assert router.find("GET", "/contexts/c%2F1/a/2") == Found("a x", {"context": "c/1", "x": "2"})
+    assert router.find("GET", "/a/2") == Found("a x", {"x": "2"})

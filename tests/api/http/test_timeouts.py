@@ -1,0 +1,63 @@
+"""Timeouts: each thing is told of at its time, and those that left are not."""
+
+import asyncio
+
+import pytest
+
+from api.http.timeouts import Timeouts
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """asyncio's own loop: uvloop's timers go by a clock that no test can set."""
+    return "asyncio"
+
+
+async def test_those_that_leave_in_time_are_left_alone_and_the_others_expire_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 0.0
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda: now_s)
+    expired: list[str] = []
+    timeouts = Timeouts(20, expired.append)
+
+    timeouts.enter("first", loop)
+    timeouts.enter("left", loop)
+    timeouts.leave("left")
+    now_s = 10
+    timeouts.enter("second", loop)
+    assert timeouts.oldest() == "first"
+
+    now_s = 20
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (expired, timeouts.oldest()) == (["first"], "second")
+    now_s = 30
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (expired, timeouts.oldest()) == (["first", "second"], None)
+    assert timeouts._timer is None
+
+
+async def test_what_leaves_may_enter_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda: now_s)
+    expired: list[str] = []
+    timeouts = Timeouts(20, expired.append)
+    timeouts.enter("a", loop)
+    now_s = 15
+    timeouts.leave("a")
+    timeouts.enter("a", loop)
+
+    now_s = 20
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert expired == []
+    now_s = 35
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert expired == ["a"]

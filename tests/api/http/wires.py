@@ -1,0 +1,95 @@
+"""Connections of a server without sockets: bytes are fed to them, and what they write is kept."""
+
+import asyncio
+import re
+from typing import NamedTuple
+
+from api.http.app import App
+from api.http.connection import Connection
+from api.http.connections import Connections
+from tms.core.limits import Limits
+
+
+class Answer(NamedTuple):
+    """What was answered to one request."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Recorded(asyncio.Transport):
+    """Keeps what is written, and whether the end was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.is_ended = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.is_ended, "something was written behind the end"
+        self.written += data
+
+    def write_eof(self) -> None:
+        self.is_ended = True
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.is_ended = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None:
+        """Take what comes anyway, as a socket does whose bytes are here already."""
+
+    resume_reading = pause_reading
+
+    def answers(self) -> list[Answer]:
+        """Return what was answered. Fails if that is no row of whole answers."""
+        answers, rest = [], self.written
+        while rest:
+            head, end, rest = rest.partition(b"\r\n\r\n")
+            assert end, rest
+            first, *lines = head.decode("latin-1").split("\r\n")
+            assert re.fullmatch(r"HTTP/1\.1 [1-5]\d\d( [ -~]*)?", first), first
+            headers = dict(line.split(": ", 1) for line in lines)
+            size = int(headers.get("content-length", "0"))
+            body, rest = rest[:size], rest[size:]
+            assert len(body) == size
+            answers.append(Answer(int(first[9:12]), headers, body))
+        return answers
+
+
+class Wires:
+    """Makes connections to one application, which share what they know of heads."""
+
+    def __init__(self, app: App, limits: Limits | None = None) -> None:
+        """Call within the event loop."""
+        self._app = app
+        self.shared = Connections(limits or Limits(), 1000)
+
+    def connect(self) -> tuple[Connection, Recorded]:
+        """Return a new connection, and what it writes to."""
+        transport, connection = Recorded(), Connection(self._app, self.shared)
+        connection.connection_made(transport)
+        return connection, transport
+
+    async def settle(self, connection: Connection) -> None:
+        """Let others work until the connection has no request at work."""
+        async with asyncio.timeout(10):
+            while not connection.is_idle:
+                await asyncio.sleep(0)
+
+    async def answers(self, *pieces: bytes) -> tuple[list[Answer], bool]:
+        """Return what one connection answers to what comes in pieces, and whether it ends it."""
+        connection, transport = self.connect()
+        for piece in pieces:
+            connection.data_received(piece)
+            await asyncio.sleep(0)
+        await self.settle(connection)
+        answers = transport.answers()
+        connection.connection_lost(None)
+        return answers, transport.is_ended

@@ -1,0 +1,171 @@
+"""A coroutine that runs without a task while it can: what it sees, and what it leaves to a task."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from api.http.taskless import TasklessCall
+
+pytestmark = pytest.mark.anyio
+
+
+class Running:
+    """A coroutine that was started, and the tasks it has."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.calls: set[TasklessCall] = set()
+        TasklessCall(coroutine, asyncio.get_running_loop(), self.tasks, self.calls).start()
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_what_does_not_wait_ends_at_once_and_needs_no_task() -> None:
+    seen: list[str] = []
+
+    async def run() -> None:
+        seen.append("all")
+
+    running = Running(run())
+
+    assert (seen, running.tasks) == (["all"], set())
+
+
+async def test_what_waits_once_goes_on_with_the_answer_and_needs_no_task() -> None:
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    seen: list[object] = []
+
+    async def run() -> None:
+        seen.append(await answer)
+        seen.append(asyncio.current_task())
+
+    running = Running(run())
+    assert (seen, running.tasks) == ([], set())
+    answer.set_result("answered")
+    await turns()
+
+    assert (seen, running.tasks) == (["answered", None], set())
+
+
+@pytest.mark.parametrize("how", ["error", "cancelled"])
+async def test_what_was_awaited_first_may_fail(how: str) -> None:
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    seen: list[BaseException] = []
+
+    async def run() -> None:
+        try:
+            await answer
+        except (ValueError, asyncio.CancelledError) as error:
+            seen.append(error)
+
+    running = Running(run())
+    if how == "error":
+        answer.set_exception(ValueError("no"))
+    else:
+        answer.cancel()
+    await turns()
+
+    assert running.tasks == set()
+    assert [type(error) for error in seen] == [
+        ValueError if how == "error" else asyncio.CancelledError
+    ]
+
+
+@pytest.mark.parametrize("first", ["a future", "a turn"])
+async def test_from_the_second_wait_on_it_has_a_task_and_timeouts(first: str) -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    seen: list[str] = []
+
+    async def run() -> None:
+        await (answer if first == "a future" else asyncio.sleep(0))
+        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(0.01):
+                await never
+        except TimeoutError:
+            seen.append("timed out")
+
+    running = Running(run())
+    answer.set_result(None)
+    async with asyncio.timeout(10):
+        while not seen:
+            await asyncio.sleep(0.001)
+    await turns()
+
+    assert (seen, running.tasks) == (["timed out"], set())
+
+
+async def test_the_task_of_what_is_left_can_be_cancelled() -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    seen: list[str] = []
+
+    async def run() -> None:
+        await answer
+        try:
+            await never
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    running = Running(run())
+    answer.set_result(None)
+    await turns()
+    (task,) = running.tasks
+    task.cancel()
+    await turns()
+
+    assert (seen, task.cancelled(), running.tasks) == (["cancelled"], True, set())
+
+
+async def test_several_may_wait_for_one_future() -> None:
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    seen: list[int] = []
+
+    async def run() -> None:
+        seen.append(await answer)
+
+    runs = [Running(run()) for _ in range(2)]
+    in_a_task = asyncio.create_task(run())
+    await turns()
+    answer.set_result(7)
+    await in_a_task
+    await turns()
+
+    assert seen == [7, 7, 7]
+    assert not any(running.tasks for running in runs)
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_what_waits_once_can_be_given_a_task_and_be_cancelled(*, is_answered: bool) -> None:
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    seen: list[object] = []
+
+    async def run() -> None:
+        try:
+            seen.append(await answer)
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    running = Running(run())
+    (waiting,) = running.calls
+    if is_answered:
+        answer.set_result(7)
+    waiting.take_task()
+    await asyncio.sleep(0)
+    for task in running.tasks:
+        task.cancel()
+    await turns()
+
+    assert (seen, running.calls, running.tasks) == (
+        [7 if is_answered else "cancelled"],
+        set(),
+        set(),
+    )

@@ -1,0 +1,233 @@
+"""Programs that do not close their clients, run by `test_program_end`, each in its own process.
+
+python programs.py NAME URL…     the clients of the URLs are made before the program begins
+"""
+
+import asyncio
+import atexit
+import multiprocessing
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import tms
+from tms.client import program_end
+
+TOPIC = "orders"
+CLIENTS = [tms.connect(url, compress=True) for url in sys.argv[2:]]
+
+
+def publish(client: tms.Client, payload: bytes) -> None:
+    client.topic(TOPIC).publish(payload)
+
+
+def payloads(client: tms.Client) -> list[bytes]:
+    return [message.payload for message in client.topic(TOPIC).poll()]
+
+
+def created() -> None:
+    for client in CLIENTS:
+        client.topic(TOPIC).create()
+        publish(client, b"one")
+
+
+def end() -> None:
+    created()
+    next(CLIENTS[0].topic(TOPIC).poll())  # half read
+
+
+def fail() -> None:
+    created()
+    raise LookupError("as programs do")
+
+
+def threads() -> None:
+    """The main thread ends long before the others have published."""
+    created()
+    pool = ThreadPoolExecutor(2)
+
+    def work(client: tms.Client) -> None:
+        threading.main_thread().join()
+        for payload in (b"two", b"x" * 5000):  # of which one is compressed, in another thread
+            publish(client, payload)
+        assert len(payloads(client)) == 4
+        print("done")
+
+    for client in CLIENTS:
+        followed = client.topic(TOPIC).follow()
+        threading.Thread(target=lambda followed=followed: list(followed), daemon=True).start()
+        threading.Thread(target=work, args=(client,)).start()
+        pool.submit(publish, client, b"pool")
+
+
+def under_way(answers_after_s: float = 0.3) -> None:
+    """Daemon threads are in the middle of a publish when the program ends."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    arrived = threading.Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        while b"message" not in connection.recv(65536):
+            pass
+        arrived.set()
+        time.sleep(answers_after_s)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        time.sleep(60)
+
+    def work() -> None:
+        publish(client, b"message")
+        os.write(1, b"published\n")
+
+    client = tms.connect(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    for target in (serve, work):
+        threading.Thread(target=target, daemon=True).start()
+    assert arrived.wait(30)
+
+
+def never_answered() -> None:
+    program_end.CALLS_S_MAX = 0.3
+    under_way(60)
+
+
+def open_transaction() -> None:
+    created()
+    for client in CLIENTS:
+        tx = client.transaction().__enter__()
+        client.topic(TOPIC).publish(b"two", tx, buffer=True)
+
+
+def at_exit() -> None:
+    """What is registered after tms was imported may use clients; no thread can be started then."""
+
+    def last() -> None:
+        for client in CLIENTS:
+            publish(client, b"last")
+            print(payloads(client))
+        threading.Thread.start = refuse  # type: ignore[method-assign,assignment]
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")  # from 3.12 on
+
+    created()
+    atexit.register(last)
+
+
+def asynchronous() -> None:
+    async def use() -> None:
+        for url in sys.argv[2:]:
+            client = await tms.aio.connect(url)
+            open_clients.append(client)
+            await client.topic(f"{TOPIC}_2").create()
+            await client.topic(f"{TOPIC}_2").publish(b"one")
+
+    open_clients: list[object] = []
+    for client in CLIENTS:
+        client.close()
+    asyncio.run(use())
+
+
+# Children
+
+
+def in_child(function: Callable[[], None]) -> None:
+    """Fork, have the child end as scripts do, and go on when it has."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        function()
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def fork() -> None:
+    """Every client is in use, by threads too, and locks of it are held, when it is forked."""
+    created()
+    half_read = []
+    for client in CLIENTS:
+        half_read.append(client.topic(TOPIC).poll())
+        next(half_read[-1])
+        followed = client.topic(TOPIC).follow()
+        threading.Thread(target=lambda followed=followed: list(followed), daemon=True).start()
+        client._bridge.life.lock.acquire()
+
+    def use() -> None:
+        for client, messages in zip(CLIENTS, half_read, strict=True):
+            try:
+                publish(client, b"child")
+                with client.transaction() as tx:
+                    print(client.transactions.info(tx.transaction_id).client)
+            except RuntimeError as error:
+                print(error)
+            try:
+                next(messages)
+            except RuntimeError as error:
+                print(error)
+        print(os.getpid())
+
+    in_child(use)
+    for client in CLIENTS:
+        client._bridge.life.lock.release()
+        publish(client, b"parent")
+        print(payloads(client))
+
+
+def fork_in_transaction() -> None:
+    """A child that ends, and one that goes on, within the parent's transaction."""
+
+    def end_it() -> None:
+        try:
+            client.topic(TOPIC).publish(b"child", tx)
+        except RuntimeError as error:
+            print(error)
+        print(tx.transaction.transaction_id == tx.transaction_id)
+
+    created()
+    for client in CLIENTS:
+        with client.transaction() as tx:
+            client.topic(TOPIC).publish(b"two", tx)
+            in_child(end_it)
+        print(payloads(client))
+
+
+def fork_and_end() -> None:
+    """The parent ends at once, the child when its standard input does."""
+    created()
+    sys.stdout.flush()
+    if os.fork() == 0:
+        sys.stdin.read()
+        print("orphan")
+
+
+def tell(number: int) -> None:
+    for client in CLIENTS:
+        try:
+            publish(client, b"child %d" % number)
+            print("published", flush=True)
+        except RuntimeError as error:
+            print(error, flush=True)
+
+
+def children(method: str) -> None:
+    created()
+    context = multiprocessing.get_context(method)
+    for number in range(2):
+        child = context.Process(target=tell, args=(number,))  # type: ignore[attr-defined]
+        child.start()
+        child.join(30)
+        assert child.exitcode == 0
+
+
+def multiprocessing_fork() -> None:
+    children("fork")
+
+
+def multiprocessing_spawn() -> None:
+    children("spawn")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()

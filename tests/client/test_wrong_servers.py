@@ -1,0 +1,125 @@
+"""What is at the address is no TMS: that is told within five seconds, as what it is."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+import tms
+from tests.cli.conftest import run_command
+from tests.client.faulty_server import HEALTH, FaultyServer, answer
+
+Call = Callable[[tms.Client], object]
+
+TOLD_S_MAX = 5.0
+HTML = (
+    b"HTTP/1.1 %d OK\r\nContent-Type: text/html; charset=utf-8\r\n"
+    b"Content-Length: 15\r\nConnection: close\r\n\r\n<h1>welcome</h1"
+)
+NO_HTTP = b"SSH-2.0-OpenSSH_9.2p1\r\n"
+SAID = {
+    "a page": (HTML % 200, "it answers 200 text/html"),
+    "a page of an error": (HTML % 404, "it answers 404 text/html"),
+    "a refusal": (HTML % 403, "it answers 403 text/html"),
+    "an answer of another kind": (answer(404, b"no such thing"), "it answers 404"),
+    "no HTTP": (NO_HTTP, "it speaks no HTTP, it says 'SSH-2.0-OpenSSH_9.2p1'"),
+}
+CALLS: dict[str, Call] = {
+    "topics": lambda client: client.topics(),
+    "publish": lambda client: client.topic("t").publish(b"x"),
+    "poll": lambda client: list(client.topic("t").poll()),
+    "follow": lambda client: next(client.topic("t").follow()),
+    "transaction": lambda client: client.transactions.start(tms.StartRequest()),
+}
+
+
+@contextmanager
+def told_in_time() -> Iterator[None]:
+    begun_s = time.monotonic()
+    yield
+    assert time.monotonic() - begun_s < TOLD_S_MAX
+
+
+@pytest.mark.parametrize(("said", "reason"), SAID.values(), ids=SAID)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_another_server_is_told_at_once_and_not_asked_again(
+    call: Call, said: bytes, reason: str
+) -> None:
+    with FaultyServer(said, said, is_tms=False) as server, tms.connect(server.url) as client:
+        with told_in_time(), pytest.raises(tms.NotTms) as wrong:
+            call(client)
+        assert len([r for r in server.requests if not r.line.startswith(HEALTH)]) == 1
+
+    assert wrong.value.detail["url"] == server.url
+    assert wrong.value.detail["reason"] == reason
+
+
+@pytest.mark.parametrize(("said", "reason"), SAID.values(), ids=SAID)
+def test_a_command_tells_it_in_a_line(said: bytes, reason: str) -> None:
+    with FaultyServer(said, said, is_tms=False) as server:
+        code, out, err = run_command("--url", server.url, "topic", "list")
+
+    assert (code, out) == (1, "")
+    assert err == f"{server.url} answers, but not as TMS does: {reason}. Check --url or TMS_URL.\n"
+
+
+def test_a_port_that_takes_connections_and_says_nothing() -> None:
+    with FaultyServer(None, None, is_tms=False) as server, tms.connect(server.url) as client:
+        with told_in_time(), pytest.raises(tms.ServerSilent) as silent:
+            client.topics()
+        assert [request.line for request in server.requests] == [
+            "GET /v1/namespaces/default/topics HTTP/1.1",
+            "GET /health HTTP/1.1",
+        ]
+
+    assert isinstance(silent.value, tms.OutcomeUnknown), "it may be a TMS that hangs"
+    assert silent.value.detail["url"] == server.url
+
+
+def test_a_command_tells_of_silence_too() -> None:
+    with FaultyServer(None, None, is_tms=False) as server, told_in_time():
+        code, _, err = run_command("--url", server.url, "publish", "t", "x")
+
+    assert code == 1
+    assert err.startswith(f"{server.url} takes connections and says nothing")
+
+
+def test_a_server_that_is_only_slow_is_waited_for() -> None:
+    """It answers the second connection, which asks how it is, and so the first is waited for."""
+    with (
+        FaultyServer(None) as server,
+        tms.connect(server.url, timeout_s=3.0, retry_for_s=0) as client,
+        pytest.raises(tms.OutcomeUnknown) as late,
+    ):
+        client.topics()
+
+    assert type(late.value) is tms.OutcomeUnknown
+
+
+def test_a_port_that_greets_and_waits() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def greet(held: ExitStack) -> None:
+            for _ in range(2):
+                held.enter_context(listener.accept()[0]).sendall(NO_HTTP)
+
+        with ThreadPoolExecutor() as thread, tms.connect(url) as client, ExitStack() as held:
+            greeting = thread.submit(greet, held)
+            with told_in_time(), pytest.raises(tms.NotTms, match=r"SSH-2\.0"):
+                client.topics()
+            greeting.result()
+
+
+def test_one_that_has_answered_before_is_not_asked_how_it_is() -> None:
+    with (
+        FaultyServer(answer(200, b"[]"), None) as server,
+        tms.connect(server.url, timeout_s=2.5, retry_for_s=0) as client,
+    ):
+        client.topics()
+        with pytest.raises(tms.OutcomeUnknown):
+            client.topics()
+        assert len(server.requests) == 2

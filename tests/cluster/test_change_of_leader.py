@@ -1,0 +1,129 @@
+"""Nothing that a server knows of a request outlives its leading: each asks who leads now.
+
+Requests go over sockets that stay open, with heads that the server knows.
+"""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api.app import create_app
+from tests.api.heads import KNOWN, request
+from tests.api.rest import TOPIC, Live, Rest, Wire, avro_poll, live
+from tests.cluster.standing_by import LIMITS, Second
+from tests.cluster.test_lease import LEASE_S, Hands
+from tms.cluster.lease import Lease
+
+pytestmark = pytest.mark.anyio
+
+POLL = request(f"{TOPIC}/poll", avro_poll())
+
+
+class Term:
+    """The second server leads: its own services, and the lease that they are open under."""
+
+    def __init__(self, second: Second, own: Rest, token: int) -> None:
+        self.own = own
+        self.clock = Hands()
+        self.lease = Lease(token, LEASE_S, self.clock, sent_s=0.0)
+        app = create_app(own.services, LIMITS, registry=CollectorRegistry())
+        second.app.lead(app, partial(getattr, self.lease, "left_s"))
+
+
+@pytest.fixture
+async def wire(second: Second) -> AsyncIterator[Wire]:
+    wire = await second.connect()
+    yield wire
+    await wire.close()
+
+
+async def by_whom(wire: Wire, asked: bytes) -> str:
+    """Return who has answered `asked`, which succeeds."""
+    wire.writer.write(asked)
+    status, headers, _ = await wire.answer()
+    assert status == 200
+    return "leader" if "tms-forwarded-by" in headers else "second"
+
+
+async def test_a_known_head_is_answered_by_whoever_leads(
+    second: Second, leader: Live, wire: Wire
+) -> None:
+    await leader.create()
+    async with live(own=True) as before:
+        await before.create()
+        Term(second, before, token=1)
+        for asked in (KNOWN, POLL, KNOWN, POLL):
+            assert await by_whom(wire, asked) == "second"
+        assert len(await before.payloads()) == 2
+        second.app.stand_by()
+    # Its services are closed, and another leads.
+    for asked in (KNOWN, POLL, KNOWN):
+        assert await by_whom(wire, asked) == "leader"
+    assert len(await leader.payloads()) == 2
+
+    async with live(own=True) as after:
+        await after.create()
+        Term(second, after, token=3)
+        for asked in (POLL, KNOWN, KNOWN):
+            assert await by_whom(wire, asked) == "second"
+        assert len(await after.payloads()) == 2
+
+
+async def test_a_known_head_asks_for_the_lease_each_time(
+    second: Second, leader: Live, wire: Wire
+) -> None:
+    await leader.create()
+    async with live(own=True) as own:
+        await own.create()
+        term = Term(second, own, token=1)
+        assert [await by_whom(wire, KNOWN) for _ in range(2)] == ["second"] * 2
+
+        term.clock.s = LEASE_S  # as after a pause
+        assert [await by_whom(wire, asked) for asked in (KNOWN, POLL)] == ["leader"] * 2
+
+        term.lease.renewed(sent_s=LEASE_S)  # nobody has claimed it meanwhile
+        assert await by_whom(wire, KNOWN) == "second"
+        assert (len(await own.payloads()), len(await leader.payloads())) == (3, 1)
+
+
+async def test_the_head_of_a_transaction_is_known_for_as_long(
+    second: Second, leader: Live, wire: Wire
+) -> None:
+    def commit(transaction_id: int) -> bytes:
+        return request(f"/v1/transactions/{transaction_id}/commit", b"")
+
+    start = request("/v1/transactions?codec=false", b"{}").replace(
+        b"avro/binary", b"application/json"
+    )
+    async with live(own=True) as own:
+        Term(second, own, token=1)
+        for _ in range(2):
+            assert await by_whom(wire, start) == "second"
+            wire.writer.write(commit(1))
+            assert (await wire.answer())[0] == 404
+        second.app.stand_by()
+    assert await by_whom(wire, start) == "leader"
+    [started] = (await leader.http.get("/v1/transactions?status=in_progress")).json()
+    assert await by_whom(wire, commit(started["transaction_id"])) == "leader"
+
+
+async def test_requests_sent_ahead_are_answered_by_whoever_leads_when_it_is_their_turn(
+    second: Second, leader: Live, wire: Wire
+) -> None:
+    await leader.create()
+    async with live(own=True) as own:
+        await own.create()
+        Term(second, own, token=1)
+        wire.writer.write(request(f"{TOPIC}/poll?wait=60", avro_poll()) + KNOWN)
+        await own.until(lambda: own.waiters() == 1)
+        second.app.stand_by()
+        own.service.stop_waiting()
+        forwarded = []
+        for _ in range(2):
+            status, headers, _ = await wire.answer()
+            assert status == 200
+            forwarded.append("tms-forwarded-by" in headers)
+    assert forwarded == [False, True]
+    assert len(await leader.payloads()) == 1

@@ -1,0 +1,118 @@
+"""A topic that is created again has nothing of what was published to the generation before."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
+from tests.messaging.conftest import TOPIC
+from tms.core.clock import ManualClock
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID
+from tms.core.reading import Reading, isolation_of
+from tms.core.topic import Topic
+from tms.core.transactions import StartRequest, TransactionStatus
+from tms.node import OpenServices, services_on
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def services(clock: ManualClock, registry: CollectorRegistry) -> AsyncIterator[OpenServices]:
+    services = await services_on(StoreTables(MemoryStore()), Limits(), clock, registry)
+    await services.messaging.create_topic(TOPIC)
+    yield services
+    await services.close()
+
+
+async def create_again(services: OpenServices) -> Topic:
+    """Return the topic as it was deleted."""
+    topic = await services.messaging.topic(TOPIC)
+    await services.messaging.delete_topic(TOPIC)
+    await services.messaging.create_topic(TOPIC)
+    return Topic(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
+
+
+async def below_end(services: OpenServices, *, committed: bool) -> list[bytes]:
+    told = (await services.ranges.ranges([TOPIC], committed=committed)).topics[TOPIC]
+    assert told is not None
+    blocks = services.messaging.poll(
+        TOPIC,
+        Reading(FIRST_ID, view=isolation_of(committed=committed), end=told.end),
+    )
+    return [message.payload async for block in blocks for message in block]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_ends_are_not_held_back_by_the_generation_before(
+    services: OpenServices, clock: ManualClock, *, committed: bool
+) -> None:
+    """Neither by what a transaction published there, nor by what it refers to."""
+    messaging = services.messaging
+    tx = await services.transactions.start(StartRequest())
+    await messaging.publish(TOPIC, [b"before"], tx.write_pointer)
+    await messaging.store(TOPIC, [b"stored before"], tx.write_pointer)
+    await messaging.publish(TOPIC, [], tx.write_pointer)
+    await create_again(services)
+    clock.advance(10)
+    await messaging.publish(TOPIC, [b"after"])
+    assert await below_end(services, committed=committed) == [b"after"]
+
+    await messaging.publish(TOPIC, [b"more"], tx.write_pointer)
+    held_back = [b"after"] if committed else [b"after", b"more"]
+    assert await below_end(services, committed=committed) == held_back
+    await services.transactions.commit(tx.transaction_id)
+    assert await below_end(services, committed=committed) == [b"after", b"more"]
+
+
+async def test_an_invalid_transaction_is_inverted_in_its_own_generation(
+    services: OpenServices,
+) -> None:
+    messaging, transactions = services.messaging, services.transactions
+    tx = await transactions.start(StartRequest())
+    await messaging.publish(TOPIC, [b"before"], tx.write_pointer)
+    await create_again(services)
+    await messaging.publish(TOPIC, [b"after"], tx.write_pointer)
+    await transactions.invalidate(tx.transaction_id)
+    assert await messaging.invert_published([tx.write_pointer]) == 1
+
+
+async def test_a_rollback_is_of_all_generations(services: OpenServices) -> None:
+    """Nobody reads the one before, so nothing of it is left to undo."""
+    messaging, transactions = services.messaging, services.transactions
+    tx = await transactions.start(StartRequest())
+    published = (await messaging.publish(TOPIC, [b"before"], tx.write_pointer)).rollback_range
+    assert published is not None
+    await create_again(services)
+    await messaging.rollback(TOPIC, published)
+    assert await transactions.abort(tx.transaction_id) is TransactionStatus.ABORTED
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+@pytest.mark.parametrize("refers", [True, False])
+async def test_a_deleted_topic_is_not_forgotten_before_those_have_ended_who_published_to_it(
+    services: OpenServices, end: str, *, refers: bool
+) -> None:
+    """Created again after that, it would have the same generation."""
+    messaging, transactions = services.messaging, services.transactions
+    one, other = [await transactions.start(StartRequest()) for _ in range(2)]
+    if refers:
+        await messaging.store(TOPIC, [b"stored"], one.write_pointer)
+    payloads = () if refers else (b"x",)
+    published = (await messaging.publish(TOPIC, payloads, one.write_pointer)).rollback_range
+    await messaging.publish(TOPIC, [b"x"], other.write_pointer)
+    assert published is not None
+    topic = await messaging.topic(TOPIC)
+    deleted = Topic(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
+    if end == "abort":
+        await messaging.rollback(TOPIC, published)
+    await messaging.delete_topic(TOPIC)
+
+    assert not await messaging.forget_topic(deleted)
+    await transactions.commit(other.transaction_id)
+    if refers or end == "commit":
+        assert not await messaging.forget_topic(deleted)
+    await (transactions.commit if end == "commit" else transactions.abort)(one.transaction_id)
+    assert await messaging.forget_topic(deleted)

@@ -1,0 +1,199 @@
+"""How far subscriptions are behind, as metrics tell it, from the cache and from the table."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tables.memory import MemoryStore
+from tables.store_tables import StoreTables
+from tests.messaging.conftest import NOW_MS
+from tms.core.clock import ManualClock
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID
+from tms.core.reading import Reading
+from tms.core.subscriptions import Advance
+from tms.core.topic import TopicId
+from tms.messaging import lags
+from tms.messaging.engine import Engine
+from tms.messaging.service import Service
+from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.traffic import OTHER
+
+pytestmark = pytest.mark.anyio
+TOPIC = TopicId("ns", "t")
+
+
+class Opened:
+    """Messaging and subscriptions on a store, and their metrics."""
+
+    def __init__(self, store: MemoryStore, clock: ManualClock, limits: Limits) -> None:
+        self.registry = CollectorRegistry()
+        engine = Engine(StoreTables(store), limits, clock, self.registry)
+        self.messaging = Service(engine)
+        self.subscriptions = SubscriptionService(engine, self.messaging.states)
+
+    async def lag(
+        self, *names: str, of: TopicId = TOPIC
+    ) -> list[tuple[float | None, float | None]]:
+        """Look again; return the messages and seconds that subscriptions are behind."""
+        await self.subscriptions.refresh_lags()
+        return [self.told(of.namespace, of.name, name) for name in names]
+
+    def told(self, *names: str) -> tuple[float | None, float | None]:
+        labels = dict(zip(("namespace", "topic", "subscription"), names, strict=True))
+        value = self.registry.get_sample_value
+        return (
+            value("tms_subscription_lag_messages", labels),
+            value("tms_subscription_lag_seconds", labels),
+        )
+
+    async def publish(self, count: int, topic_id: TopicId = TOPIC) -> list[bytes]:
+        """Publish; return the ids of all messages of the topic."""
+        await self.messaging.publish(topic_id, [b"x"] * count)
+        blocks = self.messaging.poll(topic_id, Reading(FIRST_ID, limit=1_000_000))
+        return [message.id async for block in blocks for message in block]
+
+    async def move(self, name: str, after: bytes) -> None:
+        now = await self.subscriptions.subscription(TOPIC, name)
+        await self.subscriptions.advance(Advance(TOPIC, name, after, now.version))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def opened(
+    store: MemoryStore | None = None, clock: ManualClock | None = None, **limits: Any
+) -> AsyncIterator[Opened]:
+    it = Opened(store or MemoryStore(), clock or ManualClock(NOW_MS), Limits(**limits))
+    try:
+        yield it
+    finally:
+        await it.messaging.close()
+
+
+@pytest.mark.parametrize("cache_bytes_max", [64 * 1024 * 1024, 0])
+async def test_what_is_behind_a_position_is_counted(cache_bytes_max: int) -> None:
+    clock = ManualClock(NOW_MS)
+    async with opened(clock=clock, cache_bytes_max=cache_bytes_max) as it:
+        await it.messaging.create_topic(TOPIC, {"ttl": 100})
+        await it.subscriptions.create_subscription(TOPIC, "s")
+        assert await it.lag("s", "none") == [(0, 0), (None, None)]
+
+        ids = await it.publish(3)
+        clock.advance(10_000)
+        ids = await it.publish(2)
+        assert await it.lag("s") == [(5, 10)]
+        await it.move("s", ids[0])
+        assert await it.lag("s") == [(4, 10)]
+        await it.move("s", ids[2])
+        clock.advance(1_000)
+        assert await it.lag("s") == [(2, 1)]
+        await it.move("s", ids[4])
+        assert await it.lag("s") == [(0, 0)]
+        await it.move("s", ids[0])
+        clock.advance(90_000)  # the first three have expired
+        assert await it.lag("s") == [(2, 91)]
+        await it.subscriptions.delete_subscription(TOPIC, "s")
+        assert await it.lag("s") == [(None, None)]
+
+
+async def test_a_subscription_whose_consumer_is_gone_is_told_of_after_a_restart() -> None:
+    store, clock = MemoryStore(), ManualClock(NOW_MS)
+    async with opened(store, clock) as it:
+        await it.messaging.create_topic(TOPIC)
+        await it.subscriptions.create_subscription(TOPIC, "s")
+        await it.publish(7)
+    clock.advance(5_000)
+    again = MemoryStore()
+    again._tables = store._tables
+    async with opened(again, clock) as it:
+        assert await it.lag("s") == [(7, 5)]
+        assert len(it.messaging.states) == 0, "no topic is loaded for it"
+
+
+async def test_those_of_dead_generations_are_not_told_of() -> None:
+    async with opened() as it:
+        await it.messaging.create_topic(TOPIC)
+        await it.subscriptions.create_subscription(TOPIC, "s")
+        await it.publish(1)
+        await it.messaging.delete_topic(TOPIC)
+        assert await it.lag("s") == [(None, None)]
+        await it.messaging.create_topic(TOPIC)
+        assert await it.lag("s") == [(None, None)]
+        await it.subscriptions.create_subscription(TOPIC, "s")
+        assert await it.lag("s") == [(0, 0)]
+
+
+async def test_subscriptions_beyond_the_bound_are_told_of_together() -> None:
+    clock = ManualClock(NOW_MS)
+    async with opened(clock=clock, metric_series_max=2) as it:
+        await it.messaging.create_topic(TOPIC)
+        for name in ("a", "b", "c", "d"):
+            await it.subscriptions.create_subscription(TOPIC, name)
+        ids = await it.publish(3)
+        await it.move("c", ids[1])
+        clock.advance(4_000)
+
+        assert await it.lag("a", "b", "c", "d") == [(3, 4), (3, 4), (None, None), (None, None)]
+        assert it.told(OTHER, OTHER, OTHER) == (4, 4)
+
+
+async def test_a_look_reads_so_many_rows_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lags, "COUNTED_MAX", 10)
+    monkeypatch.setattr(lags, "ROWS_MAX", 25)
+    async with opened(cache_bytes_max=0) as it:
+        await it.messaging.create_topic(TOPIC)
+        names = ("a", "b", "c", "d", "e")
+        for name in names:
+            await it.subscriptions.create_subscription(TOPIC, name)
+        ids = await it.publish(100)
+        await it.move("b", ids[-4])
+
+        first = await it.lag(*names)
+        assert [messages for messages, _ in first] == [10, 3, 10, None, None]
+        second = await it.lag(*names)
+        assert [messages for messages, _ in second] == [10, 3, 10, 10, 10]
+
+
+async def test_a_look_ends_in_time_whatever_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(ManualClock):
+        """A clock on which each look at it takes 200 milliseconds."""
+
+        def steady_ms(self) -> int:
+            self.advance(200)
+            return super().steady_ms()
+
+    clock = Slow(NOW_MS)
+    async with opened(clock=clock) as it:
+        await it.messaging.create_topic(TOPIC)
+        names = ("a", "b", "c", "d", "e")
+        for name in names:
+            await it.subscriptions.create_subscription(TOPIC, name)
+        shown = [
+            sum(messages is not None for messages, _ in await it.lag(*names)) for _ in range(3)
+        ]
+        assert shown == [2, 4, 5]
+
+
+async def test_what_cannot_be_read_stays_as_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    async with opened(store) as it:
+        await it.messaging.create_topic(TOPIC)
+        await it.subscriptions.create_subscription(TOPIC, "s")
+        await it.publish(2)
+        assert (await it.lag("s"))[0][0] == 2
+        batch = store.batch()
+        batch.put("subscription", b"damaged", b"")
+        store.write(batch)
+        await it.publish(1)
+
+        assert (await it.lag("s"))[0][0] == 2
+        assert "could not be read" in caplog.text

@@ -1,0 +1,142 @@
+"""Everything at once on a real server that is killed with -9, against a model, as long as wanted.
+
+    python -m tests.simulation.everything --seconds 1200 --seed 7
+
+Topics are created, deleted, created again and given another ttl; messages are published, alone, to
+several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
+that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
+In the middle of any of that the server is killed, or stopped. What readers are given is compared
+with the model (`everything_model`) all the time, and the tables are verified while it is down.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from tests.servers.server_process import ServerProcess
+from tests.simulation.everything_acts import TIMEOUT_S, Acts, Killed
+from tests.simulation.everything_model import Difference
+from tms.cli.inspected import parts
+from tms.client.remote_services import RemoteServices
+from tms.core.errors import TmsError
+from tms.core.inspection import CHECKED, ROWS_MAX
+from tms.stores import inspect
+
+EPISODE_S = (0.5, 4.0)
+KILLED_SHARE = 0.8
+FLAGS = (
+    *("--cleanup-period-s", "0.1", "--cleanup-grace-s", "1", "--cleanup-slice-rows", "20"),
+    *("--topics-in-memory-max", "3", "--cache-bytes-max", "20000"),
+    *("--transaction-lifetime-s-max", "4", "--transaction-timeout-s-max", "4"),
+    *("--transaction-timeout-s-default", str(TIMEOUT_S), "--transaction-long-timeout-s", "4"),
+    *("--transaction-snapshot-edits", "200", "--no-sync"),
+)
+"""A kill is no failure of the machine: what was written stays without a sync."""
+
+
+class Everything:
+    """One run, on one folder."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.store = f"leveldb:{folder}"
+        self.acts = Acts(seed)
+        self.chance, self.counts = self.acts.chance, self.acts.counts
+
+    async def episode(self) -> None:
+        """Start the server, compare all there is, and work until it is killed or stopped."""
+        lasts_s = self.chance.uniform(*EPISODE_S)
+        kills = self.chance.random() < KILLED_SHARE
+        with ServerProcess(self.store, *FLAGS) as server:
+            services = RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
+            self.acts.ask(services)
+            killing = asyncio.create_task(self.kill(server, lasts_s)) if kills else None
+            try:
+                await self.acts.check_everything()
+                await self.work(None if kills else time.monotonic() + lasts_s)
+            except Killed as error:
+                if killing is None or server.is_running:
+                    raise Difference(f"it did not answer: {error}") from error
+            finally:
+                await services.close()
+            if killing is not None:
+                await killing
+            elif server.stop() != 0:
+                raise Difference(f"it did not stop in order: {server.log}")
+            if "Traceback" in server.log:
+                raise Difference(server.log)
+
+    async def work(self, until_s: float | None) -> None:
+        """Do one thing after another; until the server is gone, where that is None."""
+        acts = self.acts
+        often = {
+            acts.publish: 30,
+            acts.publish_to_many: 15,
+            acts.start: 10,
+            acts.publish_in_one: 20,
+            acts.end: 10,
+            acts.change_topic: 6,
+            acts.change_position: 8,
+            acts.check: 25,
+        }
+        while until_s is None or time.monotonic() < until_s:
+            act = self.chance.choices(list(often), list(often.values()))[0]
+            self.counts[act.__name__] += 1
+            await act()
+
+    async def kill(self, server: ServerProcess, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        self.counts["kills"] += 1
+        server.kill()
+
+    async def verify(self) -> None:
+        """Verify the tables, which nobody has open."""
+        inspection = inspect(self.store)
+        try:
+            for checked in CHECKED:
+                look = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=False)
+                async for part in parts(look):
+                    if part.problems:
+                        raise Difference("\n".join(part.problems))
+        finally:
+            inspection.close()
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def run(folder: Path, seconds: float, seed: int) -> Counter[str]:
+    """Run for so long; return how often what was done. Raises `Difference`."""
+    everything = Everything(folder, seed)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        asyncio.run(everything.episode())
+        asyncio.run(everything.verify())
+        everything.counts["episodes"] += 1
+    return everything.counts
+
+
+def main() -> None:
+    """Run as the command line says; what is left of a run that fails can be looked into."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**32))
+    asked = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="tms-everything-"))
+    show(f"seed {asked.seed}, in {folder}")
+    try:
+        show(str(dict(run(folder, asked.seconds, asked.seed))))
+    except (Difference, TmsError):
+        show(f"seed {asked.seed} failed; the store is in {folder}")
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What readers may be given of topics, transactions and positions, told from outside a server.
+
+The server's clock goes on, so what has expired is known but for a margin: an entry is surely live,
+surely expired, or between. What was under way when the server was killed happened or did not. Once
+a reader was given it, or was not though it would be live, that is known too. An entry that was not
+given once is never given again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from tms.core.message import MessageId
+from tms.core.messaging import RollbackRange
+
+Window = tuple[int, int]
+"""Not before and not after, in ms since 1970."""
+MARGIN_MS = 50
+"""By which keys may be ahead of the clock: a millisecond's ids are used up, or it was set back."""
+
+
+class Fate(Enum):
+    """What is known of a transaction."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    DEAD = "dead"
+    UNKNOWN = "unknown"
+    """A commit was under way when the server was killed."""
+
+
+@dataclass(eq=False)
+class Tx:
+    """A transaction, also one that publishes to several topics at once."""
+
+    id: int | None
+    open_until_ms: int
+    """It may time out from then on."""
+    fate: Fate = Fate.OPEN
+    ranges: list[tuple[str, int, RollbackRange]] = field(default_factory=list)
+    """By topic and generation, what may be rolled back."""
+    stored_in: set[tuple[str, int]] = field(default_factory=set)
+    """The topics and generations where it has stored, to publish it then."""
+
+
+@dataclass(eq=False)
+class Publish:
+    """What one request published: all of it is there, or nothing."""
+
+    is_sure: bool
+    tx: Tx | None = None
+
+
+@dataclass(eq=False)
+class Entry:
+    """One message."""
+
+    payload: bytes
+    of: Publish
+    written: Window
+    is_gone: bool = False
+
+
+class Difference(AssertionError):
+    """Readers were given something else than they may be."""
+
+
+@dataclass(eq=False)
+class TopicModel:
+    """One name, with what is known of its present generation."""
+
+    name: str
+    exists: bool = False
+    generation: int = 0
+    ttl_s: int = 1
+    expired: Window = (0, 0)
+    """Up to when at least, and at most, entries had expired when the ttl was raised."""
+    entries: list[Entry] = field(default_factory=list)
+    positions: dict[str, tuple[bytes | None, int]] = field(default_factory=dict)
+    last_version: int = 0
+    """The greatest that any position had, in any generation."""
+
+    def created(self, generation: int, ttl_s: int) -> None:
+        """Begin a generation."""
+        if generation not in (self.generation + 1, 1):
+            raise Difference(f"{self.name}: generation {generation} after {self.generation}")
+        self.exists, self.generation, self.ttl_s, self.expired = True, generation, ttl_s, (0, 0)
+        self.entries, self.positions = [], {}
+
+    def deleted(self) -> None:
+        """End the generation."""
+        self.exists = False
+        self.entries, self.positions = [], {}
+
+    def changed(self, ttl_s: int, when: Window) -> None:
+        """Take another ttl."""
+        if ttl_s > self.ttl_s:
+            low, high = (each - self.ttl_s * 1000 for each in when)
+            self.expired = max(self.expired[0], low), max(self.expired[1], high)
+        self.ttl_s = ttl_s
+
+    def _is_live(self, entry: Entry, asked: Window) -> bool | None:
+        """Whether an entry is live all the time, or never (False); None: for some of it."""
+        oldest = max(asked[1] - self.ttl_s * 1000, self.expired[1]) + MARGIN_MS
+        if entry.written[0] >= oldest:
+            return True
+        youngest = max(asked[0] - self.ttl_s * 1000, self.expired[0]) - MARGIN_MS
+        return None if entry.written[1] >= youngest else False
+
+    def _matched(self, given: Sequence[tuple[bytes, bytes]]) -> dict[Entry, MessageId]:
+        """Return which entries were given; raise `Difference` for others, or another order."""
+        by_payload = {entry.payload: index for index, entry in enumerate(self.entries)}
+        found: dict[Entry, MessageId] = {}
+        before = -1
+        for message_id, payload in given:
+            index = by_payload.get(payload)
+            if index is None or self.entries[index].is_gone:
+                raise Difference(f"{self.name}: {payload!r} is nobody's, or came back")
+            if index <= before:
+                raise Difference(f"{self.name}: {payload!r} is not in order")
+            before = index
+            found[self.entries[index]] = MessageId.decode(message_id)
+        return found
+
+    def check_all(self, given: Sequence[tuple[bytes, bytes]], asked: Window) -> None:
+        """Check what a reader without a transaction was given; learn from it."""
+        found = self._matched(given)
+        for entry, parts in found.items():
+            entry.of.is_sure = True
+            written_ms = min(parts.publish_timestamp, parts.write_timestamp or 2**63)
+            low, high = entry.written
+            if not low - MARGIN_MS <= written_ms <= high + MARGIN_MS:
+                raise Difference(f"{self.name}: {entry.payload!r} has the time {written_ms}")
+            entry.written = (written_ms, written_ms)
+            tx = entry.of.tx
+            if tx is not None and tx.id is None:
+                tx.fate = Fate.COMMITTED  # published and committed at once
+        for entry in self.entries:
+            live = self._is_live(entry, asked)
+            if entry in found and live is False:
+                raise Difference(f"{self.name}: {entry.payload!r} has expired, and was given")
+            if entry not in found:
+                if live and entry.of.is_sure and not entry.is_gone:
+                    raise Difference(f"{self.name}: {entry.payload!r} is lost")
+                entry.is_gone = True
+        self.entries = [entry for entry in self.entries if not self._is_past(entry, asked)]
+
+    def _is_past(self, entry: Entry, asked: Window) -> bool:
+        """Whether an entry is of no interest any more: it would be told as nobody's."""
+        return entry.is_gone and entry.written[1] < asked[0] - 60_000
+
+    def check_committed(self, given: Sequence[tuple[bytes, bytes]], asked: Window) -> None:
+        """Check what a reader of what is committed was given."""
+        found = self._matched(given)
+        may_stop = must_stop = False
+        for entry in self.entries:
+            tx = entry.of.tx
+            fate = Fate.COMMITTED if tx is None else tx.fate
+            live = self._is_live(entry, asked)
+            if entry in found:
+                if fate in (Fate.DEAD, Fate.OPEN) or must_stop or live is False:
+                    raise Difference(f"{self.name}: {entry.payload!r} is given, and must not be")
+                if tx is not None:
+                    tx.fate = Fate.COMMITTED
+            elif fate is Fate.COMMITTED:
+                if live and entry.of.is_sure and not (entry.is_gone or may_stop):
+                    raise Difference(f"{self.name}: {entry.payload!r} is committed, and lost")
+            elif fate is not Fate.DEAD and live is not False and not entry.is_gone:
+                may_stop = True
+                is_open = fate is Fate.OPEN and tx is not None and asked[1] < tx.open_until_ms
+                must_stop = must_stop or bool(live and entry.of.is_sure and is_open)

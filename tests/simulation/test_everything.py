@@ -1,0 +1,19 @@
+"""A few seconds of `everything`, which can go on for as long as wanted."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.everything import run
+
+pytestmark = pytest.mark.slow
+
+SECONDS = 8.0
+
+
+def test_readers_are_given_what_the_model_says_through_kills(tmp_path: Path) -> None:
+    counts = run(tmp_path, SECONDS, seed=1)
+
+    assert counts["kills"] > 0
+    assert counts["polls"] > 0
+    assert counts["messages"] > counts["publish"] > 0

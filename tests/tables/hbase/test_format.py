@@ -1,0 +1,46 @@
+"""The format that is recorded of a store: raised by a server that is alone, or told to."""
+
+from dataclasses import replace
+
+import pytest
+
+from tables.hbase.creation import create
+from tables.hbase.layout import FORMAT_KEY, Place, format_row
+from tables.hbase.opening import open_store
+from tables.hbase.store import recorded
+from tables.hbase.writes import Run
+from tables.store import METADATA
+from tests.tables.hbase.conftest import gateway_to
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_store_of_format_1_is_raised_by_a_server_alone_or_by_a_leader_when_told_to(
+    place: Place,
+) -> None:
+    own = replace(place, prefix=f"{place.prefix}format", buckets=1)
+    url = f"hbase://{own.host}:{own.port}/{own.prefix}"
+    gateway = gateway_to(own)
+    create(own, gateway)
+    present = format_row(1)
+    old = present.replace(b'"format": 2', b'"format": 1')
+    assert recorded(own, gateway) == present
+    store = open_store(url)
+    store._carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
+    store.close()
+
+    open_store(url).close()
+    assert recorded(own, gateway) == old
+    open_store(url, takes_over=True).close()
+    assert recorded(own, gateway) == present
+
+    leader = open_store(url, takes_over=True, token=1)
+    leader._carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
+    leader.close()
+    leader = open_store(url, takes_over=True, token=2)
+    assert recorded(own, gateway) == old
+    leader.raise_format()
+    leader.raise_format()
+    assert recorded(own, gateway) == present
+    leader.close()
+    gateway.close_idle()

@@ -1,0 +1,84 @@
+"""A store in this process as a client uses it: never in a child of `os.fork()`.
+
+The child has a copy of the store's memory without its threads, and the same files: a call there
+would wait for ever, or write what the parent does not know of. So it raises at once.
+"""
+
+import os
+
+from tms.core import extras
+from tms.core.forks import tell_in_child
+from tms.core.messaging import Messaging
+from tms.core.namespaces import Namespaces
+from tms.core.ranges import Ranges
+from tms.core.services import Services
+from tms.core.subscriptions import Subscriptions
+from tms.core.transactions import Transactions
+
+REFUSAL_IN_CHILD = (
+    "the store was opened before os.fork() and belongs to the parent process: "
+    "in the child, connect to a server (http://HOST:PORT); or open the store after the fork"
+)
+
+
+class EmbeddedServices:
+    """Services that belong to the process that opened them (`tms.core.services.Services`).
+
+    Each property raises `RuntimeError` in another process.
+    """
+
+    def __init__(self, services: Services) -> None:
+        """Stand on `services`, opened in this process."""
+        self._opened = services
+        self._pid = os.getpid()
+        tell_in_child(self)
+
+    def forget_parent(self) -> Services:
+        """Give up the services: tasks of theirs are under way in a loop that is the parent's."""
+        return self._opened
+
+    @property
+    def _services(self) -> Services:
+        if os.getpid() != self._pid:
+            raise RuntimeError(REFUSAL_IN_CHILD)
+        return self._opened
+
+    @property
+    def messaging(self) -> Messaging:
+        """Topics and messages."""
+        return self._services.messaging
+
+    @property
+    def transactions(self) -> Transactions:
+        """Transactions."""
+        return self._services.transactions
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Positions of consumers."""
+        return self._services.subscriptions
+
+    @property
+    def ranges(self) -> Ranges:
+        """What there is of topics, in parts."""
+        return self._services.ranges
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """Namespaces and their settings."""
+        return self._services.namespaces
+
+    async def close(self) -> None:
+        """Close the store; in another process leave it to its own."""
+        if os.getpid() == self._pid:
+            await self._opened.close()
+
+
+async def open_embedded(store_url: str) -> EmbeddedServices:
+    """Open the store at `store_url`. Raises as `tms.connect`."""
+    try:
+        from tms.node import open_embedded as opened  # noqa: PLC0415  only when asked for
+    except ModuleNotFoundError as error:
+        what = "a store in this process needs the server's packages"
+        raise extras.missing(what, error, "server") from error
+    return EmbeddedServices(await opened(store_url))

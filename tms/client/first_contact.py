@@ -1,0 +1,80 @@
+"""Tells early that what is at an address is no TMS, because it speaks no HTTP or says nothing.
+
+A request may take its time, so a client waits long for an answer. But as long as none has ever come
+from there, it may be no TMS at all. So if the first request is not answered soon, or the connection
+is closed instead, the server is asked how it is by a connection of its own, which TMS answers at
+once whatever else it does. What comes back is looked at as bytes: an HTTP library does not show
+what is none.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import httpx
+
+from tms.core.errors import NotTms, ServerSilent
+
+PATIENCE_S = 2.0
+"""How long the first answer may take before the server is asked how it is."""
+HEALTH_S = 2.0
+"""How long it may take to say so."""
+_HTTP = b"HTTP/"
+_SHOWN_CHARS_MAX = 60
+
+
+class FirstContact:
+    """Whether anything was ever heard from a server."""
+
+    def __init__(self) -> None:
+        """Have heard nothing."""
+        self._is_over = False
+
+    async def wait(
+        self, answer: Callable[[], Awaitable[httpx.Response]], url: str
+    ) -> httpx.Response:
+        """Return what `answer` gives, the head of an answer; raise what it raises.
+
+        Raises `NotTms` and `ServerSilent` where nothing was ever heard from `url` but that.
+        """
+        if self._is_over or not url.startswith("http://"):
+            return await answer()
+        answering = asyncio.ensure_future(answer())
+        try:
+            await asyncio.wait((answering,), timeout=PATIENCE_S)
+            if not answering.done() and await _said(url) is None and not answering.done():
+                raise ServerSilent(url=url, reason=f"not a byte in {PATIENCE_S + HEALTH_S:.0f} s")
+            told = await answering
+        except httpx.RemoteProtocolError:
+            await _said(url)
+            raise
+        finally:
+            if not answering.done():
+                answering.cancel()
+                await asyncio.wait((answering,))
+        self._is_over = True
+        return told
+
+
+async def _said(url: str) -> bytes | None:
+    """Return the first bytes of the server when asked how it is; None where it says nothing.
+
+    Nothing is said by a server too that is gone meanwhile: b"". Raises `NotTms` where it is no
+    HTTP.
+    """
+    place = httpx.URL(url)
+    try:
+        async with asyncio.timeout(HEALTH_S):
+            reader, writer = await asyncio.open_connection(place.host, place.port or 80)
+            try:
+                writer.write(b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % place.netloc)
+                said = await reader.read(1024)
+            finally:
+                writer.close()
+    except TimeoutError:
+        return None
+    except OSError:
+        return b""
+    if said and not said.startswith(_HTTP):
+        line = said.splitlines()[0].decode(errors="backslashreplace")[:_SHOWN_CHARS_MAX]
+        raise NotTms(url=url, reason=f"it speaks no HTTP, it says {line!r}")
+    return said

@@ -1,0 +1,39 @@
+"""The format of the store that a cluster shares: raised when all of its servers know the later one.
+
+A server says in its registration which format it knows. The leader looks on a period; when all that
+are registered know the present one, it records that in the store, once. Older versions that come
+later are refused by the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from tms.core.cluster import Instance
+from tms.core.errors import TmsError
+
+STORE_FORMAT = 2
+"""The format of stores on HBase that this version writes (`tables.hbase.layout`)."""
+_LOOK_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+async def raise_when_all_know(
+    instances: Callable[[], Awaitable[Sequence[Instance]]],
+    raise_format: Callable[[], Awaitable[None]],
+    *,
+    look_s: float = _LOOK_S,
+) -> None:
+    """Call `raise_format` once all that `instances` gives know the present format.
+
+    Looks every `look_s` seconds, and goes on where the store or the metadata store is away.
+    """
+    while True:
+        try:
+            if all(each.store_format >= STORE_FORMAT for each in await instances()):
+                await raise_format()
+                return
+        except TmsError as error:
+            _log.warning("the format of the store is not raised yet: %s", error)
+        await asyncio.sleep(look_s)

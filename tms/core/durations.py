@@ -1,0 +1,53 @@
+"""How long something lasts, as people give it: seconds, or with units, `30s`, `12h`, `7d`.
+
+Pure. Not by a library: pydantic reads ISO 8601 (`PT12H`), which nobody types, and is not there in a
+client; the readers of `12h` that there are take much more, and some of it wrongly (`1m`, a month).
+"""
+
+import re
+from datetime import timedelta
+
+Duration = int | float | str | timedelta
+"""Seconds, as a number or as text; or text with units, `30s`, `12h`, `1h30m`, `7d`."""
+
+_UNITS_S = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
+_NUMBER = r"\d+(?:\.\d+)?"
+_SECONDS = re.compile(rf"[+-]?{_NUMBER}", re.ASCII)
+_WITH_UNITS = re.compile(
+    "".join(rf"(?:({_NUMBER}){unit})?" for unit in _UNITS_S), re.ASCII | re.IGNORECASE
+)
+
+
+def seconds_of(given: Duration) -> float:
+    """Return the seconds, an int where they are whole. Raises `ValueError` with advice.
+
+    A number is returned as it is, and so is not checked for a sign.
+    """
+    if isinstance(given, int | float):
+        return given
+    if isinstance(given, timedelta):
+        return _whole(given.total_seconds())
+    text = given.strip()
+    if _SECONDS.fullmatch(text):
+        return _whole(float(text))
+    parts = _WITH_UNITS.fullmatch(text)
+    if not text or parts is None:
+        raise ValueError(
+            f"{given!r} is no duration: give seconds, or units from weeks down to milliseconds, "
+            "such as 30s, 15m, 12h, 1h30m, 7d, 2w, 500ms"
+        )
+    amounts = zip(parts.groups(), _UNITS_S.values(), strict=True)
+    return _whole(sum(float(amount) * unit_s for amount, unit_s in amounts if amount))
+
+
+def whole_seconds_of(given: Duration) -> int:
+    """Return the same where it must be whole. Raises `ValueError` where it is not."""
+    seconds = seconds_of(given)
+    if isinstance(seconds, float) and not seconds.is_integer():
+        raise ValueError(f"{given!r} is no whole number of seconds")
+    return int(seconds)
+
+
+def _whole(seconds: float) -> float:
+    rounded = round(seconds, 6)  # 1.1 ms is 0.0011000000000000001 s
+    return int(rounded) if rounded.is_integer() else rounded

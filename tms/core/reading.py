@@ -1,0 +1,44 @@
+"""What a poll asks: where it begins and ends, how much it gives, and of what.
+
+It is made once, where a request is decoded or a client is called, and handed on whole.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from tms.core.transaction import Transaction
+
+
+class Isolation(StrEnum):
+    """What a reader without a transaction is given."""
+
+    ALL = "all"
+    """Everything: what is in progress or rolled back, too."""
+    COMMITTED = "committed"
+    """What a transaction would see that started now."""
+
+
+def isolation_of(*, committed: bool) -> Isolation:
+    """Return what a reader is given that wants only what is committed, or everything."""
+    return Isolation.COMMITTED if committed else Isolation.ALL
+
+
+View = Isolation | Transaction | int
+"""What a reader is given. A transaction: what it sees. A number is the id of one in progress."""
+
+
+class Reading(NamedTuple):
+    """What one poll asks. Not to be changed."""
+
+    position: bytes
+    """The smallest id to give (`message.position_of`)."""
+    limit: int | None = None
+    """How many messages to give at most; None is the server's default."""
+    view: View = Isolation.ALL
+    end: bytes | None = None
+    """No id from this one on is given."""
+
+    def behind(self, position: bytes, given: int) -> "Reading":
+        """Return what is left to read from `position` on, once `given` messages were given."""
+        limit = None if self.limit is None else self.limit - given
+        return Reading(position, limit, self.view, self.end)

@@ -1,0 +1,56 @@
+"""How many topics there are, so that creating one beyond `topics_max` is refused.
+
+They are counted when a topic is first created, some rows at a time, and from then on the number is
+kept: creating a topic costs no scan. A change of which nobody knows whether it was done has them
+counted anew. Deleted topics, whose rows stay for a while, do not count.
+
+Used under the lock of `tms.messaging.topics`: nothing changes a topic while they are counted.
+"""
+
+from tms.core.errors import TooLarge
+from tms.core.tables import Tables
+from tms.core.topic import TopicId
+from tms.messaging.lanes import Lanes
+
+_ROWS_AT_ONCE = 1000
+"""Counted in one go: others get their turn in the lane between."""
+
+
+class TopicCount:
+    """The number of the topics of one store."""
+
+    def __init__(self, tables: Tables, lanes: Lanes, topics_max: int) -> None:
+        self._tables = tables
+        self._lanes = lanes
+        self._topics_max = topics_max
+        self._count: int | None = None
+
+    async def know(self) -> None:
+        """See to it that the number is known. Raises `StoreUnavailable`."""
+        if self._count is not None:
+            return
+        count, start = 0, b""
+        while True:
+            found, following = await self._lanes.read(
+                self._tables.metadata.count, start, limit=_ROWS_AT_ONCE
+            )
+            count += found
+            if following is None:
+                break
+            start = following
+        self._count = count
+
+    def check_room(self, topic_id: TopicId) -> None:
+        """Raise `TooLarge` (topic_limit_reached) if there are as many as may be; `know` first."""
+        assert self._count is not None
+        if self._count >= self._topics_max:
+            raise TooLarge("topic_limit_reached", topic=str(topic_id), topics_max=self._topics_max)
+
+    def changed(self, by: int) -> None:
+        """Take note that a topic was created (1), deleted (-1) or neither (0)."""
+        if self._count is not None:
+            self._count += by
+
+    def forget(self) -> None:
+        """Take note that a change may have been done, or not."""
+        self._count = None

@@ -1,0 +1,118 @@
+"""What is published to and polled from each topic and namespace, for Prometheus.
+
+A publish or poll adds to one `Traffic`, which its topic's state has at hand; all else is summed
+when the metrics are asked for. At most `series_max` topics and as many namespaces have numbers of
+their own, those used first since the server began. The rest is counted together, under a name that
+is nobody's. The numbers of a deleted topic are no more shown, but stay in those of its namespace.
+
+Used from the event loop's thread alone.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+
+from tms.core.topic import TopicId
+
+OTHER = "(other)"
+"""Stands for all that have no numbers of their own: no topic or namespace can have this name."""
+
+_NUMBERS = {
+    "published_messages": "Messages published to this {of}.",
+    "published_bytes": "Bytes of the payloads published to this {of}.",
+    "polled_messages": "Messages given to those who poll this {of}.",
+    "polled_bytes": "Bytes given to those who poll this {of}, with the ids of messages.",
+}
+
+
+class Traffic:
+    """What was published and polled, since the server began."""
+
+    __slots__ = tuple(_NUMBERS)
+
+    def __init__(self) -> None:
+        self.published_messages = 0
+        self.published_bytes = 0
+        self.polled_messages = 0
+        self.polled_bytes = 0
+
+    def add(self, other: "Traffic") -> None:
+        """Add the numbers of another."""
+        for name in _NUMBERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class _Namespace:
+    """What is not counted by topic in a namespace."""
+
+    __slots__ = ("deleted", "rest")
+
+    def __init__(self) -> None:
+        self.rest = Traffic()
+        """Of topics without numbers of their own."""
+        self.deleted = Traffic()
+        """Of topics that had them and are deleted."""
+
+
+class TrafficByTopic:
+    """The numbers of all topics and namespaces of one service."""
+
+    def __init__(self, series_max: int) -> None:
+        """Give at most `series_max` topics, and as many namespaces, numbers of their own."""
+        self._series_max = series_max
+        self._topics: dict[TopicId, Traffic] = {}
+        self._namespaces: dict[str, _Namespace] = {}
+        self._others = _Namespace()
+
+    def of(self, topic_id: TopicId) -> Traffic:
+        """Return what a topic's traffic is to be added to."""
+        traffic = self._topics.get(topic_id)
+        if traffic is not None:
+            return traffic
+        if len(self._topics) >= self._series_max:
+            return self._namespace(topic_id.namespace).rest
+        self._namespace(topic_id.namespace)
+        traffic = self._topics[topic_id] = Traffic()
+        return traffic
+
+    def _namespace(self, name: str) -> _Namespace:
+        found = self._namespaces.get(name)
+        if found is None:
+            if len(self._namespaces) >= self._series_max:
+                return self._others
+            found = self._namespaces[name] = _Namespace()
+        return found
+
+    def deleted(self, topic_id: TopicId) -> None:
+        """Show a topic no more."""
+        traffic = self._topics.pop(topic_id, None)
+        if traffic is not None:
+            self._namespace(topic_id.namespace).deleted.add(traffic)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the numbers as they stand."""
+        rest = Traffic()
+        by_namespace = {OTHER: Traffic()}
+        for name, namespace in (*self._namespaces.items(), (OTHER, self._others)):
+            total = by_namespace.setdefault(name, Traffic())
+            total.add(namespace.rest)
+            total.add(namespace.deleted)
+            rest.add(namespace.rest)
+        for topic_id, traffic in self._topics.items():
+            by_namespace.get(topic_id.namespace, by_namespace[OTHER]).add(traffic)
+        by_topic = [((t.namespace, t.name), traffic) for t, traffic in self._topics.items()]
+        yield from _families("topic", ("namespace", "topic"), [*by_topic, ((OTHER, OTHER), rest)])
+        yield from _families(
+            "namespace", ("namespace",), [((name,), total) for name, total in by_namespace.items()]
+        )
+
+
+def _families(
+    of: str, labels: tuple[str, ...], series: Iterable[tuple[tuple[str, ...], Traffic]]
+) -> Iterator[Metric]:
+    told = list(series)
+    for name, help_text in _NUMBERS.items():
+        family = CounterMetricFamily(f"tms_{of}_{name}", help_text.format(of=of), labels=labels)
+        for values, traffic in told:
+            family.add_metric(values, getattr(traffic, name))
+        yield family
