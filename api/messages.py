@@ -67,7 +67,7 @@ async def publish(exchange: Exchange) -> None:
     request, body_format = await _asked(exchange, body)
     with_ids = flag_of(values_of(exchange.query), "ids", default=False)
     published = await exchange.context.services.messaging.publish(
-        topic_id, request.payloads, request.write_pointer
+        topic_id, request.payloads, request.write_pointer, caller=exchange.caller
     )
     if body_format is None:
         answer = encode_written(len(request.payloads), published, with_ids=with_ids)
@@ -95,6 +95,7 @@ async def publish_all(exchange: Exchange) -> None:
         topics,
         owner=request.owner,
         sequence=request.sequence,
+        caller=exchange.caller,
     )
     answer = body_format.transactions.encode_published_all(published)
     await exchange.answer(OK, answer, body_format.content_type.encode())
@@ -108,7 +109,7 @@ async def store(exchange: Exchange) -> None:
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
     await exchange.context.services.messaging.store(
-        topic_id, request.payloads, request.write_pointer
+        topic_id, request.payloads, request.write_pointer, caller=exchange.caller
     )
     if body_format is None:
         answer = encode_written(len(request.payloads), NO_IDS)
@@ -121,13 +122,14 @@ async def rollback(exchange: Exchange) -> None:
     """Roll back what a publish answered."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
-    published = exchange.range_format().decode_range(body)
-    await exchange.context.services.messaging.rollback(topic_id, published)
+    published = exchange.body_format().decode_range(body)
+    await exchange.context.services.messaging.rollback(topic_id, published, caller=exchange.caller)
     await exchange.answer(OK)
 
 
 _WRITE_ERRORS = (
     "topic_not_found",
+    "topic_of_the_service",
     "invalid_body",
     "invalid_query",
     "invalid_write_pointer",
@@ -192,6 +194,7 @@ OPERATIONS = (
         errors=(
             "empty_publish",
             "topic_not_found",
+            "topic_of_the_service",
             "too_many_topics_at_once",
             "invalid_body",
             "invalid_owner",
@@ -231,12 +234,16 @@ OPERATIONS = (
         tag="Messages",
         summary="Roll back what one publish wrote",
         description=(
-            "Takes the very body that the publish answered: as Avro, unless Content-Type is "
-            "application/json. Doing it twice is the same as once."
+            "Takes the very body that the publish answered. Doing it twice is the same as once."
         ),
         request=RANGE_CONTENT,
         success="The messages are rolled back: no transaction will see them.",
-        errors=("invalid_rollback_range", "rollback_refused", *_WRITE_ERRORS),
+        errors=(
+            "invalid_rollback_range",
+            "rollback_refused",
+            "unsupported_content_type",
+            *_WRITE_ERRORS,
+        ),
         is_taskless=True,
     ),
 )

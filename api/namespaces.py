@@ -96,6 +96,7 @@ async def show(exchange: Exchange) -> None:
 
 async def declare(exchange: Exchange) -> None:
     """Give a namespace settings; answer with it as it is now."""
+    exchange.check_json()
     settings = decode_settings(await read_body(exchange, SMALL_BODY_BYTES_MAX))
     found = await exchange.context.services.namespaces.declare(exchange.namespace, settings)
     await exchange.answer(OK, encode_namespace(found), JSON_TYPE)
@@ -160,6 +161,7 @@ OPERATIONS = (
             "namespace_limit_reached",
             "no_metadata_store",
             *_NAME_ERRORS,
+            "unsupported_content_type",
             *BODY_ERRORS,
         ),
     ),

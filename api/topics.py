@@ -1,7 +1,7 @@
 """Topics: create, replace their properties, show, list, delete.
 
-Bodies are JSON whatever their Content-Type says: CDAP's Java client sends none. An empty body asks
-for the default properties, as it does there.
+Bodies are JSON. They need not say so, because CDAP's Java client does not. An empty body asks for
+the default properties, as it does there.
 """
 
 from typing import Any
@@ -24,6 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 async def _read_properties(exchange: Exchange) -> bytes:
     """Return a body of properties, of six times their bytes at most: JSON may escape them all."""
+    exchange.check_json()
     return await read_body(exchange, 6 * exchange.context.limits.topic_properties_bytes_max)
 
 
@@ -42,14 +43,18 @@ def _properties_of(body: bytes) -> dict[str, Any]:
 async def create(exchange: Exchange) -> None:
     """Create a topic."""
     body = await _read_properties(exchange)
-    await exchange.context.services.messaging.create_topic(exchange.topic_id, _properties_of(body))
+    await exchange.context.services.messaging.create_topic(
+        exchange.topic_id, _properties_of(body), caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 
 async def update(exchange: Exchange) -> None:
     """Replace a topic's properties."""
     body = await _read_properties(exchange)
-    await exchange.context.services.messaging.update_topic(exchange.topic_id, _properties_of(body))
+    await exchange.context.services.messaging.update_topic(
+        exchange.topic_id, _properties_of(body), caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 
@@ -70,11 +75,15 @@ async def list_names(exchange: Exchange) -> None:
 
 async def delete(exchange: Exchange) -> None:
     """Delete a topic."""
-    await exchange.context.services.messaging.delete_topic(exchange.topic_id)
+    await exchange.context.services.messaging.delete_topic(
+        exchange.topic_id, caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 
 _PROPERTIES_ERRORS = (
+    "unsupported_content_type",
+    "topic_of_the_service",
     "invalid_properties",
     "invalid_ttl",
     "topic_properties_too_large",
@@ -89,7 +98,7 @@ OPERATIONS = (
         handler=create,
         tag="Topics",
         summary="Create a topic",
-        description="The body may be empty, and is read as JSON whatever its Content-Type.",
+        description="The body may be empty. It is JSON, and its Content-Type need not say so.",
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
@@ -146,7 +155,7 @@ OPERATIONS = (
         summary="Delete a topic and all of its messages",
         description="A topic created again under the same name has none of the old messages.",
         success="The topic was deleted.",
-        errors=("topic_not_found", *TOPIC_ERRORS),
+        errors=("topic_not_found", "topic_of_the_service", *TOPIC_ERRORS),
     ),
     Operation(
         name="listTopics",

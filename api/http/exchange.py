@@ -16,14 +16,13 @@ from api.http.media_types import (
     ArrowDecoder,
     answer_format_of,
     arrow_decoder_of,
+    check_json,
     format_of,
-    is_json,
 )
 from api.query import transaction_id_of
-from tms.core.caller import ANYBODY, Caller
+from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId
-from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
 
@@ -136,7 +135,7 @@ class Exchange:
     @property
     def caller(self) -> Caller:
         """Who asks."""
-        return ANYBODY
+        return self.fields.caller
 
     def touches(self, topics: Sequence[TopicId]) -> None:
         """Tell the door of the topics that the body names. Raises if they may not be touched."""
@@ -175,10 +174,13 @@ class Exchange:
         accept = self.headers.get(b"accept")
         return body_format if accept is None else answer_format_of(accept, body_format)
 
-    def range_format(self) -> BodyFormat:
-        """Return the format of a rollback's body: Avro unless it says JSON, as CDAP takes it."""
-        content_type = self.headers.get(b"content-type", b"")
-        return format_of(content_type) if is_json(content_type) else AVRO
+    def check_json(self) -> None:
+        """Raise `InvalidRequest` (unsupported_content_type) if the body says it is no JSON.
+
+        For bodies of PUT, which no page of another site can send without asking first. So they may
+        say nothing, or what Java and curl say by themselves, as CDAP's client does.
+        """
+        check_json(self.headers.get(b"content-type", b""))
 
     @property
     def body_unread(self) -> bool:

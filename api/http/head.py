@@ -19,12 +19,14 @@ from typing import NamedTuple
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from api.http.media_types import takes_gzip
+from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.errors import InvalidRequest, TooLarge
 
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
 
 _VERSIONS = {b" HTTP/1.1": False, b" HTTP/1.0": True}
+_PART = PART_HEADER.lower().encode()
 _ONCE = frozenset(
     (
         b"authorization",
@@ -34,6 +36,7 @@ _ONCE = frozenset(
         b"expect",
         b"host",
         b"origin",
+        _PART,
         b"transfer-encoding",
     )
 )
@@ -55,6 +58,8 @@ class Fields(NamedTuple):
     expects_continue: bool
     is_of_page: bool
     """Whether a browser says from which page the request comes."""
+    caller: Caller
+    """Who asks."""
 
 
 Head = tuple[str, bytes, Fields]
@@ -123,8 +128,14 @@ class HeadParser:
             takes_gzip=takes_gzip(values.get(b"accept-encoding", b"")),
             expects_continue=expected != b"" and not is_http_10,
             is_of_page=b"origin" in values or b"sec-fetch-site" in values,
+            caller=_caller_of(values),
         )
         return _in_origin_form(self._parser.get_method().decode(), self._target, fields)
+
+
+def _caller_of(values: Mapping[bytes, bytes]) -> Caller:
+    part = values.get(_PART)
+    return ANYBODY if part is None else Caller(part=part.decode("latin-1"))
 
 
 def _joined(lines: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

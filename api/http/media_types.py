@@ -18,6 +18,7 @@ _VALUES_KEPT = 256
 _HEADER_CHARS_SHOWN = 100
 _ZERO_QUALITY = re.compile(r"q=0(\.0{1,3})?")
 
+_FORM = "application/x-www-form-urlencoded"
 _EXTRA = "tms-messaging[arrow]"
 ArrowDecoder = Callable[[bytes, int], list[bytes]]
 """`tms.arrow.decode_payloads`."""
@@ -43,14 +44,22 @@ def format_of(content_type: bytes) -> BodyFormat:
             return JSON
         if encoding == "base64":
             return JSON_BASE64
-    shown = content_type.decode("latin-1")[:_HEADER_CHARS_SHOWN]
-    raise InvalidRequest("unsupported_content_type", content_type=shown)
+    raise _unsupported(content_type)
 
 
 @lru_cache(_VALUES_KEPT)
-def is_json(content_type: bytes) -> bool:
-    """Whether a Content-Type says JSON, in whichever encoding of bytes."""
-    return _parse(content_type).get_content_type() == JSON.content_type
+def check_json(content_type: bytes) -> None:
+    """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
+
+    Java's HttpURLConnection and curl say "form" of each body of which they are told nothing.
+    """
+    if content_type and _parse(content_type).get_content_type() not in (JSON.content_type, _FORM):
+        raise _unsupported(content_type)
+
+
+def _unsupported(content_type: bytes) -> InvalidRequest:
+    shown = content_type.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    return InvalidRequest("unsupported_content_type", content_type=shown)
 
 
 def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:

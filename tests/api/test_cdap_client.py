@@ -96,10 +96,6 @@ async def test_a_transaction_is_published_and_rolled_back_with_the_same_bytes(ja
 
     await java.send("POST", f"{TOPIC}/rollback", detail, headers=AVRO)
     assert (await java.answer())[::2] == (200, b"")
-    # Without any Content-Type, HttpURLConnection says that it is a form.
-    form = {**JAVA, "content-type": "application/x-www-form-urlencoded"}
-    await java.send("POST", f"{TOPIC}/rollback", detail, headers=form)
-    assert (await java.answer())[::2] == (200, b"")
 
 
 async def test_stored_payloads_are_published_by_an_empty_request(java: Wire) -> None:

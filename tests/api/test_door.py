@@ -13,7 +13,7 @@ from api.http.operation import Operation
 from api.standby import ClusterApp, Standby
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live, refusal, serving
 from tests.cluster.standing_by import ID, LIMITS, Known
-from tms.core.caller import ANYBODY, Caller
+from tms.core.caller import Caller
 from tms.core.errors import TopicNotFound
 from tms.core.topic import TopicId
 
@@ -30,7 +30,7 @@ class Guard:
         self.forbidden: set[TopicId] = set()
 
     def __call__(self, caller: Caller, operation: Operation, topics: Sequence[TopicId]) -> None:
-        assert caller == ANYBODY
+        assert caller.principal is None
         self.seen.append((operation.name, tuple(topics)))
         if not self.forbidden.isdisjoint(topics):
             raise TopicNotFound(topic="forbidden")
@@ -132,6 +132,30 @@ async def test_what_a_guard_refuses_is_not_done(door: Door) -> None:
 
     for topic in ("a", "b"):
         assert await door.served.messages(f"/v1/namespaces/ns/topics/{topic}") == []
+
+
+async def test_the_topics_of_the_service_are_changed_by_their_part_alone(door: Door) -> None:
+    topics = "/v1/namespaces/system/topics"
+    by_registry = {"tms-part": "registry"}
+    by_another = {"tms-part": "other"}
+    refused = (403, "topic_of_the_service")
+    theirs, body = f"{topics}/_schemas", {"messages": ["x"]}
+
+    assert refusal(await door.http.put(theirs)) == refused
+    assert refusal(await door.http.put(theirs, headers=by_another)) == refused
+    assert (await door.http.put(theirs, headers=by_registry)).status_code == 200
+    assert refusal(await door.http.put(f"{topics}/_other", headers=by_registry)) == refused
+    assert refusal(await door.post(f"{theirs}/publish", body)) == refused
+    for of_all in ({"_schemas": ["x"]}, {"_schemas": ["x"], "free": ["y"]}):
+        answer = await door.post("/v1/namespaces/system/publish", {"topics": of_all})
+        assert refusal(answer) == refused
+    kept = await door.http.post(f"{theirs}/publish", json=body, headers=by_registry)
+    assert kept.status_code == 200
+    assert refusal(await door.http.put(f"{theirs}/properties", json={"ttl": 1})) == refused
+    assert refusal(await door.http.delete(theirs)) == refused
+
+    assert [m["payload"] for m in (await door.post(f"{theirs}/poll", {})).json()] == ["x"]
+    assert (await door.http.put(f"{topics}/metadata")).status_code == 200, "CDAP's are ordinary"
 
 
 async def test_a_guard_is_asked_before_the_body_is_read(door: Door) -> None:

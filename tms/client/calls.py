@@ -8,6 +8,7 @@ import msgspec
 
 from tms.client.http import Http
 from tms.client.retry import may_pass, repeat, was_not_done
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InternalError, InvalidRequest
 
 JSON = "application/json"
@@ -24,16 +25,28 @@ class Calls:
         self.retry_for_s = retry_for_s
 
     async def safely(
-        self, method: str, path: str, body: bytes = b"", content_type: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        caller: Caller = ANYBODY,
     ) -> bytes:
         """Send a request that may be carried out twice; return the answer's body."""
-        return await self.repeat(may_pass, self.http.send, method, path, body, content_type)
+        send = self.http.send
+        return await self.repeat(may_pass, send, method, path, body, content_type, caller)
 
     async def once(
-        self, method: str, path: str, body: bytes = b"", content_type: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        caller: Caller = ANYBODY,
     ) -> bytes:
         """Send a request that must not be carried out twice; return the answer's body."""
-        return await self.repeat(was_not_done, self.http.send, method, path, body, content_type)
+        send = self.http.send
+        return await self.repeat(was_not_done, send, method, path, body, content_type, caller)
 
     async def repeat(
         self,

@@ -25,6 +25,7 @@ import msgspec
 from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
+from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.errors import (
     InternalError,
     NotTms,
@@ -191,10 +192,15 @@ class Http:
         return self._connections
 
     async def send(
-        self, method: str, path: str, body: bytes = b"", content_type: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        content_type: str | None = None,
+        caller: Caller = ANYBODY,
     ) -> bytes:
         """Return the body of the answer. Raises any `TmsError`."""
-        async with self._open(method, path, body, content_type) as answer:
+        async with self._open(method, path, body, content_type, caller=caller) as answer:
             return await answer.aread()
 
     @asynccontextmanager
@@ -227,8 +233,11 @@ class Http:
         wait_s: float = 0.0,
         *,
         accept: str | None = None,
+        caller: Caller = ANYBODY,
     ) -> AsyncGenerator[httpx.Response, None]:
         headers = {"Content-Type": content_type} if content_type else {}
+        if caller.part is not None:
+            headers[PART_HEADER] = caller.part
         if accept:
             headers["Accept"] = accept
         if self._compress and len(body) >= COMPRESSED_BYTES_MIN:

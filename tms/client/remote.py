@@ -14,6 +14,7 @@ import msgspec
 from tms.client.calls import JSON, Calls, decode_json, of_the_server
 from tms.client.reading import Part, Parts, read_on
 from tms.client.retry import may_pass
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.message import MessageBlock
 from tms.core.messaging import NO_IDS, AllPublished, Published, RollbackRange
@@ -39,16 +40,22 @@ class RemoteMessaging:
         self._calls = calls
 
     async def create_topic(
-        self, topic_id: TopicId, properties: Mapping[str, object] | None = None
+        self,
+        topic_id: TopicId,
+        properties: Mapping[str, object] | None = None,
+        *,
+        caller: Caller = ANYBODY,
     ) -> None:
         """Create a topic. Raises `TopicExists`, `InvalidRequest` (invalid_properties, _ttl)."""
         body = b"" if properties is None else _encode_properties(properties)
-        await self._calls.once("PUT", topic_path(topic_id), body, JSON)
+        await self._calls.once("PUT", topic_path(topic_id), body, JSON, caller)
 
-    async def update_topic(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
+    async def update_topic(
+        self, topic_id: TopicId, properties: Mapping[str, object], *, caller: Caller = ANYBODY
+    ) -> None:
         """Replace all properties of a topic. Raises `TopicNotFound`, `InvalidRequest`."""
         path = f"{topic_path(topic_id)}/properties"
-        await self._calls.safely("PUT", path, _encode_properties(properties), JSON)
+        await self._calls.safely("PUT", path, _encode_properties(properties), JSON, caller)
 
     async def topic(self, topic_id: TopicId) -> Topic:
         """Return a topic's metadata. Raises `TopicNotFound`."""
@@ -60,32 +67,45 @@ class RemoteMessaging:
         answer = await self._calls.safely("GET", f"v1/namespaces/{namespace}/topics")
         return decode_json(answer, list[str])
 
-    async def delete_topic(self, topic_id: TopicId) -> None:
+    async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
-        await self._calls.once("DELETE", topic_path(topic_id))
+        await self._calls.once("DELETE", topic_path(topic_id), caller=caller)
 
     async def publish(
-        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
+        self,
+        topic_id: TopicId,
+        payloads: Sequence[bytes],
+        write_pointer: int | None = None,
+        *,
+        caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads` in order; durable when it returns. Raises as `Messaging.publish`."""
         body = _encode_publish(payloads, write_pointer)
-        answer = await self._calls.once(
-            "POST", f"{topic_path(topic_id)}/publish?ids=true", body, AVRO.content_type
-        )
+        path = f"{topic_path(topic_id)}/publish?ids=true"
+        answer = await self._calls.once("POST", path, body, AVRO.content_type, caller)
         with of_the_server():
             return AVRO.decode_published(answer, len(payloads)) if answer else NO_IDS
 
-    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
+    async def store(
+        self,
+        topic_id: TopicId,
+        payloads: Sequence[bytes],
+        write_pointer: int,
+        *,
+        caller: Caller = ANYBODY,
+    ) -> None:
         """Store `payloads` under a write pointer. Raises as `Messaging.store`."""
         body = _encode_publish(payloads, write_pointer)
-        await self._calls.once("POST", f"{topic_path(topic_id)}/store", body, AVRO.content_type)
+        path = f"{topic_path(topic_id)}/store"
+        await self._calls.once("POST", path, body, AVRO.content_type, caller)
 
-    async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
+    async def rollback(
+        self, topic_id: TopicId, published: RollbackRange, *, caller: Caller = ANYBODY
+    ) -> None:
         """Roll back what one publish wrote. Raises `TopicNotFound`, `RollbackRefused`."""
         body = AVRO.encode_range(published)
-        await self._calls.safely(
-            "POST", f"{topic_path(topic_id)}/rollback", body, AVRO.content_type
-        )
+        path = f"{topic_path(topic_id)}/rollback"
+        await self._calls.safely("POST", path, body, AVRO.content_type, caller)
 
     async def publish_all(
         self,
@@ -93,6 +113,7 @@ class RemoteMessaging:
         *,
         owner: str | None = None,
         sequence: int | None = None,
+        caller: Caller = ANYBODY,
     ) -> AllPublished:
         """Publish to several topics of one namespace at once. Raises as `Messaging.publish_all`."""
         check_owner(owner, sequence)
@@ -103,7 +124,7 @@ class RemoteMessaging:
         body = _bodies.encode_publish_all(PublishAllRequest(topics, owner, sequence))
         send = self._calls.once if sequence is None else self._calls.safely
         path = f"v1/namespaces/{namespace}/publish"
-        answer = await send("POST", path, body, AVRO.content_type)
+        answer = await send("POST", path, body, AVRO.content_type, caller)
         with of_the_server():
             return _bodies.decode_published_all(answer)
 

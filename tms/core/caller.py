@@ -1,6 +1,25 @@
-"""Who asks for something."""
+"""Who asks for something, and which topics belong to a part of the service itself.
 
+The topics `system:_…` are the service's own: their messages mean something to one of its parts,
+which alone may write, change or delete them. Everybody may read them. The rule guards against
+accidents: a caller is taken to be what it says it is.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from tms.core.errors import NotPermitted
+from tms.core.topic import TopicId
+
+PART_HEADER = "TMS-Part"
+"""Names the part of the service that sends a request of REST."""
+
+SYSTEM = "system"
+"""The namespace of the service's own topics. Topics of CDAP's are in it too, without `_`."""
+REGISTRY = "registry"
+"""The part that keeps schemas."""
+_TOPICS: Mapping[str, frozenset[str]] = {REGISTRY: frozenset(("_schemas", "_schemas_members"))}
+"""The names of each part's topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,6 +28,16 @@ class Caller:
 
     principal: str | None = None
     """The name that was authenticated; None if nobody has said who it is."""
+    part: str | None = None
+    """The part of the service that asks; None if it is none of them."""
 
 
 ANYBODY = Caller()
+
+
+def check_may_change(caller: Caller, topic_id: TopicId) -> None:
+    """Raise `NotPermitted` (topic_of_the_service) if a topic is not the caller's to write."""
+    if topic_id.namespace != SYSTEM or not topic_id.name.startswith("_"):
+        return
+    if caller.part is None or topic_id.name not in _TOPICS.get(caller.part, ()):
+        raise NotPermitted(topic=str(topic_id), part=caller.part)

@@ -5,8 +5,9 @@ TmsError
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
 │   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
-│   ├── DataLost                  410
 │   ├── NamespaceNotDeclared      404
+│   ├── NotPermitted              403
+│   ├── DataLost                  410
 │   ├── NotTms                    raised by the client only
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
@@ -17,24 +18,17 @@ TmsError
 │       ├── TransactionsElsewhere
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── BadVersion, PathExists, PathHasChildren
-│       ├── LockBusy, NoMetadataStore
-│       └── RollbackRefused
+│       └── LockBusy, NoMetadataStore, RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later
 │   ├── QueueFull
 │   ├── RateExceeded              429
 │   ├── TooManyConnections, TooManyTransactions, DebugBusy
-│   ├── StoreUnavailable
-│   ├── Stopping
-│   ├── MetadataUnavailable
-│   ├── NoLeader
-│   ├── MetadataClosed
+│   ├── StoreUnavailable, Stopping, NoLeader
+│   ├── MetadataUnavailable, MetadataClosed
 │   └── ServerUnreachable         raised by the client only
-├── OutcomeUnknown                504: it may or may not have been done
-│   └── ServerSilent
+├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
 ├── StoreError                    an operator must act: the folder cannot be opened
-│   ├── StoreLocked
-│   ├── FolderUnusable
-│   ├── CopyRefused
+│   ├── StoreLocked, FolderUnusable, CopyRefused
 │   ├── StoreCorrupt
 │   │   └── ValueUnreadable
 │   └── StoreFormatUnknown
@@ -91,6 +85,12 @@ class TooLarge(RequestError):
     """Raised when a request or message is over a configured cap, which `detail` names."""
 
     code = "request_too_large"
+
+
+class NotPermitted(RequestError):
+    """Raised when a topic belongs to a part of the service, and another caller would change it."""
+
+    code = "topic_of_the_service"
 
 
 class TopicNotFound(RequestError):

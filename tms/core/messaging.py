@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, overload
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
 from tms.core.reading import Reading
@@ -119,15 +120,24 @@ class Stored(NamedTuple):
 
 
 class Messaging(Protocol):
-    """Topics and the five verbs. Each method may raise `Unavailable` and `InternalError` too."""
+    """Topics and the five verbs. Each method may raise `Unavailable` and `InternalError` too.
+
+    Those that change something raise `NotPermitted` if `caller` may not (`tms.core.caller`).
+    """
 
     async def create_topic(
-        self, topic_id: TopicId, properties: Mapping[str, object] | None = None
+        self,
+        topic_id: TopicId,
+        properties: Mapping[str, object] | None = None,
+        *,
+        caller: Caller = ANYBODY,
     ) -> None:
         """Create a topic. Raises `TopicExists`, `InvalidRequest` (invalid_properties, _ttl)."""
         ...
 
-    async def update_topic(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
+    async def update_topic(
+        self, topic_id: TopicId, properties: Mapping[str, object], *, caller: Caller = ANYBODY
+    ) -> None:
         """Replace all properties of a topic. Raises `TopicNotFound`, `InvalidRequest`."""
         ...
 
@@ -139,12 +149,17 @@ class Messaging(Protocol):
         """Return the names of a namespace's topics in the order of their row keys."""
         ...
 
-    async def delete_topic(self, topic_id: TopicId) -> None:
+    async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
         ...
 
     async def publish(
-        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
+        self,
+        topic_id: TopicId,
+        payloads: Sequence[bytes],
+        write_pointer: int | None = None,
+        *,
+        caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads` in order; durable when it returns; return their ids.
 
@@ -161,6 +176,7 @@ class Messaging(Protocol):
         *,
         owner: str | None = None,
         sequence: int | None = None,
+        caller: Caller = ANYBODY,
     ) -> AllPublished:
         """Publish to several topics in a transaction of its own, started and committed at once.
 
@@ -171,14 +187,23 @@ class Messaging(Protocol):
         """
         ...
 
-    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
+    async def store(
+        self,
+        topic_id: TopicId,
+        payloads: Sequence[bytes],
+        write_pointer: int,
+        *,
+        caller: Caller = ANYBODY,
+    ) -> None:
         """Store `payloads` under a write pointer, to be published later; durable when it returns.
 
         Raises as `publish`, and `InvalidRequest` (invalid_store) where there are none.
         """
         ...
 
-    async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
+    async def rollback(
+        self, topic_id: TopicId, published: RollbackRange, *, caller: Caller = ANYBODY
+    ) -> None:
         """Roll back what one publish wrote. Doing it twice is the same as once.
 
         Raises `TopicNotFound`, `RollbackRefused`.

@@ -178,6 +178,12 @@ REQUEST_PROBLEMS = (
         "A web page of another site sent this; only pages of this server may.",
         "InvalidRequest",
     ),
+    Problem(
+        "topic_of_the_service",
+        403,
+        "Topics `_…` of the namespace `system` are the service's own, and only it changes them.",
+        "NotPermitted",
+    ),
     Problem("not_found", 404, "There is nothing at this path.", "InvalidRequest"),
     Problem("topic_not_found", 404, "The topic does not exist.", "TopicNotFound"),
     Problem(

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import monotonic
 
+from tms.core.caller import ANYBODY, Caller, check_may_change
 from tms.core.errors import (
     InvalidRequest,
     Stopping,
@@ -120,17 +121,26 @@ class Service:
         return CacheCheck(self._states, self._tables, self._lanes, self._clock)
 
     async def create_topic(
-        self, topic_id: TopicId, properties: Mapping[str, object] | None = None
+        self,
+        topic_id: TopicId,
+        properties: Mapping[str, object] | None = None,
+        *,
+        caller: Caller = ANYBODY,
     ) -> None:
         """Create a topic, or a new generation of a deleted one."""
+        check_may_change(caller, topic_id)
         await self._topics.create(topic_id, properties)
 
-    async def update_topic(self, topic_id: TopicId, properties: Mapping[str, object]) -> None:
+    async def update_topic(
+        self, topic_id: TopicId, properties: Mapping[str, object], *, caller: Caller = ANYBODY
+    ) -> None:
         """Replace all properties of a topic; what is not given has its default again."""
+        check_may_change(caller, topic_id)
         await self._topics.update(topic_id, properties)
 
-    async def delete_topic(self, topic_id: TopicId) -> None:
+    async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
         """Delete a topic and so all of its messages."""
+        check_may_change(caller, topic_id)
         await self._topics.delete(topic_id)
 
     async def topic(self, topic_id: TopicId) -> Topic:
@@ -142,9 +152,15 @@ class Service:
         return await self._topics.names(namespace)
 
     async def publish(
-        self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int | None = None
+        self,
+        topic_id: TopicId,
+        payloads: Sequence[bytes],
+        write_pointer: int | None = None,
+        *,
+        caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads`, or what was stored under `write_pointer`; durable on return."""
+        check_may_change(caller, topic_id)
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
         if write_pointer is not None:
             self._check_write_pointer(write_pointer)
@@ -162,8 +178,11 @@ class Service:
         *,
         owner: str | None = None,
         sequence: int | None = None,
+        caller: Caller = ANYBODY,
     ) -> AllPublished:
         """Publish to several topics in a transaction that is started and committed at once."""
+        for topic_id in publications:
+            check_may_change(caller, topic_id)
         if self._transactions is None:
             raise TransactionsElsewhere
         if not publications or not all(publications.values()):
@@ -182,8 +201,16 @@ class Service:
         except TransactionDuplicate as error:
             return AllPublished(error.detail["transaction_id"], is_duplicate=True)
 
-    async def store(self, topic_id: TopicId, payloads: Sequence[bytes], write_pointer: int) -> None:
+    async def store(
+        self,
+        topic_id: TopicId,
+        payloads: Sequence[bytes],
+        write_pointer: int,
+        *,
+        caller: Caller = ANYBODY,
+    ) -> None:
         """Store `payloads` under `write_pointer`, to be published later; durable on return."""
+        check_may_change(caller, topic_id)
         async with self._states.held((topic_id,)) as [state]:
             if not payloads:
                 raise InvalidRequest("invalid_store")
@@ -217,13 +244,16 @@ class Service:
         """Give what a commit publishes that was stored, while its topics are held."""
         return references(self._writing, stored)
 
-    async def rollback(self, topic_id: TopicId, published: RollbackRange) -> None:
+    async def rollback(
+        self, topic_id: TopicId, published: RollbackRange, *, caller: Caller = ANYBODY
+    ) -> None:
         """Roll back the entries of one publish: those in the range under its write pointer.
 
         Refused where the range holds entries and none of them is under that pointer. A range that
         holds nothing, or was rolled back before, is no error. Refused too where the transaction is
         committed, and where it is not known: then it may be.
         """
+        check_may_change(caller, topic_id)
         await self._rollbacks.roll_back(topic_id, published)
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
