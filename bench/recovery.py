@@ -10,10 +10,10 @@ from tables.leveldb import LevelDBStore
 from tables.store_tables import StoreTables
 from tms.core.limits import Limits
 from tms.core.transactions import StartRequest
+from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, encode_row
 from tms.transactions.recovery import recover
-from tms.transactions.snapshot import encode_snapshot
-from tms.transactions.state import TransactionState
+from tms.transactions.snapshot_codec import encode_snapshot
 
 _NOW_MS = 1_800_000_000_000
 _EDITS_A_ROW = 10

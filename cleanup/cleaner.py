@@ -23,8 +23,8 @@ from cleanup.expiry import (
     written_ms,
 )
 from cleanup.invalid import InvalidSweep
+from cleanup.loop_calls import Services
 from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
-from cleanup.services import Services
 from cleanup.topics import Known, KnownTopics
 from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
 from tables.store import MESSAGE, METADATA, PAYLOAD, Store

@@ -33,9 +33,9 @@ from tms.core.inspection import Facts
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
 from tms.core.topic import Topic, TopicId
+from tms.transactions.commands import TransactionState
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
-from tms.transactions.state import TransactionState
 
 StateOfTransactions = Callable[[], TransactionState | None] | None
 

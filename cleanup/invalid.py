@@ -20,8 +20,8 @@ Inversions go through the service, which tells the cache before the table.
 from collections.abc import Collection, Container, Iterator
 from itertools import islice
 
+from cleanup.loop_calls import Row, Services
 from cleanup.ranges import Budget, Reason, Step
-from cleanup.services import Row, Services
 from tables.bound_table import Bound, StoreBoundTable, least
 from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
 from tables.metadata_table import StoreMetadataTable

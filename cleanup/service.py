@@ -6,8 +6,8 @@ Fulfils `tms.core.cleanup.Cleanup`. What it reads of tables, and waits for, is d
 import asyncio
 
 from cleanup.invalid import bound_of
+from cleanup.loop_calls import Transactions
 from cleanup.runner import Runner
-from cleanup.services import Transactions
 from tables.bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
 from tms.core.cleanup import CleanupState, InvalidState, PruneBound

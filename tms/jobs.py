@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tms.core.clock import SystemClock
 from tms.settings import Settings
 from tms.stores import hbase_options, open_tables
-from tms.transactions.carrying import Carried, carry
+from tms.transactions.copied_state import Carried, carry
 
 if TYPE_CHECKING:
     from cleanup.hbase.opening import Pruning

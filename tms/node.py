@@ -14,8 +14,6 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 from prometheus_client import CollectorRegistry
 
-from tms.configuration.namespaces import UndeclaredNamespaces
-from tms.configuration.opening import DeclaredNamespaces, open_namespaces
 from tms.core.clock import Clock, KeyTime, SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
@@ -27,25 +25,27 @@ from tms.messaging.ranges import RangeService
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
 from tms.metadata.interface import MetadataStore
+from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
+from tms.namespaces.store import UndeclaredNamespaces
 from tms.settings import Settings
 from tms.stores import hbase_options, importing, open_metadata, open_tables
-from tms.transactions.elsewhere import TransactionsOfOthers
+from tms.transactions.foreign_manager import TransactionsOfOthers
 from tms.transactions.journal import Journal, Recover, SteadyTime
 from tms.transactions.metrics import TransactionMetrics
 from tms.transactions.recovery import Recovered
 from tms.transactions.recovery import recover as recover_state
 from tms.transactions.service import TransactionService
-from tms.transactions.snapshots import Snapshots
+from tms.transactions.snapshot_writer import Snapshots
 
 T = TypeVar("T")
 
 with importing("tables"), importing("cleanup"):
     from cleanup.cleaner import Cleaner
+    from cleanup.inspection_service import Partwise
+    from cleanup.loop_calls import LoopServices
     from cleanup.metrics import CleanupMetrics
-    from cleanup.partwise import Partwise
     from cleanup.runner import Passes, Runner
     from cleanup.service import CleanupService
-    from cleanup.services import LoopServices
     from tables.sealed_store import SealedTables
     from tables.sealing import Sealing
     from tables.store import Store

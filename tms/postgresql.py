@@ -36,7 +36,7 @@ from psycopg import Connection, errors
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Literal
 
-from tms.client.recovery import Outcomes, Recovered, settle
+from tms.client.database_recovery import Outcomes, Recovered, settle
 from tms.core.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)

@@ -24,7 +24,7 @@ from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
-from tms.garbage import collected_by_clock
+from tms.gc_schedule import collected_by_clock
 from tms.node import open_services
 from tms.settings import Settings
 from tms.stores import importing, open_metadata

@@ -41,7 +41,7 @@ def importing(package: str) -> Iterator[None]:
 
 
 with importing("tables"), importing("cleanup"):
-    from cleanup.partwise import Partwise
+    from cleanup.inspection_service import Partwise
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore

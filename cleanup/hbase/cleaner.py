@@ -18,8 +18,8 @@ from cleanup.hbase.parts import CachedTopics
 from cleanup.hbase.tour import Tour
 from cleanup.hbase.worker import Memory, Work
 from cleanup.invalid import may_go
+from cleanup.loop_calls import Services
 from cleanup.ranges import Step
-from cleanup.services import Services
 from tables.hbase.store import HBaseStore
 from tables.store import Store
 from tms.core.clock import Clock

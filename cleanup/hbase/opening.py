@@ -8,9 +8,9 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from cleanup.hbase.cleaner import RegionCleaner
-from cleanup.hbase.services import TableServices
+from cleanup.hbase.table_calls import TableServices
+from cleanup.loop_calls import Services
 from cleanup.ranges import Step
-from cleanup.services import Services
 from tables.bound_table import Bound, StoreBoundTable
 from tables.hbase.opening import open_store
 from tables.hbase.store import HBaseStore

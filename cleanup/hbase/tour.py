@@ -24,8 +24,8 @@ from cleanup.hbase.plan import remaining
 from cleanup.hbase.search import Found
 from cleanup.hbase.worker import Work, Worker
 from cleanup.invalid import reached
+from cleanup.loop_calls import Services
 from cleanup.ranges import Reason, Step
-from cleanup.services import Services
 from tables.hbase.regions import Region
 from tables.store import MESSAGE, PAYLOAD, Store
 from tms.core.errors import StoreUnavailable, Unavailable

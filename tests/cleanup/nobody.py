@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from cleanup.services import Row
+from cleanup.loop_calls import Row
 from tables.metadata_table import StoreMetadataTable
 from tables.store import Store
 from tms.core.topic import Topic, TopicId

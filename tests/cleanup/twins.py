@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 
 from cleanup.cleaner import Cleaner
+from cleanup.loop_calls import Row
 from cleanup.ranges import Step
-from cleanup.services import Row
 from tables.memory import MemoryStore
 from tables.store import Store
 from tables.store_tables import StoreTables
@@ -133,7 +133,7 @@ class Twin:
     async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
         await self.services.messaging.rollback(topic_id, published)
 
-    # What cleanup asks (`cleanup.services.Services`).
+    # What cleanup asks (`cleanup.loop_calls.Services`).
 
     def invalid_list(self) -> InvalidList | None:
         return self.await_(self.transactions.invalid_list())

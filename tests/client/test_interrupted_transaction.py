@@ -15,7 +15,7 @@ import pytest
 import tms
 from tests.client.participant import Noting
 from tms.client.bridge import Bridge
-from tms.client.calling_thread import CallingThread
+from tms.client.callback_thread import CallingThread
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from tests.metadata.servers import Open, expire
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
-from tms.configuration.namespaces import NamespaceStore
 from tms.core.cluster import Instance
 from tms.core.errors import Unavailable
 from tms.core.limits import Limits
 from tms.core.namespaces import NamespaceSettings
 from tms.metadata.interface import MetadataStore
+from tms.namespaces.store import NamespaceStore
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -20,8 +20,8 @@ from tms.core import message, topic, transaction
 from tms.core.limits import Limits
 from tms.core.messaging import Published, RollbackRange
 from tms.transactions import edits
-from tms.transactions.snapshot import encode_snapshot
-from tms.transactions.state import TransactionState
+from tms.transactions.commands import TransactionState
+from tms.transactions.snapshot_codec import encode_snapshot
 from tms.wire import avro_bodies, avro_transactions, bodies, json_bodies, transaction_codec
 
 PAGE = "docs/formats.md"

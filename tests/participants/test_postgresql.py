@@ -13,7 +13,7 @@ from tests.participants.crashing import POINTS, crash
 from tests.participants.postgresql_server import PostgresqlServer, find_programs
 from tests.participants.waiting import recovered
 from tests.servers.server_process import ServerProcess
-from tms.client.recovery import Recovered
+from tms.client.database_recovery import Recovered
 from tms.postgresql import PostgresqlParticipant
 
 PROGRAMS = find_programs()

@@ -12,7 +12,7 @@ from tests.client.participant import Noting
 from tests.participants.crashing import POINTS, crash
 from tests.participants.waiting import recovered
 from tests.servers.server_process import ServerProcess
-from tms.client.recovery import Recovered
+from tms.client.database_recovery import Recovered
 from tms.sqlite import SqliteParticipant
 
 

@@ -4,7 +4,7 @@ import time
 from typing import Protocol
 
 import tms
-from tms.client.recovery import Outcomes, Recovered
+from tms.client.database_recovery import Outcomes, Recovered
 
 RECOVER_S_MAX = 20.0
 

@@ -5,9 +5,9 @@ from collections.abc import Collection
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, StartRequest
+from tms.transactions.commands import Edits, TransactionState
 from tms.transactions.edits import Edit
-from tms.transactions.snapshot import encode_snapshot
-from tms.transactions.state import Edits, TransactionState
+from tms.transactions.snapshot_codec import encode_snapshot
 
 NOW_MS = 1_800_000_000_000
 FIRST = NOW_MS * WRITE_POINTERS_PER_MS

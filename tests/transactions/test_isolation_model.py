@@ -25,8 +25,8 @@ from tms.core.limits import Limits
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.transactions.edits import encode_row
-from tms.transactions.excluded import Excluded
 from tms.transactions.recovery import recover
+from tms.transactions.snapshot_history import Excluded
 
 LIMITS = Limits(transaction_owners_max=2, transaction_outcomes_max=1_000)
 KEYS = st.frozensets(st.sampled_from([b"x", b"y", b"z"]))

@@ -11,9 +11,9 @@ from tms.client.async_subscription import AsyncSubscription
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.client import Client, connect
+from tms.client.database_recovery import Recovered
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
-from tms.client.recovery import Recovered
 from tms.client.start import Start
 from tms.client.subscription import Subscription
 from tms.client.topic import Topic

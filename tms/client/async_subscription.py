@@ -6,9 +6,9 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from tms.client.gathered import OpenTransaction
-from tms.client.polling import Blocks, Tx, blocks_of, reading, singly
+from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.start import WhichMessage, id_of
+from tms.client.transaction_work import OpenTransaction
 from tms.core.message import FIRST_ID, Message, position_of
 from tms.core.reading import Reading
 from tms.core.services import Services

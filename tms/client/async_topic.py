@@ -11,8 +11,8 @@ import anyio
 
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.columns import Batches, batches_of
-from tms.client.polling import Blocks, Tx, blocks_of, reading, singly
-from tms.client.reading import Part, Parts, read_on
+from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
+from tms.client.resume import Part, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import Start, place_of, position
 from tms.core.durations import Duration, whole_seconds_of

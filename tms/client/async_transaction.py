@@ -9,8 +9,9 @@ left. The error that began it is the one that is raised; what else failed is add
 logged with its traceback, and kept in `suppressed`. What a participant raises once the transaction
 is committed is only logged and kept: the work is done.
 
-A commit whose answer is lost is settled with the server (`tms.client.settling`). Where that cannot
-be done, `OutcomeUnknown` names the transaction, and nobody is rolled back: it may be committed.
+If the answer to a commit is lost, the client asks the server what became of it
+(`tms.client.commit_outcome`). If the server does not say, `OutcomeUnknown` names the transaction,
+and nobody is rolled back, because it may be committed.
 
 A cancellation (or Ctrl-C) never leaves half a commit: one that was sent is settled first.
 """
@@ -23,9 +24,9 @@ from typing import Any, Self
 
 from anyio import CancelScope, get_cancelled_exc_class
 
-from tms.client.gathered import Gathered
+from tms.client.commit_outcome import Commit
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
-from tms.client.settling import Commit
+from tms.client.transaction_work import Gathered
 from tms.core.errors import OutcomeUnknown, TransactionNotInProgress
 from tms.core.services import Services
 from tms.core.transaction import Transaction

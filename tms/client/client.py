@@ -15,7 +15,7 @@ from tms.client.async_client import (
     connect_remote,
 )
 from tms.client.bridge import Bridge
-from tms.client.calling_thread import CallingThread
+from tms.client.callback_thread import CallingThread
 from tms.client.embedded import REFUSAL_IN_CHILD
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware

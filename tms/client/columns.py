@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
-from tms.client.polling import message_blocks
+from tms.client.poll import message_blocks
 from tms.core import extras
 from tms.core.message import MessageBlock
 from tms.core.messaging import Messaging

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from tms.client.calls import JSON, Calls, decode_json, of_the_server
-from tms.client.reading import Part, Parts, read_on
+from tms.client.resume import Part, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, OutcomeUnknown

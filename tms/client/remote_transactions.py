@@ -5,7 +5,7 @@ the same when done twice; where the lost attempt had ended the transaction alrea
 A repeated `checkpoint` leaves a write pointer that nothing is written under, and a repeated `start`
 a transaction that nobody knows of, which times out: harmless. But with an owner, `start` is
 repeated only where it may take the place of the lost one (`IfOpen.FENCE`, `IfOpen.JOIN`): otherwise
-it would find the owner busy with that. `commit` is left to `tms.client.settling`.
+it would find the owner busy with that. `commit` is left to `tms.client.commit_outcome`.
 """
 
 from collections.abc import Collection, Sequence

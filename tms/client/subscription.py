@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.bridge import Bridge
-from tms.client.gathered import OpenTransaction
-from tms.client.polling import Tx
+from tms.client.poll import Tx
 from tms.client.start import WhichMessage
+from tms.client.transaction_work import OpenTransaction
 from tms.core.message import Message
 from tms.core.subscriptions import SubscriptionPosition
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
-from tms.client.polling import Tx
+from tms.client.poll import Tx
 from tms.client.start import Start
 from tms.client.subscription import Subscription
 from tms.core.durations import Duration

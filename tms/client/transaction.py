@@ -5,9 +5,9 @@ from types import TracebackType
 from typing import Self
 
 from tms.client.async_transaction import AsyncTransactionContext
-from tms.client.calling_thread import CallingThread
-from tms.client.gathered import Gathered
+from tms.client.callback_thread import CallingThread
 from tms.client.participants import TransactionAware
+from tms.client.transaction_work import Gathered
 from tms.core.transaction import Transaction
 
 

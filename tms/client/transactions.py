@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from tms.client.bridge import Bridge
-from tms.client.settling import Commit
+from tms.client.commit_outcome import Commit
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction

@@ -5,7 +5,7 @@ from contextlib import closing
 from enum import Enum
 from pathlib import Path
 
-from tms.client.recovery import Outcomes, Recovered, settle
+from tms.client.database_recovery import Outcomes, Recovered, settle
 from tms.core.transaction import Transaction
 from tms.sqlite.changes import (
     begin_recording,

@@ -28,9 +28,9 @@ from tms.core.group_commit import Lanes
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
 from tms.core.transactions import Carried, Publications
+from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import Recovered
-from tms.transactions.state import TransactionState
 
 _RECOVER_EVERY_S = 0.2
 _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)

@@ -8,7 +8,7 @@ behind it. Pure.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tms.transactions.state import TransactionState
+from tms.transactions.commands import TransactionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import TransactionTable
+from tms.transactions.commands import TransactionState
 from tms.transactions.edits import decode_row
 from tms.transactions.segments import (
     check_token,
@@ -21,8 +22,7 @@ from tms.transactions.segments import (
     pieces,
     token_of,
 )
-from tms.transactions.snapshot import decode_snapshot, encode_snapshot
-from tms.transactions.state import TransactionState
+from tms.transactions.snapshot_codec import decode_snapshot, encode_snapshot
 
 
 @dataclass(frozen=True, slots=True)

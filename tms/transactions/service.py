@@ -36,10 +36,10 @@ from tms.core.transactions import (
     TransactionInfo,
     TransactionStatus,
 )
+from tms.transactions.commands import TransactionState
 from tms.transactions.journal import Decide, Decision, Journal, SteadyTime, Transition
 from tms.transactions.pruning import InvalidList, invalid_list
-from tms.transactions.snapshots import Snapshots
-from tms.transactions.state import TransactionState
+from tms.transactions.snapshot_writer import Snapshots
 
 _TICK_S = 0.5
 """How often timeouts are looked for: how late one may fire."""

@@ -1,379 +1,162 @@
-"""The state of all transactions: commands that check and return edits, `apply`, and queries.
+"""All that is known of transactions, changed by edits alone.
 
-A command changes nothing. What it returns is to be applied before the next command is asked, in its
-order, and kept in the log in that order: a recovery applies the same. The rules are Tephra's
-(`tms.transactions.ledger`), with owners and sequences besides.
+`apply` is the only way to change it, for the living state and for one that is recovered from its
+log, so that both are the same. It does not check what a command has checked: an edit that cannot
+follow on what is known raises `LookupError` or `ValueError`, which says that the log is damaged.
 
-Time, in milliseconds since 1970, is always an argument; it may go backwards, write pointers do not.
+The rules are those of Tephra's TransactionManager. One is not kept: a commit of a transaction that
+is found invalid does not make it valid. Tephra's log needs that because its edits may be out of
+order; ours are in the order in which they were made.
 """
 
-from collections.abc import Collection, Iterable
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Callable
 
-from tms.core.errors import (
-    InvalidRequest,
-    InvalidTruncateTime,
-    OwnerBusy,
-    TooLarge,
-    TooManyTransactions,
-    TransactionConflict,
-    TransactionUnknown,
-)
-from tms.core.limits import NAME_CHARS_MAX, WRITE_POINTERS_PER_MS
-from tms.core.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType
-from tms.core.transactions import (
-    IfOpen,
-    StartRequest,
-    TransactionInfo,
-    TransactionStatus,
-    check_owner,
-)
-from tms.transactions.change_sets import checked_changes
+from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.transaction import TransactionType
+from tms.core.transactions import TransactionStatus
+from tms.transactions.change_sets import ChangeSets, CommittedSet
 from tms.transactions.edits import Edit, EditKind
-from tms.transactions.in_progress import Open
-from tms.transactions.invalids import Invalid
-from tms.transactions.ledger import Ledger
-from tms.transactions.transitions import Event, check
-
-Edits = tuple[Edit, ...]
-
-_EXPIRED_AT_ONCE = 10_000
-_NO_WORK = (None, None, None)
-_NOBODY = 0
-"""The id of a reader without a transaction: no write pointer, and below all."""
-_MS_PER_S = 1_000
+from tms.transactions.in_progress import InProgress, Open
+from tms.transactions.invalids import Invalid, Invalids
+from tms.transactions.outcomes import Outcomes
+from tms.transactions.owners import LastCommit, Owners
+from tms.transactions.snapshot_history import Excluded, Past
 
 
-class Started(NamedTuple):
-    """A transaction, and the edits that make it."""
+class Ledger:
+    """What is known. Times are milliseconds since 1970; used from one thread at a time."""
 
-    transaction_id: int
-    edits: Edits
+    def __init__(self, limits: Limits, now_ms: int) -> None:
+        """Begin with nothing known at `now_ms`: all written before is visible."""
+        self.limits = limits
+        self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
+        self.read_pointer = self.last_write_pointer
+        self.opened = InProgress()
+        self.invalids = Invalids()
+        self.excluded = Excluded(self.opened, self.invalids)
+        self.change_sets = ChangeSets()
+        self.outcomes = Outcomes(limits.transaction_outcomes_max)
+        self.owners = Owners(limits.transaction_owners_max)
 
+    def apply(self, edit: Edit) -> None:
+        """Change what is known as `edit` says."""
+        _APPLY[edit.kind](self, edit)
 
-class TransactionState(Ledger):
-    """The state machine. Used from one thread at a time."""
+    def _advance(self, pointer: int) -> None:
+        if pointer <= self.last_write_pointer:
+            raise ValueError(pointer)
+        self.last_write_pointer = pointer
 
-    def start(self, request: StartRequest, now_ms: int) -> Started:
-        """Start a transaction; `transaction` gives its snapshot once the edits are applied.
-
-        Where it joins an open one, there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`,
-        `OwnerElsewhere`, `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
-        """
-        work = request.owner, request.sequence, request.origin
-        if work != _NO_WORK:
-            check_owner(*work)
-            self.owners.check(*work)
-        timeout_s = self._timeout_s(request)
-        busy = None if request.owner is None else self.opened.by_owner.get(request.owner)
-        fenced: Edits = ()
-        if busy is not None:
-            if request.if_open is IfOpen.JOIN and (busy.owner, busy.sequence, busy.origin) == work:
-                return Started(busy.id, ())
-            self._check_fence(busy, request.if_open)
-            fenced = (Edit(EditKind.INVALID, busy.id),)
-        elif self.opened.count >= self.limits.transactions_in_progress_max:
-            raise TooManyTransactions(
-                in_progress=self.opened.count,
-                transactions_in_progress_max=self.limits.transactions_in_progress_max,
-            )
-        pointer = self._next_write_pointer(now_ms)
-        started = Edit(
-            EditKind.STARTED,
-            pointer,
-            expires_ms=now_ms + timeout_s * _MS_PER_S,
-            visibility_upper_bound=self._visibility_upper_bound(),
-            type=request.type,
-            timeout_s=timeout_s,
-            sequence=request.sequence,
-            owner=request.owner,
-            origin=request.origin,
-            client=request.client[:NAME_CHARS_MAX],
+    def _started(self, edit: Edit) -> None:
+        if edit.type is None or edit.owner in self.opened.by_owner:
+            raise ValueError(edit.write_pointer)
+        self._advance(edit.write_pointer)
+        opened = Open(
+            edit.write_pointer,
+            edit.type,
+            edit.expires_ms,
+            edit.timeout_s,
+            edit.visibility_upper_bound,
+            self.read_pointer,
+            self.opened.first_short,
+            edit.client,
+            edit.owner,
+            edit.sequence,
+            edit.origin,
         )
-        return Started(pointer, (*fenced, started))
+        self.opened.add(opened)
 
-    def _timeout_s(self, request: StartRequest) -> int:
-        limits, timeout_s = self.limits, request.timeout_s
-        if request.type is TransactionType.LONG:
-            return limits.transaction_long_timeout_s
-        if timeout_s is None:
-            return limits.transaction_timeout_s_default
-        longest_s = limits.transaction_timeout_s_max
-        if not 0 < timeout_s <= longest_s:
-            raise InvalidRequest("invalid_timeout", timeout_s=timeout_s, timeout_s_max=longest_s)
-        return timeout_s
+    def _checkpoint(self, edit: Edit) -> None:
+        opened = self._named(edit.parent)
+        self._advance(edit.write_pointer)
+        self.opened.add_checkpoint(opened, edit.write_pointer)
 
-    def _check_fence(self, busy: Open, if_open: IfOpen) -> None:
-        if if_open is not IfOpen.FENCE:
-            raise OwnerBusy(owner=busy.owner, transaction_id=busy.id, sequence=busy.sequence)
-        check(busy.id, busy.status, Event.INVALIDATE)
+    def _committing(self, edit: Edit) -> None:
+        self.opened.announce(self._named(edit.write_pointer), edit.changes)
 
-    def _next_write_pointer(self, now_ms: int) -> int:
-        return max(self.last_write_pointer + 1, now_ms * WRITE_POINTERS_PER_MS)
+    def _named(self, transaction_id: int) -> Open:
+        opened = self.opened.by_pointer[transaction_id]
+        if opened.id != transaction_id:
+            raise KeyError(transaction_id)
+        return opened
 
-    def _visibility_upper_bound(self) -> int:
-        first = self.opened.first
-        return self.read_pointer if first == NO_TX_IN_PROGRESS else first - 1
+    def _committed(self, edit: Edit) -> None:
+        transaction_id = pointer = edit.write_pointer
+        if edit.at_once:
+            self._advance(pointer)
+            changes, client = edit.changes, edit.client
+        else:
+            opened = self._end(transaction_id)
+            changes, client = opened.changes or (), opened.client
+            pointer = opened.checkpoints[-1] if opened.checkpoints else pointer
+            self.outcomes.add(transaction_id, TransactionStatus.COMMITTED, opened.type)
+        if edit.can_commit and changes:
+            committed = CommittedSet(edit.commit_pointer, transaction_id, client, changes)
+            self.change_sets.add(committed)
+        self.read_pointer = max(self.read_pointer, pointer)
+        self.change_sets.drop_before(self.opened.first_short)
+        if edit.owner is not None and edit.sequence is not None:
+            commit = LastCommit(edit.sequence, transaction_id, edit.time_ms, edit.origin)
+            self.owners.record(edit.owner, commit, self.opened.by_owner)
 
-    def start_and_commit(
-        self,
-        now_ms: int,
-        *,
-        owner: str | None = None,
-        sequence: int | None = None,
-        changes: Collection[bytes] = (),
-        client: str = "",
-    ) -> Started:
-        """Start and commit a transaction in one edit; it is never in progress.
+    def _end(self, transaction_id: int) -> Open:
+        opened = self.opened.remove(transaction_id)
+        self.excluded.has_ended(opened, self.last_write_pointer)
+        return opened
 
-        Raises `TransactionDuplicate`, `OwnerBusy`, `InvalidRequest` (invalid_owner), `TooLarge`.
-        """
-        check_owner(owner, sequence)
-        self.owners.check(owner, sequence)
-        busy = None if owner is None else self.opened.by_owner.get(owner)
-        if busy is not None:
-            self._check_fence(busy, IfOpen.REFUSE)
-        distinct = self._checked_changes(changes)
-        pointer = self._next_write_pointer(now_ms)
-        edit = Edit(
-            EditKind.COMMITTED,
-            pointer,
-            commit_pointer=pointer + 1,
-            can_commit=bool(distinct),
-            changes=distinct,
-            at_once=True,
-            time_ms=now_ms,
-            sequence=sequence,
-            owner=owner,
-            client=client[:NAME_CHARS_MAX],
+    def _aborted(self, edit: Edit) -> None:
+        transaction_id = edit.write_pointer
+        if transaction_id in self.opened.by_pointer:
+            self._end(transaction_id)
+        else:
+            self._off_the_list(self.invalids.by_pointer[transaction_id].pointers)
+        self.outcomes.add(transaction_id, TransactionStatus.ABORTED, TransactionType.SHORT)
+        self.read_pointer = max(self.read_pointer, transaction_id)
+
+    def _invalidated(self, edit: Edit) -> None:
+        opened = self._end(edit.write_pointer)
+        invalid = Invalid(
+            opened.id,
+            opened.type,
+            self.last_write_pointer,
+            opened.client,
+            opened.owner,
+            opened.sequence,
+            tuple(opened.checkpoints),
         )
-        return Started(pointer, (edit,))
+        self.invalids.add(invalid, invalid.pointers)
+        # Tephra moves it where a client invalidates, and not where the time is over.
+        if opened.type is TransactionType.SHORT and not edit.timed_out:
+            self.read_pointer = max(self.read_pointer, opened.id)
 
-    def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> Edits:
-        """Announce what a transaction changed.
+    def _truncated(self, edit: Edit) -> None:
+        if edit.truncate_before_ms:
+            pointers = self.invalid_before(edit.truncate_before_ms)
+        else:
+            pointers = edit.truncated
+        self._off_the_list(pointers)
 
-        Raises `TransactionNotInProgress`, `TransactionUnknown`, `TooLarge` (too_many_changes),
-        `TooManyTransactions` (too_many_changes_kept), `TransactionConflict`.
-        """
-        opened = self._open(transaction_id, Event.CAN_COMMIT)
-        if not changes and opened.changes is None:
-            return ()
-        distinct = self._checked_changes(changes)
-        self._check_conflict(transaction_id, distinct)
-        return (Edit(EditKind.COMMITTING, transaction_id, changes=distinct),)
+    def invalid_before(self, time_ms: int) -> tuple[int, ...]:
+        """Return the pointers on the invalid list from before a time."""
+        bound = time_ms * WRITE_POINTERS_PER_MS
+        return tuple(pointer for pointer in self.invalids.ascending if pointer < bound)
 
-    def _checked_changes(self, changes: Collection[bytes]) -> tuple[bytes, ...]:
-        kept_bytes = self.change_sets.kept_bytes + self.opened.announced_bytes
-        return checked_changes(changes, self.limits, kept_bytes, self.opened.first)
+    def _off_the_list(self, pointers: tuple[int, ...]) -> None:
+        now = self.last_write_pointer
+        for pointer, invalid in self.invalids.remove(pointers, now).items():
+            self.excluded.was_invalid(pointer, Past(invalid.since, now))
 
-    def _check_conflict(self, transaction_id: int, changes: Iterable[bytes]) -> None:
-        found = self.change_sets.conflict(transaction_id, changes)
-        if found is not None:
-            key, committed = found
-            raise TransactionConflict(
-                transaction_id=transaction_id,
-                key=key.hex(),
-                other_transaction_id=committed.transaction_id,
-                client=committed.client,
-            )
-
-    def commit(self, transaction_id: int, now_ms: int) -> Edits:
-        """Commit a transaction, with the changes that it announced.
-
-        Raises `TransactionNotInProgress`, `TransactionUnknown`, `TransactionConflict`,
-        `TransactionDuplicate`; then it stays in progress.
-        """
-        opened = self._open(transaction_id, Event.COMMIT)
-        self.owners.check(opened.owner, opened.sequence, opened.origin)
-        if opened.changes:
-            self._check_conflict(transaction_id, opened.changes)
-        edit = Edit(
-            EditKind.COMMITTED,
-            transaction_id,
-            commit_pointer=self.last_write_pointer + 1,
-            can_commit=bool(opened.changes),
-            time_ms=now_ms,
-            sequence=opened.sequence,
-            owner=opened.owner,
-            origin=opened.origin,
-        )
-        return (edit,)
-
-    def abort(self, transaction_id: int) -> Edits:
-        """End a transaction whose writes were all undone, also one that is invalid by now.
-
-        A long one becomes, or stays, invalid. Aborting what was aborted changes nothing. Raises
-        `TransactionNotInProgress`, `TransactionUnknown`.
-        """
-        opened = self.opened.by_pointer.get(transaction_id)
-        known = opened or self.invalids.by_pointer.get(transaction_id)
-        if known is not None and known.id != transaction_id:
-            raise TransactionUnknown(transaction_id=transaction_id)
-        if known is not None and known.type is TransactionType.LONG:
-            return self.invalidate(transaction_id)
-        check(transaction_id, self.status(transaction_id), Event.ABORT)
-        return () if known is None else (Edit(EditKind.ABORTED, transaction_id),)
-
-    def invalidate(self, write_pointer: int) -> Edits:
-        """End the transaction that has a write pointer; readers skip what it wrote.
-
-        Invalidating what is invalid changes nothing. Raises `TransactionNotInProgress`,
-        `TransactionUnknown`.
-        """
-        check(write_pointer, self.status(write_pointer), Event.INVALIDATE)
-        opened = self.opened.by_pointer.get(write_pointer)
-        return () if opened is None else (Edit(EditKind.INVALID, opened.id),)
-
-    def expire(self, now_ms: int, limit: int = _EXPIRED_AT_ONCE) -> Edits:
-        """Invalidate those whose time is over, at most `limit`, oldest first."""
-        return tuple(
-            Edit(EditKind.INVALID, transaction_id, timed_out=True)
-            for transaction_id in self.opened.expired(now_ms, limit)
-        )
-
-    def checkpoint(self, transaction_id: int, now_ms: int) -> Edits:
-        """Give a transaction a new write pointer; `transaction` has it once this is applied.
-
-        Raises `TransactionNotInProgress`, `TransactionUnknown`, `TooLarge` (too_many_checkpoints).
-        """
-        opened = self._open(transaction_id, Event.CHECKPOINT)
-        count_max = self.limits.transaction_checkpoints_max
-        if len(opened.checkpoints) >= count_max:
-            raise TooLarge("too_many_checkpoints", checkpoints_max=count_max)
-        pointer = self._next_write_pointer(now_ms)
-        return (Edit(EditKind.CHECKPOINT, pointer, parent=transaction_id),)
-
-    def truncate_invalid_ids(self, write_pointers: Iterable[int]) -> tuple[int, Edits]:
-        """Take write pointers off the invalid list; the first value is how many are on it."""
-        found = tuple(sorted({p for p in write_pointers if p in self.invalids.by_pointer}))
-        return len(found), (Edit(EditKind.TRUNCATED, truncated=found),) if found else ()
-
-    def truncate_invalid_before(self, time_ms: int) -> tuple[int, Edits]:
-        """Take those off that started before a time; the first value is how many.
-
-        Raises `InvalidTruncateTime` where something in progress started before it.
-        """
-        if self.opened.count and self.opened.first < time_ms * WRITE_POINTERS_PER_MS:
-            raise InvalidTruncateTime(time_ms=time_ms, transaction_id=self.opened.first)
-        count = len(self.invalid_before(time_ms))
-        return count, (Edit(EditKind.TRUNCATED, truncate_before_ms=time_ms),) if count else ()
-
-    def forget_owners(self, now_ms: int) -> Edits:
-        """Forget the owners that have not committed for their retention; for before a snapshot."""
-        before_ms = now_ms - self.limits.transaction_owner_retention_s * _MS_PER_S
-        if not self.owners.before(before_ms, self.opened.by_owner):
-            return ()
-        return (Edit(EditKind.OWNERS_FORGOTTEN, truncate_before_ms=before_ms),)
-
-    def _open(self, transaction_id: int, event: Event) -> Open:
-        opened = self.opened.by_pointer.get(transaction_id)
-        if opened is None:
-            check(transaction_id, self.status(transaction_id), event)
-        elif opened.id == transaction_id:
-            check(transaction_id, opened.status, event)
-            return opened
-        raise TransactionUnknown(transaction_id=transaction_id)
-
-    def is_in_progress(self, write_pointer: int) -> bool:
-        """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
-        return write_pointer in self.opened.by_pointer
-
-    def status(self, write_pointer: int) -> TransactionStatus | None:
-        """Return where the transaction of a write pointer stands, None where that is not known.
-
-        Of those that committed or aborted, only the id is known.
-        """
-        opened = self.opened.by_pointer.get(write_pointer)
-        if opened is not None:
-            return opened.status
-        if write_pointer in self.invalids.by_pointer:
-            return TransactionStatus.INVALID
-        outcome = self.outcomes.get(write_pointer)
-        return None if outcome is None else outcome.status
-
-    def transaction(self, transaction_id: int) -> Transaction:
-        """Return a transaction in progress with its snapshot and its present write pointer.
-
-        Raises `TransactionNotInProgress`, `TransactionUnknown`.
-        """
-        return self.excluded.snapshot(self._open(transaction_id, Event.CHECKPOINT))
-
-    def latest_snapshot(self) -> Transaction:
-        """Return what a transaction would see that started now, for a reader that has none."""
-        return Transaction(
-            read_pointer=self.read_pointer,
-            transaction_id=_NOBODY,
-            write_pointer=_NOBODY,
-            invalids=self.invalids.ascending,
-            in_progress=tuple(self.opened.by_pointer),
-            first_short_in_progress=self.opened.first_short,
-        )
-
-    def next_expiry_ms(self) -> int | None:
-        """Return when the first transaction in progress expires, None where there is none."""
-        return self.opened.next_expiry_ms()
-
-    @property
-    def prune_upper_bound(self) -> int:
-        """The greatest pointer up to which the invalid list may be truncated, once cleaned up."""
-        first, invalids = self.opened.first, self.invalids.ascending
-        if first == NO_TX_IN_PROGRESS and not invalids:
-            return self.read_pointer - 1
-        return min(invalids[-1] if invalids else NO_TX_IN_PROGRESS, first - 1)
-
-    @property
-    def in_progress_count(self) -> int:
-        """How many transactions are in progress, checkpoints not counted."""
-        return self.opened.count
-
-    @property
-    def invalid_count(self) -> int:
-        """How many write pointers are on the invalid list."""
-        return len(self.invalids.by_pointer)
-
-    def info(self, transaction_id: int) -> TransactionInfo:
-        """Return where a transaction stands. Raises `TransactionUnknown`."""
-        found = self.opened.by_pointer.get(transaction_id)
-        invalid = self.invalids.by_pointer.get(transaction_id)
-        outcome = self.outcomes.get(transaction_id)
-        if found is not None and found.id == transaction_id:
-            return _info(found, found.status, found.expires_ms)
-        if invalid is not None:
-            return _info(invalid, TransactionStatus.INVALID, None)
-        if outcome is None:
-            raise TransactionUnknown(transaction_id=transaction_id)
-        return TransactionInfo(
-            transaction_id=transaction_id,
-            status=outcome.status,
-            type=outcome.type,
-            write_pointers=(transaction_id,),
-            started_ms=transaction_id // WRITE_POINTERS_PER_MS,
-            expires_ms=None,
-        )
-
-    def infos_in_progress(self) -> list[TransactionInfo]:
-        """Return the transactions in progress, oldest first."""
-        return [_info(opened, opened.status, opened.expires_ms) for opened in self.opened]
-
-    def infos_invalid(self, limit: int | None = None) -> list[TransactionInfo]:
-        """Return the invalid transactions, at most `limit`, oldest first."""
-        by_pointer = self.invalids.by_pointer
-        invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
-        return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
+    def _owners_forgotten(self, edit: Edit) -> None:
+        self.owners.forget(edit.truncate_before_ms, self.opened.by_owner)
 
 
-def _info(
-    known: Open | Invalid, status: TransactionStatus, expires_ms: int | None
-) -> TransactionInfo:
-    return TransactionInfo(
-        transaction_id=known.id,
-        status=status,
-        type=known.type,
-        write_pointers=known.pointers,
-        started_ms=known.id // WRITE_POINTERS_PER_MS,
-        expires_ms=expires_ms,
-        client=known.client,
-        owner=known.owner,
-        sequence=known.sequence,
-    )
+_APPLY: dict[EditKind, Callable[[Ledger, Edit], None]] = {
+    EditKind.STARTED: Ledger._started,  # noqa: SLF001
+    EditKind.COMMITTING: Ledger._committing,  # noqa: SLF001
+    EditKind.COMMITTED: Ledger._committed,  # noqa: SLF001
+    EditKind.INVALID: Ledger._invalidated,  # noqa: SLF001
+    EditKind.ABORTED: Ledger._aborted,  # noqa: SLF001
+    EditKind.TRUNCATED: Ledger._truncated,  # noqa: SLF001
+    EditKind.CHECKPOINT: Ledger._checkpoint,  # noqa: SLF001
+    EditKind.OWNERS_FORGOTTEN: Ledger._owners_forgotten,  # noqa: SLF001
+}

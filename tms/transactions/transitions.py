@@ -1,7 +1,7 @@
 """The states of a transaction and what leads from one to the next: the one table of transitions.
 
 The state diagram in `docs/transactions.md` is made from this table (`diagram`), and
-`tms.transactions.state` asks it whether a transition is allowed, so neither can say otherwise.
+`tms.transactions.commands` asks it whether a transition is allowed, so neither can say otherwise.
 """
 
 from enum import StrEnum

@@ -14,7 +14,7 @@ from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.lease import Lease
 from cleanup.hbase.parts import behind_ms
 from cleanup.hbase.plan import remaining
-from cleanup.hbase.services import TableServices
+from cleanup.hbase.table_calls import TableServices
 from dev.hbase.regions import change
 from dev.hbase.servers import HBaseServers
 from tables.bound_table import Bound, StoreBoundTable, least

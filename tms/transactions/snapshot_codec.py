@@ -19,19 +19,19 @@ from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.transaction import TransactionType
 from tms.transactions.change_sets import CommittedSet
-from tms.transactions.columns import (
+from tms.transactions.commands import TransactionState
+from tms.transactions.in_progress import Open
+from tms.transactions.invalids import Invalid
+from tms.transactions.outcomes import OUTCOMES
+from tms.transactions.owners import LastCommit
+from tms.transactions.snapshot_columns import (
     NOTHING,
     ColumnReader,
     Texts,
     encode_numbers,
     encode_rows,
 )
-from tms.transactions.excluded import Past
-from tms.transactions.in_progress import Open
-from tms.transactions.invalids import Invalid
-from tms.transactions.outcomes import OUTCOMES
-from tms.transactions.owners import LastCommit
-from tms.transactions.state import TransactionState
+from tms.transactions.snapshot_history import Past
 from tms.transactions.varints import (
     VarintReader,
     encode_change_sets,

@@ -13,10 +13,10 @@ from tms.core.errors import CopyRefused
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import TransactionTable
+from tms.transactions.commands import TransactionState
 from tms.transactions.recovery import recover
 from tms.transactions.segments import within
-from tms.transactions.snapshot import encode_snapshot
-from tms.transactions.state import TransactionState
+from tms.transactions.snapshot_codec import encode_snapshot
 
 _NAMED_MAX = 10
 

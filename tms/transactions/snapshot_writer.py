@@ -13,7 +13,7 @@ from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import Tables
 from tms.transactions.journal import Journal, SteadyTime, Transition
-from tms.transactions.snapshot import encode_snapshot
+from tms.transactions.snapshot_codec import encode_snapshot
 
 _DROP_ROWS = 10_000
 """Rows of the log deleted in one write."""

@@ -13,7 +13,7 @@ from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.transaction import Transaction
 from tms.transactions.owners import LastCommit
-from tms.transactions.snapshot import decode_snapshot, encode_snapshot
+from tms.transactions.snapshot_codec import decode_snapshot, encode_snapshot
 from tms.transactions.varints import (
     VarintReader,
     encode_change_sets,

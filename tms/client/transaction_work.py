@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tms.client.publications import Publications
+from tms.client.transaction_publications import Publications
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction

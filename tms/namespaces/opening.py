@@ -3,9 +3,9 @@
 import os
 from collections.abc import Awaitable, Callable
 
-from tms.configuration.namespaces import NamespaceStore, UndeclaredNamespaces
 from tms.core.limits import Limits
 from tms.metadata.interface import MetadataStore
+from tms.namespaces.store import NamespaceStore, UndeclaredNamespaces
 
 _FOLDER = "leveldb:"
 

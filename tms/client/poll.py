@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
 
-from tms.client.gathered import OpenTransaction
+from tms.client.transaction_work import OpenTransaction
 from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, MessageBlock

@@ -7,11 +7,6 @@ import pytest
 
 from tests.contracts.metadata_store_contract import until
 from tests.metadata.rows import FailingRows
-from tms.configuration.namespaces import (
-    NamespaceStore,
-    SettingsCodec,
-    UndeclaredNamespaces,
-)
 from tms.core.errors import (
     InvalidRequest,
     MetadataUnavailable,
@@ -26,6 +21,11 @@ from tms.core.namespaces import NamespaceRules, NamespaceSettings, rules_of
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.journal import Journal
 from tms.metadata.local import LocalSession
+from tms.namespaces.store import (
+    NamespaceStore,
+    SettingsCodec,
+    UndeclaredNamespaces,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -169,7 +169,7 @@ async def test_a_connection_lost_while_a_change_is_read_is_waited_for(
     session: LocalSession,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tms.configuration.namespaces.RETRY_S", 0.01)
+    monkeypatch.setattr("tms.namespaces.store.RETRY_S", 0.01)
     await there.declare("shop", SMALL)
     host.disconnect(session)
     await asyncio.sleep(0.05)

@@ -22,7 +22,7 @@ from tms.core.errors import DebugBusy
 from tms.core.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.transactions.snapshot import decode_snapshot
+from tms.transactions.snapshot_codec import decode_snapshot
 
 _BYTES_MAX = 4 * 1024 * 1024
 _LOOK_AGAIN_S = 0.5

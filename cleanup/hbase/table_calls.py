@@ -10,7 +10,7 @@ takes pointers off the list once it has told its own cache (`cleanup.hbase.clean
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from cleanup.services import Row
+from cleanup.loop_calls import Row
 from tables.keys import inverted
 from tables.store import MESSAGE, Store
 from tms.core.topic import Topic, TopicId
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class TableServices:
-    """Fulfils `cleanup.services.Services`."""
+    """Fulfils `cleanup.loop_calls.Services`."""
 
     def __init__(self, store: Store, invalid_list: Callable[[], InvalidList | None]) -> None:
         """Invert in `store`; `invalid_list` reads the list from its log."""

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 import tms
-from tms.client.settling import Commit
+from tms.client.commit_outcome import Commit
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import TransactionType

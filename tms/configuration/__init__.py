@@ -1,1 +1,0 @@
-"""What is configured while servers run: namespaces and their settings, in a metadata store."""
