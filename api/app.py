@@ -29,7 +29,7 @@ from api.http.errors import answer_of
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
-from api.http.router import Found, Route, Router
+from api.http.router import Route, RouteMatch, Router
 from api.openapi import document_of
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Cluster
@@ -72,7 +72,7 @@ class Application:
             for operation in operations
         )
 
-    def find(self, method: str, path: str) -> Found[Endpoint]:
+    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return where a request leads; if nowhere, that refuses it.
 
         A slash at the end is passed over, as CDAP does.
@@ -80,7 +80,7 @@ class Application:
         try:
             return self._router.find(method, path[:-1] if path[-1:] == "/" != path else path)
         except InvalidRequest as error:
-            return Found(Endpoint(partial(_refuse, error), self.context, self._unmatched), {})
+            return RouteMatch(Endpoint(partial(_refuse, error), self.context, self._unmatched), {})
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""

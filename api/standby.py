@@ -21,7 +21,7 @@ from api.http.endpoint import Endpoint
 from api.http.errors import answer_of
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
-from api.http.router import Found
+from api.http.router import RouteMatch
 from tms.core.clock import SystemClock
 from tms.core.cluster import Cluster
 from tms.core.errors import NoLeader
@@ -81,11 +81,11 @@ class Standby:
         operations = (*health.OPERATIONS, *cluster.OPERATIONS)
         own = [operation for operation in operations if operation.path in _OWN]
         self._own = Application(context, metrics, own)
-        self._forward: Found[Endpoint] = Found(
+        self._forward: RouteMatch[Endpoint] = RouteMatch(
             Endpoint(partial(_forward, forwarder), context, metrics.of("forwarded")), {}
         )
 
-    def find(self, method: str, path: str) -> Found[Endpoint]:
+    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return what answers a request here, or has the leader answer it."""
         is_own = method in ("GET", "HEAD") and path in _OWN
         return self._own.find(method, path) if is_own else self._forward
@@ -119,7 +119,7 @@ class ClusterApp:
         """Answer by the standby again."""
         self._leading, self._left_s = None, _nothing_left
 
-    def find(self, method: str, path: str) -> Found[Endpoint]:
+    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return where a request leads now: the lease is asked for each."""
         leading = self._leading
         if leading is not None and self._left_s() > 0:

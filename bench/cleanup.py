@@ -25,8 +25,8 @@ from tables.store import MESSAGE
 from tms.core.clock import ManualClock
 from tms.core.limits import UINT16_COUNT, Limits
 from tms.core.message import KEY
-from tms.core.topic import Topic as TopicRow
 from tms.core.topic import TopicId
+from tms.core.topic import TopicMetadata as TopicRow
 from tms.transactions.pruning import InvalidList
 
 _CONNECTIONS = 32

@@ -21,8 +21,8 @@ from api.http.exchange import OK, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Operation
 from api.http.request_body import read_body
-from api.http.router import Found
-from api.http.server import Listener, serve
+from api.http.router import RouteMatch
+from api.http.server import ListeningAddress, serve
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
@@ -68,9 +68,9 @@ class _App:
             callers=Callers(),
             error_form=answer_of,
         )
-        self._found = Found(Endpoint(_answer, context, OperationMetrics(), _OPERATION), {})
+        self._found = RouteMatch(Endpoint(_answer, context, OperationMetrics(), _OPERATION), {})
 
-    def find(self, _method: str, _path: str) -> Found[Endpoint]:
+    def find(self, _method: str, _path: str) -> RouteMatch[Endpoint]:
         return self._found
 
     def error(self, error: Exception) -> ErrorAnswer:
@@ -79,7 +79,7 @@ class _App:
 
 async def _main() -> None:
     await serve(
-        [Listener(_App(), "127.0.0.1", 0)],
+        [ListeningAddress(_App(), "127.0.0.1", 0)],
         limits=Limits(),
         on_started=lambda url: print(f"An empty endpoint is at {url} now.", flush=True),
         on_stopping=lambda: None,

@@ -34,7 +34,7 @@ from tables.store import MESSAGE
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 _SECONDS_MIN = 5.0
 """Less, and 32 connections would not all be answered once."""
@@ -183,7 +183,7 @@ def _fill_expired(place: _Place, count: int) -> None:
     value = PLAIN_START + b"x" * _BYTES
     with closing(open_store(place.url)) as store:
         for number in range(_TOPICS):
-            topic = Topic(TopicId("default", f"t{number}"), 1, 60, {})
+            topic = TopicMetadata(TopicId("default", f"t{number}"), 1, 60, {})
             StoreMetadataTable(store).replace(None, topic)
             start = prefix(topic.id, 1)
             each = count // _TOPICS

@@ -23,7 +23,7 @@ from cleanup.expiry import (
     written_ms,
 )
 from cleanup.invalid import InvalidSweep
-from cleanup.loop_calls import Services
+from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
 from cleanup.topics import Known, KnownTopics
 from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
@@ -51,7 +51,7 @@ class Cleaner:
     def __init__(
         self,
         store: Store,
-        services: Services,
+        services: ServiceCalls,
         limits: Limits,
         clock: Clock,
         *,

@@ -29,11 +29,11 @@ from tables.seals import Seal
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Store
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 
 
 def expire_messages(
-    store: Store, topic: Topic, now_ms: int, drop: Drop
+    store: Store, topic: TopicMetadata, now_ms: int, drop: Drop
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a topic's messages; return when more may, in ms since 1970."""
     start = prefix(topic.id, topic.generation)
@@ -47,7 +47,7 @@ def expire_messages(
 
 
 def expire_payloads(
-    store: Store, topic: Topic, now_ms: int, writable_ms: int, *, drop: Drop
+    store: Store, topic: TopicMetadata, now_ms: int, writable_ms: int, *, drop: Drop
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a topic's payloads; return when more may, in ms since 1970.
 
@@ -82,7 +82,9 @@ def expire_payloads(
     return due_ms
 
 
-def drop_dead_generations(store: Store, topic: Topic, drop: Drop) -> Generator[Step, None, bool]:
+def drop_dead_generations(
+    store: Store, topic: TopicMetadata, drop: Drop
+) -> Generator[Step, None, bool]:
     """Drop all rows of generations that are dead; return whether none is left.
 
     One is left where it is the greatest of the topic.
@@ -104,7 +106,7 @@ def drop_dead_generations(store: Store, topic: Topic, drop: Drop) -> Generator[S
     return not is_left
 
 
-def drop_sealed(topic: Topic, seal: Seal, drop: Drop) -> Generator[Step, None, None]:
+def drop_sealed(topic: TopicMetadata, seal: Seal, drop: Drop) -> Generator[Step, None, None]:
     """Drop what a topic's seal hides."""
     start = prefix(topic.id, abs(topic.generation))
     for hidden in seal.hidden:
@@ -112,7 +114,7 @@ def drop_sealed(topic: Topic, seal: Seal, drop: Drop) -> Generator[Step, None, N
         yield from drop(MESSAGE, start + hidden.start, start + hidden.stop, reason=Reason.SEALED)
 
 
-def greatest_row(store: Store, topic: Topic) -> bytes | None:
+def greatest_row(store: Store, topic: TopicMetadata) -> bytes | None:
     """Return the key of the greatest Message row of a topic in all its generations."""
     start = prefix(topic.id, FIRST_GENERATION)
     stop = after_prefix(prefix(topic.id, abs(topic.generation)))

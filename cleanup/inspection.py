@@ -32,7 +32,7 @@ from tms.core.entries import PLAIN
 from tms.core.inspection import Facts
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.commands import TransactionState
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
@@ -89,7 +89,7 @@ class Inspection:
             found.append({"table": table, "rows": count, "bytes": size, "disk_bytes": on_disk})
         return found
 
-    def topic(self, topic_id: TopicId) -> Topic | None:
+    def topic(self, topic_id: TopicId) -> TopicMetadata | None:
         """Return a topic as its metadata has it, deleted or not."""
         return StoreMetadataTable(self._store).get(topic_id)
 

@@ -30,7 +30,7 @@ _END = b"\xff"
 _CACHE = "cache"
 
 
-class CacheCheck(Protocol):
+class CacheChecker(Protocol):
     """What compares the cache with the Message table."""
 
     async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
@@ -52,7 +52,7 @@ class Partwise:
         clock: Clock,
         *,
         snapshot: Snapshot | None = None,
-        cache: CacheCheck | None = None,
+        cache: CacheChecker | None = None,
     ) -> None:
         """Look into `store`; `snapshot` and `cache` are a server's, None where there is none."""
         self._store = store

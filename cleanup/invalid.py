@@ -20,7 +20,7 @@ Inversions go through the service, which tells the cache before the table.
 from collections.abc import Collection, Container, Iterator
 from itertools import islice
 
-from cleanup.loop_calls import Row, Services
+from cleanup.loop_calls import Row, ServiceCalls
 from cleanup.ranges import Budget, Reason, Step
 from tables.bound_table import Bound, StoreBoundTable, least
 from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
@@ -30,7 +30,7 @@ from tms.core.clock import Clock
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY
 from tms.core.tables import Batch
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 WHOLE = (b"", b"\xff")
@@ -61,7 +61,7 @@ def may_go(listed: InvalidList, bound: int, limits: Limits, now_ms: int) -> list
 class InvalidSweep:
     """The passes over invalid transactions of one store."""
 
-    def __init__(self, store: Store, services: Services, limits: Limits, clock: Clock) -> None:
+    def __init__(self, store: Store, services: ServiceCalls, limits: Limits, clock: Clock) -> None:
         self._store = store
         self._services = services
         self._clock = clock
@@ -96,7 +96,7 @@ class InvalidSweep:
         self._record(proof, listed, todo, bound)
         self._truncate(listed)
 
-    def _invert_in(self, topic: Topic, pointers: Collection[int]) -> Iterator[Step]:
+    def _invert_in(self, topic: TopicMetadata, pointers: Collection[int]) -> Iterator[Step]:
         """Invert what a topic has under `pointers`."""
         start_ms = max(0, min(pointers) // WRITE_POINTERS_PER_MS - self._margin_ms)
         stop_ms = max(pointers) // WRITE_POINTERS_PER_MS + self._lifetime_ms + self._margin_ms

@@ -1,7 +1,7 @@
 """What cleanup asks of the services, whose state belongs to the event loop.
 
-The calls of `Services` block; they are made from the thread of cleanup. `LoopServices` hands them
-over to the loop. What cleanup can do in the tables alone, it does without them.
+The calls of `ServiceCalls` block. Cleanup makes them from its own thread, and `LoopServices` hands
+them over to the loop. What cleanup can do in the tables alone, it does without them.
 """
 
 import asyncio
@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tms.core.errors import Stopping
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 Row = tuple[bytes, bytes]
 T = TypeVar("T")
 
 
-class Services(Protocol):
+class ServiceCalls(Protocol):
     """What cleanup asks, from its own thread. All raise `Unavailable` errors while that is so."""
 
     def invalid_list(self) -> InvalidList | None:
@@ -37,7 +37,7 @@ class Services(Protocol):
         """Take pointers off the invalid list; return how many were on it."""
         ...
 
-    def forget(self, topic: Topic) -> bool:
+    def forget(self, topic: TopicMetadata) -> bool:
         """Delete the metadata row of a deleted topic, if it is as `topic` says."""
         ...
 
@@ -46,7 +46,7 @@ class Services(Protocol):
         ...
 
 
-class Messaging(Protocol):
+class MessagingCalls(Protocol):
     """What is asked of messaging, in the event loop."""
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
@@ -59,7 +59,7 @@ class Messaging(Protocol):
         """Invert Message rows, as stored under a pointer."""
         ...
 
-    async def forget_topic(self, topic: Topic) -> bool:
+    async def forget_topic(self, topic: TopicMetadata) -> bool:
         """Delete the metadata row of a deleted topic."""
         ...
 
@@ -68,7 +68,7 @@ class Messaging(Protocol):
         ...
 
 
-class Transactions(Protocol):
+class TransactionCalls(Protocol):
     """What is asked of the transaction manager, in the event loop."""
 
     async def invalid_list(self) -> InvalidList:
@@ -81,13 +81,13 @@ class Transactions(Protocol):
 
 
 class LoopServices:
-    """The services of one event loop, for another thread. Fulfils `Services`."""
+    """The services of one event loop, for another thread. Fulfils `ServiceCalls`."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        messaging: Messaging,
-        transactions: Transactions | None,
+        messaging: MessagingCalls,
+        transactions: TransactionCalls | None,
     ) -> None:
         """Call within `loop`; None for transactions that are managed elsewhere."""
         self._loop = loop
@@ -124,7 +124,7 @@ class LoopServices:
         assert self._transactions is not None
         return self._call(self._transactions.truncate_invalid_ids(write_pointers))
 
-    def forget(self, topic: Topic) -> bool:
+    def forget(self, topic: TopicMetadata) -> bool:
         """Delete the metadata row of a deleted topic."""
         return self._call(self._messaging.forget_topic(topic))
 

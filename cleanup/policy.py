@@ -2,16 +2,16 @@
 
 The rules are those of CDAP's coprocessors, with DESIGN section 6. The runners do not ask row by row
 where the order of the keys answers for a whole range; then they take the range from the same
-functions (`is_dead`, `Topic.first_live_ms`), and the tests hold what they leave to `message` and
-`payload`. What a reader could still be given is never dropped: a reader asks `Topic.first_live_ms`
-too (`tms.messaging.reader`), and has no key of a dead generation.
+functions (`is_dead`, `TopicMetadata.first_live_ms`), and the tests hold what they leave to
+`message` and `payload`. What a reader could still be given is never dropped: a reader asks
+`TopicMetadata.first_live_ms` too (`tms.messaging.reader`), and has no key of a dead generation.
 """
 
 from collections.abc import Container
 from enum import Enum
 
 from tms.core.entries import PLAIN
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 
 
 class Decision(Enum):
@@ -32,7 +32,7 @@ def is_dead(generation: int, current: int) -> bool:
 
 
 def message(
-    topic: Topic | None,
+    topic: TopicMetadata | None,
     generation: int,
     timestamp_ms: int,
     write_pointer: int,
@@ -55,7 +55,7 @@ def message(
 
 
 def payload(
-    topic: Topic | None, generation: int, write_timestamp_ms: int, *, now_ms: int
+    topic: TopicMetadata | None, generation: int, write_timestamp_ms: int, *, now_ms: int
 ) -> Decision:
     """Decide on a row of the Payload table, stored at `write_timestamp_ms`.
 

@@ -6,7 +6,7 @@ Fulfils `tms.core.cleanup.Cleanup`. What it reads of tables, and waits for, is d
 import asyncio
 
 from cleanup.invalid import bound_of
-from cleanup.loop_calls import Transactions
+from cleanup.loop_calls import TransactionCalls
 from cleanup.runner import Runner
 from tables.bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
@@ -53,7 +53,7 @@ class CleanupService:
     """The cleanup of one store."""
 
     def __init__(
-        self, runner: Runner, store: Store, transactions: Transactions | None, limits: Limits
+        self, runner: Runner, store: Store, transactions: TransactionCalls | None, limits: Limits
     ) -> None:
         """Start the runner; None for transactions that are managed elsewhere."""
         self._runner = runner

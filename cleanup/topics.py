@@ -5,7 +5,7 @@ than its row of the Metadata table, which is not even decoded where it is as bef
 
 What has expired is decided by a row and the time as of which that was read, however long the pass
 takes to come to it. A ttl that is raised later writes down what has expired by then, which is no
-less (`Topic.changed`). So no pass deletes what readers are still given.
+less (`TopicMetadata.changed`). So no pass deletes what readers are still given.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from functools import partial
 from tables.metadata_table import decoded
 from tables.store import METADATA, Row, Store
 from tms.core.clock import Clock
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 
 Page = tuple[int, list[Row]]
 ReadPage = Callable[[Callable[[], Page]], Page]
@@ -29,7 +29,7 @@ class Known:
     """What is remembered of a topic, as long as its row stays as it is."""
 
     row: bytes
-    topic: Topic
+    topic: TopicMetadata
     since_ms: int
     """When the row was first seen so, in steady time."""
     as_of_ms: int

@@ -26,7 +26,7 @@ from tms.core.entries import PLAIN
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.segments import token_of
 
 CHECKED_BY_ROW = (MESSAGE, PAYLOAD, SUBSCRIPTION)
@@ -46,7 +46,7 @@ class Verification(Inspection):
         self.without_payloads = 0
         """How many living references that nothing is stored for. A publish of no messages writes
         one where nothing was stored before, so that a lost payload cannot be told from it."""
-        self._topics: dict[TopicId, Topic] = {}
+        self._topics: dict[TopicId, TopicMetadata] = {}
         self._seals: dict[TopicId, Seal] = {}
         self._invalids: frozenset[int] = frozenset()
         self._bound = 0
@@ -109,7 +109,13 @@ class Verification(Inspection):
                 yield f"{place}: {error}"
 
     def _of_topic(
-        self, table: str, row: Row, topic: Topic | None, generation: int, *, is_cleaned: bool
+        self,
+        table: str,
+        row: Row,
+        topic: TopicMetadata | None,
+        generation: int,
+        *,
+        is_cleaned: bool,
     ) -> Iterator[str]:
         key, value = row
         place = f"{table} {key.hex()}"
@@ -125,13 +131,13 @@ class Verification(Inspection):
         elif table == MESSAGE:
             yield from self._entry(place, topic, key, value)
 
-    def _is_greatest(self, table: str, key: bytes, topic: Topic) -> bool:
+    def _is_greatest(self, table: str, key: bytes, topic: TopicMetadata) -> bool:
         """Whether a row is the one of a topic that stays, for its key."""
         start = metadata_key(topic.id)
         with self._store.scan(table, start, after_prefix(start), reverse=True, limit=1) as rows:
             return table == MESSAGE and next((k for k, _ in rows), None) == key
 
-    def _entry(self, place: str, topic: Topic, key: bytes, value: bytes) -> Iterator[str]:
+    def _entry(self, place: str, topic: TopicMetadata, key: bytes, value: bytes) -> Iterator[str]:
         """Give what is wrong with an entry of a living topic."""
         if not value:
             yield f"{place}: it has no value"

@@ -12,7 +12,7 @@ from tables.keys import after_prefix, metadata_key, namespace_start, topic_of
 from tables.seals import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 _SCAN_ROWS = 1000
 
@@ -23,18 +23,18 @@ class StoreMetadataTable:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def get(self, topic_id: TopicId) -> Topic | None:
+    def get(self, topic_id: TopicId) -> TopicMetadata | None:
         """Return the topic as its row has it, deleted or not; None if there never was one."""
         key = metadata_key(topic_id)
         value = self._store.get(METADATA, key)
         return None if value is None else decoded(key, value)
 
-    def replace(self, old: Topic | None, new: Topic) -> bool:
+    def replace(self, old: TopicMetadata | None, new: TopicMetadata) -> bool:
         """Put `new` if the row still is `old`, durably. Return whether it was."""
         expected = None if old is None else _encoded(old)
         return self._store.compare_and_put(METADATA, metadata_key(new.id), expected, _encoded(new))
 
-    def forget(self, topic: Topic) -> bool:
+    def forget(self, topic: TopicMetadata) -> bool:
         """Delete the row of a topic if it still is `topic`, durably. Return whether it was."""
         return self._store.compare_and_put(METADATA, metadata_key(topic.id), _encoded(topic), None)
 
@@ -48,7 +48,7 @@ class StoreMetadataTable:
         count = sum(_may_exist(key, value) for key, value in found)
         return count, found[-1][0] + b"\x00" if len(found) == limit else None
 
-    def scan(self, namespace: str | None = None) -> Iterator[Topic]:
+    def scan(self, namespace: str | None = None) -> Iterator[TopicMetadata]:
         """Give the topics, deleted ones included, of a namespace or of all, by row key."""
         start = b"" if namespace is None else namespace_start(namespace)
         stop = b"\xff" if namespace is None else after_prefix(start)
@@ -61,7 +61,7 @@ class StoreMetadataTable:
             start = found[-1][0] + b"\x00"
 
 
-def _encoded(topic: Topic) -> bytes:
+def _encoded(topic: TopicMetadata) -> bytes:
     return json.dumps(topic.stored_properties(), separators=(",", ":"), ensure_ascii=False).encode()
 
 
@@ -72,9 +72,9 @@ def _may_exist(key: bytes, value: bytes) -> bool:
         return True
 
 
-def decoded(key: bytes, value: bytes) -> Topic:
+def decoded(key: bytes, value: bytes) -> TopicMetadata:
     """Return the topic that a row holds. Raises `StoreCorrupt`."""
     try:
-        return Topic.of(topic_of(key), json.loads(topic_row(value)))
+        return TopicMetadata.of(topic_of(key), json.loads(topic_row(value)))
     except (ValueError, AttributeError, TypeError, InvalidRequest) as error:
         raise StoreCorrupt(table=METADATA, key=key.hex(), reason=str(error)) from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tms.core.clock import SystemClock
 from tms.settings import Settings
 from tms.stores import hbase_options, open_tables
-from tms.transactions.copied_state import Carried, carry
+from tms.transactions.copied_state import CopiedTransactions, carry
 
 if TYPE_CHECKING:
     from cleanup.hbase.opening import Pruning
@@ -28,7 +28,7 @@ def open_pruning(store: str, settings: Settings, workers: int) -> "Pruning":
     return Pruning(store, hbase_options(settings), limits, SystemClock(), workers=workers)
 
 
-def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, Carried]":
+def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, CopiedTransactions]":
     """Return a copy of one store into another, and what went over of its transactions.
 
     Close the first when it is done. Raises as `open_tables`, and `CopyRefused`.
@@ -79,7 +79,7 @@ def prune_region(
     touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
     """
     from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.stores; an extra
-    from cleanup.hbase.worker import Memory, Work, Worker  # noqa: PLC0415
+    from cleanup.hbase.worker import Memory, Worker, WorkerContext  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
     from tables.hbase.opening import open_store  # noqa: PLC0415
     from tables.hbase.regions import Region  # noqa: PLC0415
@@ -89,7 +89,7 @@ def prune_region(
     counts: Counter[tuple[str, str]] = Counter()
     try:
         topics = CachedTopics(opened, clock)
-        work = Work(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
+        work = WorkerContext(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
         for step in Worker(work, Region(*region), ()).steps():
             if isinstance(step, Step):
                 counts[step.reason, "rows"] += step.dropped

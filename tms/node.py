@@ -18,7 +18,7 @@ from tms.core.clock import Clock, KeyTime, SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
-from tms.core.transactions import Transactions
+from tms.core.transactions import AsyncTransactions
 from tms.messaging.engine import Engine
 from tms.messaging.publications import Publications
 from tms.messaging.ranges import RangeService
@@ -30,9 +30,9 @@ from tms.namespaces.store import UndeclaredNamespaces
 from tms.settings import Settings
 from tms.stores import hbase_options, importing, open_metadata, open_tables
 from tms.transactions.foreign_manager import TransactionsOfOthers
-from tms.transactions.journal import Journal, Recover, SteadyTime
+from tms.transactions.journal import Recover, SteadyTime, TransactionJournal
 from tms.transactions.metrics import TransactionMetrics
-from tms.transactions.recovery import Recovered
+from tms.transactions.recovery import RecoveredState
 from tms.transactions.recovery import recover as recover_state
 from tms.transactions.service import TransactionService
 from tms.transactions.snapshot_writer import Snapshots
@@ -58,7 +58,7 @@ class OpenServices:
     """All services on one store (`tms.core.services.ServerServices`)."""
 
     messaging: Service
-    transactions: Transactions
+    transactions: AsyncTransactions
     subscriptions: SubscriptionService
     namespaces: DeclaredNamespaces
     _engine: Engine
@@ -260,7 +260,7 @@ async def services_on(
         engine = engine_on(key_time=key_time)
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
-        elsewhere = cast("Transactions", TransactionsOfOthers())
+        elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
         return OpenServices(messaging, elsewhere, subscriptions, namespaces, engine)
     token = 0 if lease is None else lease.token
     recover = partial(recover_state, tables.transactions, limits, token=token)
@@ -283,14 +283,14 @@ async def services_on(
 def open_transactions(
     engine: Engine,
     recover: Recover,
-    recovered: Recovered,
+    recovered: RecoveredState,
     publications: Publications,
     registry: CollectorRegistry,
 ) -> TransactionService:
     """Return the transaction manager that goes on from what was `recovered`."""
     writer, lanes, tables = engine.writer, engine.lanes, engine.tables
     time = SteadyTime(engine.clock)
-    journal = Journal(
+    journal = TransactionJournal(
         recover, recovered, time=time, lanes=lanes, tables=tables, publications=publications
     )
     TransactionMetrics(registry, journal, time)

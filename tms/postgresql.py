@@ -36,7 +36,7 @@ from psycopg import Connection, errors
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Literal
 
-from tms.client.database_recovery import Outcomes, Recovered, settle
+from tms.client.database_recovery import KnownOutcomes, Recovered, settle
 from tms.core.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
@@ -118,7 +118,7 @@ class PostgresqlParticipant:
         if self._may_be_prepared:
             self._decide("ROLLBACK", self._transaction_id)
 
-    def recover(self, outcomes: Outcomes) -> Recovered:
+    def recover(self, outcomes: KnownOutcomes) -> Recovered:
         """Settle what crashes and lost connections have left prepared; return what became of it.
 
         `outcomes` is `client.transactions`. Run it when a program starts, and again while something

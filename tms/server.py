@@ -33,7 +33,7 @@ with importing("api"):
     from api.app import create_app
     from api.forwarding import Forwarder
     from api.http.callers import Callers
-    from api.http.server import Listener
+    from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
     from api.standby import ClusterApp, Standby
 
@@ -97,7 +97,7 @@ async def _serve(settings: Settings, on_started: OnStarted) -> None:
     )
     try:
         await serve_app(
-            [Listener(app, settings.host, settings.port)],
+            [ListeningAddress(app, settings.host, settings.port)],
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
@@ -147,7 +147,7 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         checking = asyncio.create_task(part.check_gateway())
         stack.callback(checking.cancel)
         await serve_app(
-            [Listener(part.app, settings.host, settings.port)],
+            [ListeningAddress(part.app, settings.host, settings.port)],
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,

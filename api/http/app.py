@@ -4,13 +4,13 @@ from typing import Protocol
 
 from api.http.context import ErrorAnswer
 from api.http.endpoint import Endpoint
-from api.http.router import Found
+from api.http.router import RouteMatch
 
 
 class App(Protocol):
     """What requests are answered by."""
 
-    def find(self, method: str, path: str) -> Found[Endpoint]:
+    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return where a request leads; `path` is as it came. If nowhere, that refuses it."""
         ...
 

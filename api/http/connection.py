@@ -35,7 +35,7 @@ _SWITCHING = 101
 _log = logging.getLogger("tms.api")
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """HTTP/1.1 on one connection."""
 
     __slots__ = (

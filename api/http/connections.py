@@ -17,7 +17,7 @@ from tms.core.errors import InvalidRequest, TooManyConnections
 from tms.core.limits import Limits
 
 if TYPE_CHECKING:
-    from api.http.connection import Connection
+    from api.http.connection import HttpConnection
 
 LINGER_S = 2.0
 """How long a client is listened to after the last answer."""
@@ -31,16 +31,16 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.head_bytes_max = limits.request_head_bytes_max
         self.heads = HeadCache()
-        self.open: set[Connection] = set()
+        self.open: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[Any]] = set()
         """Requests that are at work in a task."""
         self.calls: set[TasklessCall] = set()
         """Requests that wait without a task."""
-        self.idle: Timeouts[Connection] = Timeouts(limits.request_head_s_max, _close)
+        self.idle: Timeouts[HttpConnection] = Timeouts(limits.request_head_s_max, _close)
         """Connections without a whole head."""
-        self.bodies: Timeouts[Connection] = Timeouts(limits.request_body_s_max, self._too_slow)
+        self.bodies: Timeouts[HttpConnection] = Timeouts(limits.request_body_s_max, self._too_slow)
         """Connections whose request's body has not all come."""
-        self.lingering: Timeouts[Connection] = Timeouts(LINGER_S, _close)
+        self.lingering: Timeouts[HttpConnection] = Timeouts(LINGER_S, _close)
         """Connections whose last answer was written."""
         self.malformed = RareLog("requests that are malformed")
         self.requests = 0
@@ -55,7 +55,7 @@ class Connections:
         """Have answers tell the present time; to be called each second."""
         self.date = b"date: %s\r\n" % formatdate(usegmt=True).encode()
 
-    def entered(self, connection: "Connection") -> None:
+    def entered(self, connection: "HttpConnection") -> None:
         """Count a new connection in, and start the time in which its first head has to come."""
         if len(self.open) >= self._connections_max:
             oldest = self.idle.oldest()
@@ -68,16 +68,16 @@ class Connections:
         self.open.add(connection)
         self.idle.enter(connection, self.loop)
 
-    def left(self, connection: "Connection") -> None:
+    def left(self, connection: "HttpConnection") -> None:
         """Count a connection out."""
         self.open.discard(connection)
         for timeouts in (self.idle, self.bodies, self.lingering):
             timeouts.leave(connection)
 
-    def _too_slow(self, connection: "Connection") -> None:
+    def _too_slow(self, connection: "HttpConnection") -> None:
         seconds = self.bodies.seconds
         connection.fail_body(InvalidRequest("body_too_slow", request_body_s_max=seconds))
 
 
-def _close(connection: "Connection") -> None:
+def _close(connection: "HttpConnection") -> None:
     connection.close()

@@ -27,7 +27,7 @@ from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
 
 if TYPE_CHECKING:
-    from api.http.connection import Connection
+    from api.http.connection import HttpConnection
     from api.http.context import Context
     from api.http.endpoint import Endpoint
 
@@ -78,7 +78,7 @@ class Exchange:
 
     def __init__(
         self,
-        connection: "Connection",
+        connection: "HttpConnection",
         endpoint: "Endpoint",
         *,
         method: str,

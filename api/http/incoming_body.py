@@ -13,7 +13,7 @@ from tms.core.errors import InvalidRequest
 _HELD_BYTES_MAX = 64 * 1024
 
 
-class Source(Protocol):
+class BodySource(Protocol):
     """The connection that a body comes on."""
 
     def pause_reading(self) -> None:
@@ -44,7 +44,9 @@ class IncomingBody:
         "_waiter",
     )
 
-    def __init__(self, framing: Framing, part: bytes, source: Source, *, expected: bool) -> None:
+    def __init__(
+        self, framing: Framing, part: bytes, source: BodySource, *, expected: bool
+    ) -> None:
         """Begin with `part`; `expected` says whether the client waits to be told to send it."""
         self._framing = framing
         self._source = source

@@ -26,7 +26,7 @@ class Route(NamedTuple, Generic[T]):
     target: T
 
 
-class Found(NamedTuple, Generic[T]):
+class RouteMatch(NamedTuple, Generic[T]):
     """Where a request leads."""
 
     target: T
@@ -50,7 +50,7 @@ class Router(Generic[T]):
 
     def __init__(self, routes: Iterable[Route[T]] = ()) -> None:
         self._root: _Node[T] = _Node()
-        self._known: dict[str, dict[str, Found[T]]] = {}
+        self._known: dict[str, dict[str, RouteMatch[T]]] = {}
         """What paths lead to; of too many, the oldest go."""
         for route in routes:
             self.add(route)
@@ -74,7 +74,7 @@ class Router(Generic[T]):
         for route in routes:
             self.add(route, prefix)
 
-    def find(self, method: str, path: str) -> Found[T]:
+    def find(self, method: str, path: str) -> RouteMatch[T]:
         """Return where a request leads; `path` is as it came, not decoded.
 
         Raises `InvalidRequest` (not_found, method_not_allowed, malformed_request). HEAD leads to
@@ -89,7 +89,7 @@ class Router(Generic[T]):
                 raise InvalidRequest("method_not_allowed", method=method, allow=allow)
         return found
 
-    def _look_up(self, path: str) -> dict[str, Found[T]]:
+    def _look_up(self, path: str) -> dict[str, RouteMatch[T]]:
         """Return where a path leads, by method, and keep it: clients ask again."""
         parts = path.split("/")
         if "%" in path:
@@ -99,7 +99,7 @@ class Router(Generic[T]):
         if node is None or parts[0]:
             raise InvalidRequest("not_found", path=path)
         known = {
-            method: Found(target, dict(zip(names, values, strict=True)))
+            method: RouteMatch(target, dict(zip(names, values, strict=True)))
             for method, (target, names) in node.methods.items()
         }
         if len(path) <= _KEPT_CHARS_MAX:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from api.http.app import App
-from api.http.connection import Connection
+from api.http.connection import HttpConnection
 from api.http.connections import Connections
 from tms.core.limits import Limits
 
@@ -35,7 +35,7 @@ _STORES_SHARE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ListeningAddress:
     """An address, and what requests there are answered by."""
 
     app: App
@@ -45,7 +45,7 @@ class Listener:
 
 
 async def serve(
-    listeners: Sequence[Listener],
+    listeners: Sequence[ListeningAddress],
     *,
     limits: Limits,
     on_started: Callable[[str], None],
@@ -95,10 +95,10 @@ class _Server:
         self._grace_s = grace_s
         self._servers: list[asyncio.Server] = []
 
-    async def listen(self, listener: Listener) -> str:
+    async def listen(self, listener: ListeningAddress) -> str:
         """Listen, and return the URL. Raises `OSError`, naming the address."""
         sockets = await _listening(listener.host, listener.port)
-        make = partial(Connection, listener.app, self._shared)
+        make = partial(HttpConnection, listener.app, self._shared)
         for each in sockets:
             server = await self._shared.loop.create_server(make, sock=each, backlog=_BACKLOG)
             self._servers.append(server)

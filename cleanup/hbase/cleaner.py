@@ -13,12 +13,12 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 
 from cleanup.hbase.bounds import RegionBounds
-from cleanup.hbase.lease import Lease
+from cleanup.hbase.lease import CleanupLease
 from cleanup.hbase.parts import CachedTopics
 from cleanup.hbase.tour import Tour
-from cleanup.hbase.worker import Memory, Work
+from cleanup.hbase.worker import Memory, WorkerContext
 from cleanup.invalid import may_go
-from cleanup.loop_calls import Services
+from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Step
 from tables.hbase.store import HBaseStore
 from tables.store import Store
@@ -34,7 +34,7 @@ class RegionCleaner:
     def __init__(
         self,
         store: HBaseStore,
-        services: Services,
+        services: ServiceCalls,
         limits: Limits,
         clock: Clock,
         *,
@@ -49,8 +49,8 @@ class RegionCleaner:
         `rows_max` are deleted with one write.
         """
         rows = limits.cleanup_slice_rows if rows_max is None else rows_max
-        self.lease = Lease(store, clock)
-        self._work = Work(store, CachedTopics(store, clock), Memory(), limits, clock, rows)
+        self.lease = CleanupLease(store, clock)
+        self._work = WorkerContext(store, CachedTopics(store, clock), Memory(), limits, clock, rows)
         self._services = services
         self._workers = workers
         self._inverts_invalid = inverts_invalid

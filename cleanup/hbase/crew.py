@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import Empty, Full, Queue, SimpleQueue
 from threading import Event, Thread
 
-from cleanup.hbase.search import Found
+from cleanup.hbase.search import InvalidRows
 from cleanup.hbase.worker import Worker
 from cleanup.ranges import Step
 from tms.core.repeatable import repeatable
@@ -26,7 +26,7 @@ class Ended:
     failure: Exception | None
 
 
-Event_ = tuple[Worker, Step | Found | Ended]
+Event_ = tuple[Worker, Step | InvalidRows | Ended]
 
 
 class Crew:
@@ -72,7 +72,7 @@ class Crew:
                 steps.close()
             self._put(worker, Ended(failure))
 
-    def _take(self, worker: Worker, steps: Iterator[Step | Found]) -> Exception | None:
+    def _take(self, worker: Worker, steps: Iterator[Step | InvalidRows]) -> Exception | None:
         """Do the steps; return what stopped them."""
         try:
             with repeatable():
@@ -83,7 +83,7 @@ class Crew:
             return error
         return None
 
-    def _put(self, worker: Worker, done: Step | Found | Ended) -> bool:
+    def _put(self, worker: Worker, done: Step | InvalidRows | Ended) -> bool:
         """Hand over what was done; return False where nobody takes it any more."""
         while not self._closing.is_set():
             try:

@@ -7,7 +7,7 @@ each write its row is read: where it has changed, nothing more of it is deleted 
 from collections.abc import Iterator
 from itertools import islice
 
-from cleanup.hbase.parts import Part
+from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.store import HBaseStore
@@ -22,7 +22,7 @@ class TopicChanged(Exception):
 class PartDrop:
     """Deletes within one part. Fulfils `cleanup.ranges.Drop`."""
 
-    def __init__(self, store: HBaseStore, part: Part, rows_max: int) -> None:
+    def __init__(self, store: HBaseStore, part: RegionPart, rows_max: int) -> None:
         """Delete at most `rows_max` rows with one write."""
         self._store = store
         self._part = part

@@ -21,7 +21,7 @@ _DURATION_MS = 60_000
 _RENEW_MS = 15_000
 
 
-class Lease:
+class CleanupLease:
     """The lease of one store, for one process."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

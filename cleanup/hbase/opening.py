@@ -9,7 +9,7 @@ from typing import Any
 
 from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.table_calls import TableServices
-from cleanup.loop_calls import Services
+from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Step
 from tables.bound_table import Bound, StoreBoundTable
 from tables.hbase.opening import open_store
@@ -40,7 +40,7 @@ class ServerCleaner(RegionCleaner):
         self,
         url: str,
         options: Options,
-        services: Services,
+        services: ServiceCalls,
         limits: Limits,
         clock: Clock,
         *,

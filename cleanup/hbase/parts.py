@@ -30,7 +30,7 @@ def behind_ms(store: HBaseStore) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RegionPart:
     """What a region has of one topic: its keys with start <= key < stop."""
 
     region: Region
@@ -69,14 +69,14 @@ class CachedTopics:
         self._topics = sorted(found, key=lambda each: each[0])
         self._read_ms = now_ms
 
-    def parts(self, region: Region) -> Iterator[Part]:
+    def parts(self, region: Region) -> Iterator[RegionPart]:
         """Give the parts of a region's topics in the order of their rows. Raises as `refresh`."""
         row: bytes | None = region.start
         while row is not None and (part := self._part_from(region, row)) is not None:
             yield part
             row = part.region.stop
 
-    def _part_from(self, region: Region, row: bytes) -> Part | None:
+    def _part_from(self, region: Region, row: bytes) -> RegionPart | None:
         """Return the first part from `row` on."""
         with self._lock:
             now_ms = self._clock.steady_ms()
@@ -91,4 +91,4 @@ class CachedTopics:
         first, end, known = topics[index]
         start, stop = max(first, row), min(end, region.stop)
         own = Region(region.table, start, stop)
-        return Part(own, known, start[1:], stop[1:], start == first)
+        return RegionPart(own, known, start[1:], stop[1:], start == first)

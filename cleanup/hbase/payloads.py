@@ -13,18 +13,24 @@ from itertools import islice
 
 from cleanup.expiry import written_ms
 from cleanup.hbase.drops import PartDrop
-from cleanup.hbase.parts import Part
+from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step, first_key
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, payload_pointer_of, payload_prefix, prefix
 from tables.store import PAYLOAD, Row
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 
 
 def expire_payloads(
-    store: HBaseStore, part: Part, now_ms: int, writable_ms: int, *, drop: PartDrop, rows_max: int
+    store: HBaseStore,
+    part: RegionPart,
+    now_ms: int,
+    writable_ms: int,
+    *,
+    drop: PartDrop,
+    rows_max: int,
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a part; return when more may, in ms since 1970.
 
@@ -61,7 +67,7 @@ def expire_payloads(
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    topic: Topic
+    topic: TopicMetadata
     now_ms: int
     live_ms: int
     writable_ms: int

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
-from cleanup.hbase.parts import Part
+from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step
 from tables.hbase.regions import value_starts
 from tables.hbase.store import HBaseStore
@@ -20,7 +20,7 @@ from tables.store import MESSAGE, Row
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 
 _SPAN_MS_FIRST = 60_000
 _SPAN_MS_MIN = 100
@@ -33,10 +33,10 @@ _MS_PER_S = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class InvalidRows:
     """Message rows, as stored, that a topic has under one invalid write pointer."""
 
-    topic: Topic
+    topic: TopicMetadata
     write_pointer: int
     rows: list[Row]
 
@@ -55,7 +55,7 @@ class Search:
         self._filter = value_starts(transactional_start(min(pointers)))
         self._span_ms = _SPAN_MS_FIRST
 
-    def steps(self, part: Part) -> Iterator[Found | Step]:
+    def steps(self, part: RegionPart) -> Iterator[InvalidRows | Step]:
         """Give what a part has; some of it twice. Raises `StoreUnavailable`, `StoreCorrupt`."""
         topic = part.known.topic
         whole = prefix(topic.id, topic.generation)
@@ -80,7 +80,9 @@ class Search:
                 self._span_ms = max(_SPAN_MS_MIN, self._span_ms // 2)
             at = end
 
-    def _found(self, topic: Topic, start: bytes, stop: bytes) -> Iterator[Found | Step]:
+    def _found(
+        self, topic: TopicMetadata, start: bytes, stop: bytes
+    ) -> Iterator[InvalidRows | Step]:
         """Give what is between two keys."""
         found: dict[int, list[Row]] = {}
         scanned = count = size = 0
@@ -94,7 +96,7 @@ class Search:
                 count += 1
                 size += len(row[1])
                 if count >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                    yield from (Found(topic, each, own) for each, own in found.items())
+                    yield from (InvalidRows(topic, each, own) for each, own in found.items())
                     found, count, size = {}, 0, 0
         yield Step(MESSAGE, Reason.INVALID, scanned=max(1, scanned))
-        yield from (Found(topic, each, own) for each, own in found.items())
+        yield from (InvalidRows(topic, each, own) for each, own in found.items())

@@ -13,14 +13,14 @@ from typing import TypeVar
 from cleanup.loop_calls import Row
 from tables.keys import inverted
 from tables.store import MESSAGE, Store
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 T = TypeVar("T")
 
 
 class TableServices:
-    """Fulfils `cleanup.loop_calls.Services`."""
+    """Fulfils `cleanup.loop_calls.ServiceCalls`."""
 
     def __init__(self, store: Store, invalid_list: Callable[[], InvalidList | None]) -> None:
         """Invert in `store`; `invalid_list` reads the list from its log."""
@@ -52,7 +52,7 @@ class TableServices:
         """Return 0: the list is left as it is."""
         return 0
 
-    def forget(self, topic: Topic) -> bool:  # noqa: ARG002  none for the Metadata table
+    def forget(self, topic: TopicMetadata) -> bool:  # noqa: ARG002  none for the Metadata table
         """Return False: the row is left as it is."""
         return False
 

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from cleanup.hbase.bounds import RegionBounds
 from cleanup.hbase.crew import Crew, Ended
 from cleanup.hbase.plan import remaining
-from cleanup.hbase.search import Found
-from cleanup.hbase.worker import Work, Worker
+from cleanup.hbase.search import InvalidRows
+from cleanup.hbase.worker import Worker, WorkerContext
 from cleanup.invalid import reached
-from cleanup.loop_calls import Services
+from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Reason, Step
 from tables.hbase.regions import Region
 from tables.store import MESSAGE, PAYLOAD, Store
@@ -56,8 +56,8 @@ class Tour:
 
     def __init__(
         self,
-        work: Work,
-        services: Services | None,
+        work: WorkerContext,
+        services: ServiceCalls | None,
         bounds: RegionBounds,
         *,
         recording: Store,
@@ -171,12 +171,12 @@ class Tour:
         self._tasks[worker] = _Task(proof, listed, inverted)
         crew.begin(worker)
 
-    def _take_in(self, worker: Worker, done: Step | Found | Ended) -> Iterator[Step]:
+    def _take_in(self, worker: Worker, done: Step | InvalidRows | Ended) -> Iterator[Step]:
         """Take in what a worker has done."""
         match done:
             case Step():
                 yield done
-            case Found(topic, pointer, rows):
+            case InvalidRows(topic, pointer, rows):
                 assert self._services is not None
                 count = self._services.invert(topic.id, topic.generation, pointer, rows)
                 yield Step(MESSAGE, Reason.INVALID, scanned=len(rows), inverted=count)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from cleanup.expiry import drop_dead_generations, drop_sealed, expire_messages
 from cleanup.hbase.drops import PartDrop, TopicChanged
-from cleanup.hbase.parts import CachedTopics, Part
+from cleanup.hbase.parts import CachedTopics, RegionPart
 from cleanup.hbase.payloads import expire_payloads
-from cleanup.hbase.search import Found, Search
+from cleanup.hbase.search import InvalidRows, Search
 from cleanup.ranges import Step
 from tables.hbase.regions import Region
 from tables.hbase.store import HBaseStore
@@ -56,7 +56,7 @@ class Memory:
         """Forget what the pass before did not come across."""
         self._before, self._now = self._now, {}
 
-    def of(self, part: Part) -> Due:
+    def of(self, part: RegionPart) -> Due:
         """Return what is remembered of a part, empty where its topic has changed."""
         due = self._before.get(part.region)
         if due is None or due.row != part.known.row:
@@ -66,7 +66,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkerContext:
     """What the workers of one store have in common."""
 
     store: HBaseStore
@@ -81,7 +81,7 @@ class Work:
 class Worker:
     """Cleans up one region, or what is left of one."""
 
-    def __init__(self, work: Work, region: Region, pointers: Collection[int]) -> None:
+    def __init__(self, work: WorkerContext, region: Region, pointers: Collection[int]) -> None:
         """Find what is under `pointers` too, which are invalid."""
         self.region = region
         self.position = region.start
@@ -97,7 +97,7 @@ class Worker:
         """What is not done yet."""
         return Region(self.region.table, self.position, self.region.stop)
 
-    def steps(self) -> Generator[Step | Found, None, None]:
+    def steps(self) -> Generator[Step | InvalidRows, None, None]:
         """Do the region, giving each step when it is done. Raises the `Unavailable` errors.
 
         A topic whose rows are damaged is left alone, and logged.
@@ -115,7 +115,7 @@ class Worker:
                 _log.exception("the topic %s is not cleaned up", topic_id)
         self.position = self.region.stop
 
-    def _clean(self, part: Part) -> Iterator[Step | Found]:
+    def _clean(self, part: RegionPart) -> Iterator[Step | InvalidRows]:
         """Do what is due for a part of a topic."""
         work, topic = self._work, part.known.topic
         due = work.memory.of(part)
@@ -137,7 +137,7 @@ class Worker:
         if self._search is not None:
             yield from self._search.steps(part)
 
-    def _expire(self, part: Part, drop: PartDrop) -> Generator[Step, None, int]:
+    def _expire(self, part: RegionPart, drop: PartDrop) -> Generator[Step, None, int]:
         """Drop what has expired; return when more may, in ms since 1970."""
         work, topic, as_of_ms = self._work, part.known.topic, part.known.as_of_ms
         if part.region.table == MESSAGE:

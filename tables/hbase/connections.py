@@ -1,7 +1,7 @@
 """Connections to the Thrift gateway, and the outcomes that a call through them can have.
 
 Three outcomes: it was answered; the gateway refused it (`Refused`), and says what nobody will take
-as it is; or it failed (`Failed`), and a write may or may not have happened, or may still happen
+as it is; or it failed (`CallFailed`), and a write may or may not have happened, or may still happen
 while the gateway has not given up. The pool waits `timeout_s` for an answer. Set the gateway's own
 `hbase.client.operation.timeout` below that: then what is repeated here is not under way there.
 
@@ -35,7 +35,7 @@ _MISSING = ("TableNotFoundException", "TableNotEnabledException", "TableNotDisab
 SCANNER_GONE = "scanner ID is invalid"
 
 
-class Failed(Exception):
+class CallFailed(Exception):
     """Raised when a call failed: made again, it may succeed."""
 
     def __init__(self, said: str, *, is_in_doubt: bool = True) -> None:
@@ -96,7 +96,7 @@ class Gateway:
         self._lock = Lock()
 
     def once(self, call: Callable[[Any], T]) -> T:
-        """Return what `call` returns of a gateway's client. Raises `Failed`, `Refused`."""
+        """Return what `call` returns of a gateway's client. Raises `CallFailed`, `Refused`."""
         with self._connection() as connection:
             try:
                 answer = call(connection.client)
@@ -104,7 +104,7 @@ class Gateway:
                 said = _said(error)
                 if any(said.find(known) >= 0 for known in _FOREVER_REFUSED):
                     raise Refused(said) from None
-                raise Failed(said, is_in_doubt=not _is_missing(said)) from None
+                raise CallFailed(said, is_in_doubt=not _is_missing(said)) from None
             except IllegalArgument as error:
                 raise Refused(_said(error)) from None
             # What was done after another was let in may be what that one will never show.
@@ -114,7 +114,7 @@ class Gateway:
     def repeated(self, call: Callable[[Any], T], on_doubt: Callable[[], None] = lambda: None) -> T:
         """Return what `call` returns, made again while it fails, for a bounded time.
 
-        `on_doubt` is called after each failure that is in doubt. Raises `Failed` with the last
+        `on_doubt` is called after each failure that is in doubt. Raises `CallFailed` with the last
         failure, and `Refused`; both are in doubt if any attempt was.
         """
         give_up, pause_s = time.monotonic() + self._retry_s, 0.0
@@ -122,7 +122,7 @@ class Gateway:
         while True:
             try:
                 return self.once(call)
-            except Failed as failure:
+            except CallFailed as failure:
                 if failure.is_in_doubt:
                     was_in_doubt = True
                     on_doubt()
@@ -139,14 +139,14 @@ class Gateway:
         """Return what `call` reads. Raises `StoreUnavailable`."""
         try:
             return self.repeated(call)
-        except (Failed, Refused) as failure:
+        except (CallFailed, Refused) as failure:
             raise StoreUnavailable(gateway=self.address, reason=str(failure)) from None
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         """Give a connection to this thread alone; what fails on it is not used again."""
         if not self._free.acquire(timeout=self.timeout_s):
-            raise Failed("no connection became free in time", is_in_doubt=False)
+            raise CallFailed("no connection became free in time", is_in_doubt=False)
         try:
             connection = self._take_idle()
             is_sent = False
@@ -157,13 +157,13 @@ class Gateway:
                 self._check()
                 is_sent = True
                 yield connection
-            except (HBaseError, IllegalArgument, Failed, Refused):
+            except (HBaseError, IllegalArgument, CallFailed, Refused):
                 self._keep(connection)  # the answer was an error; the connection is as good as ever
                 raise
             # thriftpy2 asserts that a socket which the other side has closed is there.
             except (TException, OSError, EOFError, AssertionError) as error:
                 self._drop(connection)
-                raise Failed(_said(error), is_in_doubt=is_sent) from None
+                raise CallFailed(_said(error), is_in_doubt=is_sent) from None
             except BaseException:
                 self._drop(connection)
                 raise
@@ -172,11 +172,11 @@ class Gateway:
             self._free.release()
 
     def _check(self, *, is_in_doubt: bool = False) -> None:
-        """Raise `Failed` where nothing may be sent now, and no answer be taken."""
+        """Raise `CallFailed` where nothing may be sent now, and no answer be taken."""
         try:
             self._guard()
         except Unavailable as error:
-            raise Failed(str(error), is_in_doubt=is_in_doubt) from None
+            raise CallFailed(str(error), is_in_doubt=is_in_doubt) from None
 
     def _take_idle(self) -> Any:
         """Return the connection used last, None where none is fresh enough."""

@@ -20,7 +20,7 @@ from Hbase_thrift import AlreadyExists, ColumnDescriptor, Mutation
 from thriftpy2.rpc import make_client
 from thriftpy2.thrift import TException
 
-from tables.hbase.connections import Failed, Gateway, Refused
+from tables.hbase.connections import CallFailed, Gateway, Refused
 from tables.hbase.layout import (
     BUCKETS_DEFAULT,
     COLUMN,
@@ -78,7 +78,7 @@ def create(place: Place, gateway: Gateway, admin: tuple[str, int] | None = None)
             made.append(name.decode())
         if row is None:
             _record(place, gateway, buckets)
-    except (Failed, Refused) as failure:
+    except (CallFailed, Refused) as failure:
         raise StoreUnavailable(gateway=gateway.address, reason=str(failure)) from None
     return Created(buckets, made, splits)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from tables.hbase.connections import Failed
+from tables.hbase.connections import CallFailed
 
 _ROWS_MAX = 200_000
 
@@ -93,10 +93,10 @@ class Doubts:
     def check(
         self, table: str, rows: Mapping[bytes, bytes | None], *, is_delete: bool = False
     ) -> None:
-        """Raise `Failed` where the rows may not be given these values, or be deleted, yet."""
+        """Raise `CallFailed` where the rows may not be given these values, or be deleted, yet."""
         left_s = self.left_s(table, rows, is_delete=is_delete)
         if left_s > 0:
-            raise Failed(late(left_s), is_in_doubt=False)
+            raise CallFailed(late(left_s), is_in_doubt=False)
 
     @property
     def are_left(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from Hbase_thrift import TScan
 
-from tables.hbase.connections import SCANNER_GONE, Failed, Gateway, Refused
+from tables.hbase.connections import SCANNER_GONE, CallFailed, Gateway, Refused
 from tables.hbase.layout import COLUMN
 from tables.store import Row
 from tms.core.errors import StoreCorrupt
@@ -95,7 +95,7 @@ class BucketScan:
             found: list[Any] = client.scannerGetList(scanner, wanted)
         except Exception as error:
             if SCANNER_GONE in str(getattr(error, "message", "")):
-                raise Failed(SCANNER_GONE) from None
+                raise CallFailed(SCANNER_GONE) from None
             raise
         self._scanner = scanner
         return found
@@ -134,7 +134,7 @@ class BucketScan:
             return
         try:
             self._gateway.once(lambda client: client.scannerClose(scanner))
-        except (Failed, Refused):
+        except (CallFailed, Refused):
             return  # it is gone already, or the gateway forgets it after a while
 
 

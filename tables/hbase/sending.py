@@ -11,7 +11,7 @@ from typing import Any
 
 from Hbase_thrift import Mutation
 
-from tables.hbase.connections import Failed, Gateway, Refused
+from tables.hbase.connections import CallFailed, Gateway, Refused
 from tables.hbase.doubts import Doubts
 from tables.hbase.layout import COLUMN
 from tables.hbase.writes import Deleted, Run, mutations_of, parts_of
@@ -28,7 +28,7 @@ class Swap:
 
 
 class Sender:
-    """Writes through one gateway, from many threads. All calls raise `Failed` and `Refused`."""
+    """Writes through one gateway, from many threads. All calls raise `CallFailed` and `Refused`."""
 
     def __init__(self, gateway: Gateway, names: Mapping[str, bytes]) -> None:
         """`names` are HBase's, by table."""
@@ -48,7 +48,7 @@ class Sender:
             mutations = mutations_of(run, part)
             try:
                 self._gateway.repeated(partial(_mutate, name, mutations), doubt)
-            except Failed as failure:
+            except CallFailed as failure:
                 failure.is_in_doubt |= number > 0
                 raise
             except Refused as refusal:
@@ -81,13 +81,13 @@ class Sender:
 
         try:
             return self._gateway.once(attempt)
-        except Failed as failure:
+        except CallFailed as failure:
             was_in_doubt = failure.is_in_doubt
         if was_in_doubt:
             doubt()
         try:
             return self._gateway.repeated(settle, doubt)
-        except (Failed, Refused) as error:
+        except (CallFailed, Refused) as error:
             error.is_in_doubt |= was_in_doubt
             raise
 

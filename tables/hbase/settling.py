@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 
-from tables.hbase.connections import Failed, Refused
+from tables.hbase.connections import CallFailed, Refused
 from tms.core.errors import StoreUnavailable
 
 _EVERY_S = 0.5
@@ -17,7 +17,7 @@ _EVERY_S = 0.5
 _log = logging.getLogger(__name__)
 
 Step = Callable[[], object]
-"""Carries out a part of a write. Raises `Failed`, `Refused`."""
+"""Carries out a part of a write. Raises `CallFailed`, `Refused`."""
 
 
 class Settling:
@@ -64,7 +64,7 @@ class Settling:
                 first = self._left[0]
             try:
                 first()
-            except Failed as failure:
+            except CallFailed as failure:
                 self._failure, pause_s = str(failure), _EVERY_S
                 continue
             except Refused as refusal:

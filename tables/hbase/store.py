@@ -25,7 +25,7 @@ from typing import Any
 
 from tables.gate import Gate
 from tables.hbase import intents
-from tables.hbase.connections import Failed, Gateway, Refused
+from tables.hbase.connections import CallFailed, Gateway, Refused
 from tables.hbase.doubts import late
 from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, raised, recorded_buckets
 from tables.hbase.regions import KEYS_ONLY, Region, regions_of
@@ -247,14 +247,14 @@ class HBaseStore:
         for number, run in enumerate(runs):
             try:
                 self._sender.send(run)
-            except Failed as failure:
+            except CallFailed as failure:
                 left = [partial(self._sender.send, run) for run in runs[number:]]
                 self._fail(failure, left, is_begun=number > 0 or failure.is_in_doubt)
             except Refused as refusal:
                 is_begun = number > announcing or (number == announcing and refusal.is_in_doubt)
                 raise _refused(refusal, run.table, is_begun=is_begun) from None
 
-    def _fail(self, failure: Failed, left: Sequence[Any], *, is_begun: bool) -> None:
+    def _fail(self, failure: CallFailed, left: Sequence[Any], *, is_begun: bool) -> None:
         """Have what is left of a write that may be begun done later; the process may end before.
 
         One of which nothing was sent is given up. Others are refused until a call succeeds.
@@ -264,7 +264,7 @@ class HBaseStore:
         raise error(reason=str(failure)) from None
 
     def _call(self) -> None:
-        """Make a call that changes nothing. Raises `Failed`, `Refused`."""
+        """Make a call that changes nothing. Raises `CallFailed`, `Refused`."""
         name = self._names[METADATA]
         self._gateway.once(lambda client: value_of(client, name, FORMAT_KEY))
 
@@ -317,7 +317,7 @@ class HBaseStore:
     def _swap(self, swap: Swap) -> bool:
         try:
             return self._sender.swap(swap)
-        except Failed as failure:
+        except CallFailed as failure:
             left = [partial(self._sender.swap, swap)]
             self._fail(failure, left, is_begun=failure.is_in_doubt)
         except Refused as refusal:
@@ -358,7 +358,7 @@ class HBaseStore:
             elif self._is_server and not self._sender.doubts.are_left:
                 try:
                     self._sender.send(_open_mark(b""))
-                except (Failed, Refused) as failure:
+                except (CallFailed, Refused) as failure:
                     _log.warning("the store could not be marked as closed: %s", failure)
         self._gateway.close_idle()
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from api.app import Application, create_app
 from api.http.app import App
 from api.http.context import TopicInfo
-from api.http.server import Listener, serve
+from api.http.server import ListeningAddress, serve
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.problems import CATALOGUE
@@ -196,7 +196,7 @@ async def serving(
     stop = stop or asyncio.Event()
     task = asyncio.create_task(
         serve(
-            [Listener(app, "127.0.0.1", 0)],
+            [ListeningAddress(app, "127.0.0.1", 0)],
             limits=limits,
             on_started=started.set_result,
             on_stopping=on_stopping,

@@ -10,7 +10,7 @@ import pytest
 
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
-from api.http.server import Listener, serve
+from api.http.server import ListeningAddress, serve
 from tables.memory import MemoryStore
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live
 from tms.core.limits import Limits
@@ -23,7 +23,7 @@ PROGRAM = """
 import asyncio, uvloop
 from prometheus_client import CollectorRegistry
 from api.app import create_app
-from api.http.server import Listener, serve
+from api.http.server import ListeningAddress, serve
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.node import open_services
@@ -32,7 +32,7 @@ async def main():
     services = await open_services("memory:")
     await services.messaging.create_topic(TopicId("ns", "t"))
     app = create_app(services, Limits(), registry=CollectorRegistry())
-    await serve([Listener(app, "127.0.0.1", 0)], limits=Limits(), grace_s=60,
+    await serve([ListeningAddress(app, "127.0.0.1", 0)], limits=Limits(), grace_s=60,
         on_started=lambda url: print(url, flush=True), on_stopping=services.messaging.stop_waiting)
     await services.close()
     print("closed", flush=True)
@@ -180,7 +180,7 @@ def nothing(*_: object) -> None:
 async def test_an_address_that_is_taken_is_named(served: Live) -> None:
     with pytest.raises(OSError, match=rf"cannot listen on 127.0.0.1:{served.port}: .*in use"):
         await serve(
-            [Listener(served.app, "127.0.0.1", served.port)],
+            [ListeningAddress(served.app, "127.0.0.1", served.port)],
             limits=Limits(),
             on_started=nothing,
             on_stopping=nothing,
@@ -191,7 +191,7 @@ async def test_an_address_that_is_taken_is_named(served: Live) -> None:
 async def test_an_address_that_is_not_this_machines_is_named(served: Live, host: str) -> None:
     with pytest.raises(OSError, match=rf"cannot listen on {host}:0: "):
         await serve(
-            [Listener(served.app, host, 0)],
+            [ListeningAddress(served.app, host, 0)],
             limits=Limits(),
             on_started=nothing,
             on_stopping=nothing,
@@ -203,7 +203,7 @@ async def test_localhost_is_all_of_its_addresses_at_one_port(served: Live) -> No
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     serving = asyncio.create_task(
         serve(
-            [Listener(served.app, "localhost", 0)],
+            [ListeningAddress(served.app, "localhost", 0)],
             limits=Limits(),
             on_started=started.set_result,
             on_stopping=nothing,

@@ -6,7 +6,7 @@ from typing import TypeVar
 from cleanup.loop_calls import Row
 from tables.metadata_table import StoreMetadataTable
 from tables.store import Store
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class NoServices:
     def truncate(self, write_pointers: Collection[int]) -> int:
         raise AssertionError(write_pointers)
 
-    def forget(self, topic: Topic) -> bool:
+    def forget(self, topic: TopicMetadata) -> bool:
         return self._store is not None and StoreMetadataTable(self._store).forget(topic)
 
     def unchanging(self, read: Callable[[], T]) -> T:

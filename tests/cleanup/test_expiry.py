@@ -22,7 +22,7 @@ from tms.core.clock import ManualClock
 from tms.core.entries import PLAIN
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 NOW_MS = 1_800_000_000_000
 TTL_S = 60
@@ -71,7 +71,7 @@ def put(store: Store, topics: dict[str, int], messages: Rows, payloads: Rows) ->
     batch.put_rows(PAYLOAD, payloads.items())
     store.write(batch)
     for name, generation in topics.items():
-        topic = Topic(TopicId("ns", name), generation, TTL_S, {})
+        topic = TopicMetadata(TopicId("ns", name), generation, TTL_S, {})
         StoreMetadataTable(store).replace(None, topic)
 
 
@@ -82,7 +82,7 @@ def kept_messages(topics: dict[str, int], messages: Rows) -> set[bytes]:
     for key in sorted(messages):
         topic_id, generation, _ = prefix_of(key)
         current = topics.get(topic_id.name)
-        topic = None if current is None else Topic(topic_id, current, TTL_S, {})
+        topic = None if current is None else TopicMetadata(topic_id, current, TTL_S, {})
         if current is None or generation <= abs(current):
             greatest[topic_id] = key
         written_ms, _ = KEY.unpack(key[-KEY_BYTES:])
@@ -99,7 +99,7 @@ def kept_payloads(topics: dict[str, int], payloads: Rows) -> set[bytes]:
     for key in sorted(payloads):
         topic_id, generation, _ = prefix_of(key)
         current = topics.get(topic_id.name)
-        topic = None if current is None else Topic(topic_id, current, TTL_S, {})
+        topic = None if current is None else TopicMetadata(topic_id, current, TTL_S, {})
         written_ms, _ = KEY.unpack(key[-KEY_BYTES:])
         started_ms = payload_pointer_of(key) // 1_000_000
         if generation == current and NOW_MS - started_ms < WRITABLE_MS:
@@ -168,7 +168,7 @@ def test_a_shorter_ttl_is_heeded_at_once() -> None:
     cleaner = Cleaner(store, NoServices(), LIMITS, clock)
     assert sum(step.dropped for step in cleaner.steps()) == 0
     metadata = StoreMetadataTable(store)
-    assert metadata.replace(metadata.get(topic_id), Topic(topic_id, 1, 29, {}))
+    assert metadata.replace(metadata.get(topic_id), TopicMetadata(topic_id, 1, 29, {}))
 
     assert sum(step.dropped for step in cleaner.steps()) == 2
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cleanup.policy import Decision, is_dead, log_row, message, payload
 from tms.core.entries import PLAIN
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 NOW_MS = 1_800_000_000_000
 TTL_S = 60
@@ -15,15 +15,17 @@ POINTER = NOW_MS * 1_000_000
 KEEP, DROP, INVERT = Decision.KEEP, Decision.DROP, Decision.INVERT
 
 
-def topic(generation: int, ttl_s: int = TTL_S) -> Topic:
-    return Topic(TopicId("default", "t"), generation, ttl_s, {})
+def topic(generation: int, ttl_s: int = TTL_S) -> TopicMetadata:
+    return TopicMetadata(TopicId("default", "t"), generation, ttl_s, {})
 
 
-def entry(of: Topic | None, generation: int = 1, age_ms: int = 0, pointer: int = PLAIN) -> Decision:
+def entry(
+    of: TopicMetadata | None, generation: int = 1, age_ms: int = 0, pointer: int = PLAIN
+) -> Decision:
     return message(of, generation, NOW_MS - age_ms, pointer, invalids={POINTER}, now_ms=NOW_MS)
 
 
-def stored(of: Topic | None, generation: int = 1, age_ms: int = 0) -> Decision:
+def stored(of: TopicMetadata | None, generation: int = 1, age_ms: int = 0) -> Decision:
     return payload(of, generation, NOW_MS - age_ms, now_ms=NOW_MS)
 
 

@@ -14,7 +14,7 @@ from tests.cleanup.nobody import NoServices
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def test_sizes_stay_level(tmp_path: Path, *, deletes: bool) -> None:
     clock = ManualClock(NOW_MS)
     cleaner = Cleaner(store, NoServices(store), Limits(), clock)
     topics = StoreMetadataTable(store)
-    topic = Topic(TopicId("ns", "t"), 1, 60, {})
+    topic = TopicMetadata(TopicId("ns", "t"), 1, 60, {})
     topics.replace(None, topic)
     chance = random.Random(1)
     sizes = []
@@ -48,7 +48,7 @@ def test_sizes_stay_level(tmp_path: Path, *, deletes: bool) -> None:
         store.write(batch)
         assert bytes_in(tmp_path) > ROWS * PAYLOAD_BYTES
         if deletes:
-            after = Topic(topic.id, number + 2, 60, {})
+            after = TopicMetadata(topic.id, number + 2, 60, {})
             topics.replace(topic, after)
             topic = after
         clock.advance(61_000)

@@ -21,7 +21,7 @@ from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
 from tms.core.reading import Reading, isolation_of
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.node import OpenServices, services_on
 from tms.transactions.pruning import InvalidList
 from tms.transactions.service import TransactionService
@@ -133,7 +133,7 @@ class Twin:
     async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
         await self.services.messaging.rollback(topic_id, published)
 
-    # What cleanup asks (`cleanup.loop_calls.Services`).
+    # What cleanup asks (`cleanup.loop_calls.ServiceCalls`).
 
     def invalid_list(self) -> InvalidList | None:
         return self.await_(self.transactions.invalid_list())
@@ -150,7 +150,7 @@ class Twin:
     def truncate(self, write_pointers: Collection[int]) -> int:
         return self.await_(self.transactions.truncate_invalid_ids(write_pointers))
 
-    def forget(self, topic: Topic) -> bool:
+    def forget(self, topic: TopicMetadata) -> bool:
         return self.await_(self.services.messaging.forget_topic(topic))
 
     def unchanging(self, read: Callable[[], T]) -> T:

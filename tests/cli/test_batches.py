@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from tms.cli import batches
-from tms.cli.batches import BATCH_MESSAGES_MAX, Batch, of_lines
+from tms.cli.batches import BATCH_MESSAGES_MAX, InputBatch, of_lines
 
 
 class Trickle:
@@ -23,15 +23,15 @@ def test_what_has_arrived_is_not_held_back() -> None:
     given = of_lines(Trickle(b"one\ntwo\nthr", b"ee\n", b"four"))
 
     assert list(given) == [
-        Batch([b"one", b"two"], 8),
-        Batch([b"three"], 6),
-        Batch([b"four"], 4),
+        InputBatch([b"one", b"two"], 8),
+        InputBatch([b"three"], 6),
+        InputBatch([b"four"], 4),
     ]
 
 
 def test_no_input_is_no_message() -> None:
     assert list(of_lines(BytesIO(b""))) == []
-    assert list(of_lines(BytesIO(b"\n"))) == [Batch([b""], 1)]
+    assert list(of_lines(BytesIO(b"\n"))) == [InputBatch([b""], 1)]
 
 
 def test_batches_are_bounded_in_count() -> None:

@@ -6,7 +6,7 @@ from tables.coordination_rows import CoordinationRows
 from tables.memory import MemoryStore
 from tests.metadata.servers import etcd, remote, sessions_at, zookeeper
 from tms.metadata.host import MetadataHost, open_host
-from tms.metadata.journal import Journal
+from tms.metadata.journal import MetadataJournal
 
 __all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
 
@@ -20,4 +20,4 @@ def anyio_backend() -> str:
 async def host(request: pytest.FixtureRequest) -> MetadataHost:
     if request.param == "memory":
         return MetadataHost()
-    return await open_host(Journal(CoordinationRows(MemoryStore())))
+    return await open_host(MetadataJournal(CoordinationRows(MemoryStore())))

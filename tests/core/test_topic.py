@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import InvalidRequest
-from tms.core.topic import Topic, TopicId, parse_properties
+from tms.core.topic import TopicId, TopicMetadata, parse_properties
 
 DEFAULT_S = 604_800
 
@@ -83,10 +83,10 @@ def test_a_topic_survives_its_row(
     ttl_s: int, generation: int, properties: dict[str, str], live_from_ms: int
 ) -> None:
     properties.pop("live_from_ms", None)
-    topic = Topic(TopicId("n", "t"), generation, ttl_s, properties, live_from_ms)
+    topic = TopicMetadata(TopicId("n", "t"), generation, ttl_s, properties, live_from_ms)
     told, stored = topic.all_properties(), topic.stored_properties()
 
-    assert Topic.of(topic.id, stored) == topic
+    assert TopicMetadata.of(topic.id, stored) == topic
     assert list(told) == sorted(told)
     assert list(stored) == sorted(stored)
     assert "live_from_ms" not in told
@@ -97,7 +97,7 @@ def test_a_topic_survives_its_row(
 @pytest.mark.parametrize("value", ["", "soon", "0", "07", "+7", "-7", "9" * 19])
 def test_what_a_user_had_under_a_name_that_is_ours_now_stays(value: str) -> None:
     stored = {"generation": "1", "live_from_ms": value, "ttl": "5"}
-    topic = Topic.of(TopicId("n", "t"), stored)
+    topic = TopicMetadata.of(TopicId("n", "t"), stored)
 
     assert topic.live_from_ms == 0
     assert topic.stored_properties() == stored
@@ -114,7 +114,7 @@ def test_what_a_client_gives_for_what_is_ours_is_dropped() -> None:
 def test_what_was_written_at_a_time_dies_at_one(
     ttl_s: int, live_from_ms: int, written_ms: int, now_ms: int
 ) -> None:
-    topic = Topic(TopicId("n", "t"), 1, ttl_s, {}, live_from_ms)
+    topic = TopicMetadata(TopicId("n", "t"), 1, ttl_s, {}, live_from_ms)
 
     assert (written_ms < topic.first_live_ms(now_ms)) == (now_ms >= topic.dies_ms(written_ms))
 
@@ -122,7 +122,7 @@ def test_what_was_written_at_a_time_dies_at_one(
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(1, 10)), min_size=1, max_size=8))
 def test_what_has_expired_once_stays_expired(changes: list[tuple[int, int]]) -> None:
     """Whatever the ttl is set to and whenever, as long as time goes on."""
-    topic, now_ms, expired_ms = Topic(TopicId("n", "t"), 1, 5, {}), 10_000, 0
+    topic, now_ms, expired_ms = TopicMetadata(TopicId("n", "t"), 1, 5, {}), 10_000, 0
     for later_ms, ttl_s in changes:
         now_ms += later_ms
         before_ms = topic.first_live_ms(now_ms)
@@ -136,12 +136,14 @@ def test_what_has_expired_once_stays_expired(changes: list[tuple[int, int]]) -> 
 def test_only_a_longer_ttl_writes_down_what_has_expired(
     old_s: int, new_s: int, live_from_ms: int, now_ms: int
 ) -> None:
-    old = Topic(TopicId("n", "t"), 1, old_s, {"a": "b"}, live_from_ms)
+    old = TopicMetadata(TopicId("n", "t"), 1, old_s, {"a": "b"}, live_from_ms)
     new = old.changed(new_s, {"c": "d"}, now_ms)
     longer = max(live_from_ms, now_ms - old_s * 1000)
 
-    assert new == Topic(old.id, 1, new_s, {"c": "d"}, longer if new_s > old_s else live_from_ms)
+    assert new == TopicMetadata(
+        old.id, 1, new_s, {"c": "d"}, longer if new_s > old_s else live_from_ms
+    )
 
 
 def test_a_ttl_longer_than_time_has_lasted_expires_nothing() -> None:
-    assert Topic(TopicId("n", "t"), 1, 2**31 - 1, {}).first_live_ms(1_000) == 0
+    assert TopicMetadata(TopicId("n", "t"), 1, 2**31 - 1, {}).first_live_ms(1_000) == 0

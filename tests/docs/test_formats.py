@@ -30,7 +30,7 @@ SCHEMAS = [block for block in blocks(PAGE) if block.kind == "json"]
 TRANSCRIPTS = [block for block in blocks(PAGE) if block.kind == "pycon"]
 
 
-def metadata_value(of: topic.Topic) -> str:
+def metadata_value(of: topic.TopicMetadata) -> str:
     """Return the value of a topic's row, as the table writes it."""
     store = MemoryStore()
     assert StoreTables(store).metadata.replace(None, of)

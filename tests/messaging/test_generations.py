@@ -12,7 +12,7 @@ from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 from tms.core.transactions import StartRequest, TransactionStatus
 from tms.node import OpenServices, services_on
 
@@ -27,12 +27,12 @@ async def services(clock: ManualClock, registry: CollectorRegistry) -> AsyncIter
     await services.close()
 
 
-async def create_again(services: OpenServices) -> Topic:
+async def create_again(services: OpenServices) -> TopicMetadata:
     """Return the topic as it was deleted."""
     topic = await services.messaging.topic(TOPIC)
     await services.messaging.delete_topic(TOPIC)
     await services.messaging.create_topic(TOPIC)
-    return Topic(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
+    return TopicMetadata(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
 
 
 async def below_end(services: OpenServices, *, committed: bool) -> list[bytes]:
@@ -105,7 +105,7 @@ async def test_a_deleted_topic_is_not_forgotten_before_those_have_ended_who_publ
     await messaging.publish(TOPIC, [b"x"], other.write_pointer)
     assert published is not None
     topic = await messaging.topic(TOPIC)
-    deleted = Topic(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
+    deleted = TopicMetadata(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
     if end == "abort":
         await messaging.rollback(TOPIC, published)
     await messaging.delete_topic(TOPIC)

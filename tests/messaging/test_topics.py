@@ -7,7 +7,7 @@ import pytest
 from tables.metadata_table import StoreMetadataTable
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tms.core.clock import ManualClock
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 from tms.messaging.service import Service
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ async def test_who_reads_while_nothing_changes_waits_for_a_change_whose_caller_i
 ) -> None:
     """Otherwise cleanup could go by an old row and a time behind that of the change."""
 
-    def read() -> tuple[int, Topic | None]:
+    def read() -> tuple[int, TopicMetadata | None]:
         return clock.now_ms(), StoreMetadataTable(store).get(TOPIC)
 
     await service.update_topic(TOPIC, {"ttl": 1})

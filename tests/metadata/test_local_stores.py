@@ -18,7 +18,7 @@ from tms.core.errors import (
 )
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import NEW, Change, MetadataStore, Notification
-from tms.metadata.journal import Journal
+from tms.metadata.journal import MetadataJournal
 from tms.metadata.memory import open_memory
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +45,7 @@ class TestMemory(MetadataStoreContract):
 class TestLocalOverMemory(MetadataStoreContract):
     @pytest.fixture
     async def sessions(self) -> AsyncIterator[Sessions]:
-        host = await open_host(Journal(CoordinationRows(MemoryStore())))
+        host = await open_host(MetadataJournal(CoordinationRows(MemoryStore())))
         yield sessions_of(host)
         await host.close()
 
@@ -54,7 +54,7 @@ class TestLocalOverLevelDB(MetadataStoreContract):
     @pytest.fixture
     async def sessions(self, tmp_path: Path) -> AsyncIterator[Sessions]:
         store = LevelDBStore(tmp_path / "data")
-        host = await open_host(Journal(CoordinationRows(store)))
+        host = await open_host(MetadataJournal(CoordinationRows(store)))
         yield sessions_of(host)
         await host.close()
         store.close()
@@ -62,14 +62,14 @@ class TestLocalOverLevelDB(MetadataStoreContract):
 
 async def test_values_outlive_the_process_and_ephemeral_ones_do_not(tmp_path: Path) -> None:
     store = LevelDBStore(tmp_path / "data")
-    first = (await open_host(Journal(CoordinationRows(store)))).open_session()
+    first = (await open_host(MetadataJournal(CoordinationRows(store)))).open_session()
     await first.put("/kept", b"0")
     kept = await first.put("/kept", b"1")
     lost = await first.put("/lost", b"", ephemeral=True)
     store.close()
 
     store = LevelDBStore(tmp_path / "data")
-    second = (await open_host(Journal(CoordinationRows(store)))).open_session()
+    second = (await open_host(MetadataJournal(CoordinationRows(store)))).open_session()
     found = await second.get("/kept")
     assert found == (b"1", kept)
     assert await second.get("/lost") is None
@@ -81,7 +81,7 @@ async def test_a_revision_never_comes_again_after_a_restart() -> None:
     rows = CoordinationRows(MemoryStore())
     revisions = []
     for _ in range(4):
-        session = (await open_host(Journal(rows))).open_session()
+        session = (await open_host(MetadataJournal(rows))).open_session()
         revisions.append((await session.put("/k", b"", NEW)).created_revision)
         await session.delete("/k")
         await session.close()
@@ -92,7 +92,7 @@ async def test_a_revision_never_comes_again_after_a_restart() -> None:
 @pytest.mark.parametrize("how", ["before", "after"])
 async def test_a_failed_write_is_settled_before_the_next(how: str) -> None:
     rows = FailingRows()
-    host = await open_host(Journal(rows))
+    host = await open_host(MetadataJournal(rows))
     session = host.open_session()
     told: list[Notification] = []
     session.observe(told.append)
@@ -110,12 +110,12 @@ async def test_a_failed_write_is_settled_before_the_next(how: str) -> None:
     own = await session.get("/own")
     assert own is not None
     assert own.stat.created_by_self
-    assert dict((await open_host(Journal(rows))).tree.nodes()).keys() == {"/k", "/other"}
+    assert dict((await open_host(MetadataJournal(rows))).tree.nodes()).keys() == {"/k", "/other"}
 
 
 async def test_an_ephemeral_value_of_a_failed_write_belongs_to_nobody() -> None:
     rows = FailingRows()
-    session = (await open_host(Journal(rows))).open_session()
+    session = (await open_host(MetadataJournal(rows))).open_session()
     rows.fail_next = "after"
     with pytest.raises(MetadataUnavailable):
         await session.put("/e", b"", ephemeral=True)
@@ -141,7 +141,7 @@ async def test_damaged_rows_are_not_passed_over(
     rows.write([(key, value)])
 
     with pytest.raises(error):
-        await open_host(Journal(rows))
+        await open_host(MetadataJournal(rows))
 
 
 async def test_a_name_is_one_store_in_this_process() -> None:

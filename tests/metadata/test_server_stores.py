@@ -9,8 +9,8 @@ from dev.processes import Servers
 from tests.contracts.metadata_store_contract import MetadataStoreContract, Sessions
 from tests.metadata.servers import Open, fresh_url
 from tms.metadata.interface import MetadataStore
-from tms.metadata.zookeeper.connection import Connection
-from tms.metadata.zookeeper.requests import Failed, MultiRead
+from tms.metadata.zookeeper.connection import ZooKeeperConnection
+from tms.metadata.zookeeper.requests import FailedRequest, MultiRead
 
 pytestmark = pytest.mark.anyio
 
@@ -37,16 +37,16 @@ class TestZooKeeper(MetadataStoreContract):
         values |= {f"/small/{number}": bytes([number]) for number in range(40)}
         await asyncio.gather(*(store.put(path, value) for path, value in values.items()))
         answered: list[int] = []
-        answer = Connection.answer
+        answer = ZooKeeperConnection.answer
 
-        async def measured(self: Connection, request: Any) -> Any:
+        async def measured(self: ZooKeeperConnection, request: Any) -> Any:
             answers = await answer(self, request)
             if isinstance(request, MultiRead):
-                read = [each for each in answers if not isinstance(each, Failed)]
+                read = [each for each in answers if not isinstance(each, FailedRequest)]
                 answered.append(sum(len(data) for data, _ in read))
             return answers
 
-        monkeypatch.setattr(Connection, "answer", measured)
+        monkeypatch.setattr(ZooKeeperConnection, "answer", measured)
         found = await asyncio.gather(*map(store.get, [*values, "/absent"]))
 
         assert [each and each.value for each in found] == [*values.values(), None]

@@ -12,7 +12,7 @@ from tests.metadata.rows import FailingRows
 from tms.core.errors import TmsError
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import MetadataStore, Notification
-from tms.metadata.journal import Journal
+from tms.metadata.journal import MetadataJournal
 from tms.metadata.local import LocalSession
 from tms.metadata.paths import parent_of
 
@@ -171,7 +171,7 @@ class JournalledMachine(StoreMachine):
 
     async def begin(self) -> None:
         self.rows = FailingRows()
-        self.host = await open_host(Journal(self.rows))
+        self.host = await open_host(MetadataJournal(self.rows))
 
     @rule(path=PATHS, how=st.sampled_from(["before", "after"]))
     def fail(self, path: str, how: str) -> None:

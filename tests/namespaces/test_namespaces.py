@@ -19,7 +19,7 @@ from tms.core.errors import (
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX, Limits
 from tms.core.namespaces import NamespaceRules, NamespaceSettings, rules_of
 from tms.metadata.host import MetadataHost, open_host
-from tms.metadata.journal import Journal
+from tms.metadata.journal import MetadataJournal
 from tms.metadata.local import LocalSession
 from tms.namespaces.store import (
     NamespaceStore,
@@ -265,7 +265,7 @@ async def test_not_more_have_settings_than_may(session: LocalSession) -> None:
 @pytest.mark.parametrize("how", ["before", "after"])
 async def test_a_change_whose_answer_is_lost_is_of_unknown_outcome(how: str) -> None:
     rows = FailingRows()
-    namespaces = await opened((await open_host(Journal(rows))).open_session())
+    namespaces = await opened((await open_host(MetadataJournal(rows))).open_session())
     rows.fail_next = how
     with pytest.raises(OutcomeUnknown):
         await namespaces.declare("shop", SMALL)

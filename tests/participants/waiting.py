@@ -4,13 +4,13 @@ import time
 from typing import Protocol
 
 import tms
-from tms.client.database_recovery import Outcomes, Recovered
+from tms.client.database_recovery import KnownOutcomes, Recovered
 
 RECOVER_S_MAX = 20.0
 
 
 class Recovering(Protocol):
-    def recover(self, outcomes: Outcomes) -> Recovered: ...
+    def recover(self, outcomes: KnownOutcomes) -> Recovered: ...
 
 
 def recovered(part: Recovering, client: tms.Client) -> Recovered:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from tms.spark.options import stream_write
 from tms.spark.source import TmsDataSource
-from tms.spark.writer import Stored, StreamWriter
+from tms.spark.writer import StreamWriter, TaskOutcome
 
 VARIABLE = "CRASH_OF_TMS"
 IN_TASK = "in-task"
@@ -55,7 +55,7 @@ def wait_for_the_test() -> None:
 class CrashingWriter(StreamWriter):
     """Dies in a task that has stored all its rows, or around the commit."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store the rows, wait for the test, and die if that is where."""
 
         def watched() -> Iterator[pa.RecordBatch]:

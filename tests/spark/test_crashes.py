@@ -22,7 +22,7 @@ from tests.spark.crashing import (
     WHILE_STORING,
 )
 from tms.spark.options import stream_write
-from tms.spark.writer import StreamWriter, Work
+from tms.spark.writer import BatchOwner, StreamWriter
 
 pytestmark = pytest.mark.slow
 
@@ -144,7 +144,7 @@ class _Driver:
 
     def __init__(self, options: dict[str, str], *, batch: int = 0, query: str = "query") -> None:
         self.writer = StreamWriter(stream_write({**options, "topic": "b"}), ["payload"])
-        work = Work(options["namespace"], batch, query)
+        work = BatchOwner(options["namespace"], batch, query)
         vars(self.writer)["_work"] = lambda: work
 
     def write(self, *payloads: bytes) -> None:

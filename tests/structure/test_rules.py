@@ -5,7 +5,7 @@ import ast
 from tests.structure.sources import PRODUCT, sources
 
 TTL_PLACES = {"tms/core/topic.py", "cleanup/inspection.py"}
-"""The rule of what has expired (`Topic.first_live_ms`, `dies_ms`), and what describes a topic."""
+"""The rule of what has expired (`TopicMetadata.first_live_ms`, `dies_ms`); or it shows a topic."""
 
 
 def test_only_a_topic_says_what_has_expired() -> None:

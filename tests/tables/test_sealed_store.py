@@ -15,7 +15,7 @@ from tables.store import MESSAGE, METADATA
 from tests.contracts.store_contract import put, rows_of
 from tms.core.errors import NoLeader, StoreUnavailable
 from tms.core.message import KEY
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 ROW = metadata_key(TOPIC)
@@ -74,7 +74,7 @@ def seen(store: SealedStore, **how: bool | int | None) -> list[int]:
 def world() -> World:
     world = World()
     first = SealedTables(world.leader(1))
-    assert first.metadata.replace(None, Topic(TOPIC, 1, 60, {}))
+    assert first.metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
     publish(world.leader(1), 10, 20)
     return world
 
@@ -119,7 +119,7 @@ def test_late_changes_of_a_topic_fail_once_it_is_sealed(world: World) -> None:
     assert not world.rows.compare_and_put(METADATA, ROW, before, b"late")
     tables = SealedTables(second)
     old = tables.metadata.get(TOPIC)
-    assert old == Topic(TOPIC, 1, 60, {})
+    assert old == TopicMetadata(TOPIC, 1, 60, {})
     # Also one that leaves the properties as they are.
     before = world.rows.get(METADATA, ROW)
     third = SealedTables(world.leader(3))
@@ -130,7 +130,7 @@ def test_late_changes_of_a_topic_fail_once_it_is_sealed(world: World) -> None:
 def test_what_is_read_of_a_topic_is_not_changed_late(world: World) -> None:
     """Else its state in memory would outlive it, and what is published to that be lost."""
     before = world.rows.get(METADATA, ROW)
-    assert SealedTables(world.leader(2)).metadata.get(TOPIC) == Topic(TOPIC, 1, 60, {})
+    assert SealedTables(world.leader(2)).metadata.get(TOPIC) == TopicMetadata(TOPIC, 1, 60, {})
 
     assert not world.rows.compare_and_put(METADATA, ROW, before, b"late")
 
@@ -144,7 +144,7 @@ def test_a_change_before_the_seal_is_looked_at_again(world: World) -> None:
                 meddled.append(SealedTables(world.leader(1)).metadata.replace(OLD, NEW))
             return super().compare_and_put(table, key, expected, value)
 
-    OLD, NEW = Topic(TOPIC, 1, 60, {}), Topic(TOPIC, 1, 5, {})  # noqa: N806  as of a whole module
+    OLD, NEW = TopicMetadata(TOPIC, 1, 60, {}), TopicMetadata(TOPIC, 1, 5, {})  # noqa: N806  as of a whole module
     meddled: list[bool] = []
     rows = Meddling()
     rows._tables = world.rows._tables
@@ -169,9 +169,9 @@ def test_keys_go_on_above_what_is_hidden(world: World) -> None:
 
 def test_a_new_generation_has_nothing_of_a_leader_before(world: World) -> None:
     tables = SealedTables(world.leader(2))
-    old, deleted = Topic(TOPIC, 1, 60, {}), Topic(TOPIC, -1, 60, {})
+    old, deleted = TopicMetadata(TOPIC, 1, 60, {}), TopicMetadata(TOPIC, -1, 60, {})
     assert tables.metadata.replace(old, deleted)
-    assert tables.metadata.replace(deleted, Topic(TOPIC, 2, 60, {}))
+    assert tables.metadata.replace(deleted, TopicMetadata(TOPIC, 2, 60, {}))
 
     put(world.rows, MESSAGE, (prefix(TOPIC, 2) + KEY.pack(50, 0), b"\x00late"))
 
@@ -210,7 +210,7 @@ def test_where_no_ceiling_is_known_nothing_is_hidden(world: World) -> None:
 def test_cleanup_drops_what_is_hidden_and_nothing_else(world: World) -> None:
     publish(world.leader(2), 110)
     world.late(30, 40)
-    seal, topic = world.seal(), Topic(TOPIC, 1, 1_000, {})
+    seal, topic = world.seal(), TopicMetadata(TOPIC, 1, 1_000, {})
     before = rows_of(world.rows, MESSAGE)
 
     def drop(table: str, start: bytes, stop: bytes, *, reason: Reason):  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -240,14 +240,14 @@ def test_cleanup_drops_what_is_hidden_and_nothing_else(world: World) -> None:
 def test_a_store_without_leaders_is_as_it_was() -> None:
     store = SealedStore(MemoryStore())
     tables = SealedTables(store)
-    topic = Topic(TOPIC, 1, 60, {})
+    topic = TopicMetadata(TOPIC, 1, 60, {})
     assert tables.metadata.replace(None, topic)
     assert not tables.metadata.replace(None, topic)
     publish(store, 5)
 
     assert store.beneath.get(METADATA, ROW) == b'{"generation":"1","ttl":"60"}'
     assert tables.messages.last_key(TOPIC, 1) == KEY.pack(5, 0)
-    deleted = Topic(TOPIC, -1, 60, {})
+    deleted = TopicMetadata(TOPIC, -1, 60, {})
     assert tables.metadata.replace(topic, deleted)
     assert tables.metadata.forget(deleted)
     assert rows_of(store, METADATA) == []

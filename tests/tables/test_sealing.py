@@ -8,9 +8,9 @@ from tables.seals import seal_of
 from tables.store import METADATA
 from tests.tables.test_sealed_store import Reign
 from tms.core.errors import StoreUnavailable
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
-TOPICS = [Topic(TopicId("default", f"t{number}"), 1, 60, {}) for number in range(5)]
+TOPICS = [TopicMetadata(TopicId("default", f"t{number}"), 1, 60, {}) for number in range(5)]
 S_MAX = 30.0
 
 

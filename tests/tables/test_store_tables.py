@@ -14,7 +14,7 @@ from tms.core.errors import StoreCorrupt
 from tms.core.message import KEY, Message, MessageBlock, MessageId
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.tables import StoredPosition
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 TOPIC = TopicId("default", "t")
 PREFIX = keys.prefix(TOPIC, 1)
@@ -149,8 +149,8 @@ class TestPayloads:
 
 class TestMetadata:
     def test_a_topic_is_replaced_only_as_it_was_read(self, tables: StoreTables) -> None:
-        topic = Topic(TOPIC, 1, 60, {"b": "ä", "a": "1"})
-        deleted = Topic(TOPIC, -1, 60, topic.properties)
+        topic = TopicMetadata(TOPIC, 1, 60, {"b": "ä", "a": "1"})
+        deleted = TopicMetadata(TOPIC, -1, 60, topic.properties)
 
         assert tables.metadata.get(TOPIC) is None
         assert tables.metadata.replace(None, topic)
@@ -161,7 +161,7 @@ class TestMetadata:
         assert tables.metadata.get(TOPIC) == deleted
 
     def test_the_value_is_sorted_json_of_strings(self, tables: StoreTables, store: Store) -> None:
-        tables.metadata.replace(None, Topic(TOPIC, 1, 60, {"owner": "me"}))
+        tables.metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {"owner": "me"}))
 
         value = store.get(METADATA, b"default:t:")
         assert value == b'{"generation":"1","owner":"me","ttl":"60"}'
@@ -171,7 +171,9 @@ class TestMetadata:
     ) -> None:
         monkeypatch.setattr("tables.metadata_table._SCAN_ROWS", 2)
         names = ["a", "b", "c", "d", "e"]
-        topics = [Topic(TopicId(ns, n), 1, 60, {}) for ns in ("m", "n", "na") for n in names]
+        topics = [
+            TopicMetadata(TopicId(ns, n), 1, 60, {}) for ns in ("m", "n", "na") for n in names
+        ]
         for topic in topics:
             tables.metadata.replace(None, topic)
 
@@ -184,7 +186,7 @@ class TestMetadata:
         self, tables: StoreTables, store: Store, limit: int
     ) -> None:
         for number, generation in enumerate((1, -1, 7, -7, 1)):
-            topic = Topic(TopicId("n", f"t{number}"), generation, 60, {})
+            topic = TopicMetadata(TopicId("n", f"t{number}"), generation, 60, {})
             tables.metadata.replace(None, topic)
         store.compare_and_put(METADATA, b"n:damaged:", None, b"")
 

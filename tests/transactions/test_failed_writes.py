@@ -17,7 +17,7 @@ from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
 from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transactions import StartRequest, TransactionStatus
 from tms.node import OpenServices, services_on
 from tms.transactions import journal
@@ -207,7 +207,7 @@ async def test_what_turns_out_to_have_ended_holds_no_topic(
     await recovered(services)
     topic = await services.messaging.topic(TOPIC)
     await services.messaging.delete_topic(TOPIC)
-    deleted = Topic(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
+    deleted = TopicMetadata(TOPIC, -topic.generation, topic.ttl_s, topic.properties)
     assert await services.messaging.forget_topic(deleted) is is_done
 
 

@@ -8,7 +8,7 @@ from tests.transactions.living import FIRST, LONG, NOW_MS, Living
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.transactions.edits import Edit, EditKind, encode_row
-from tms.transactions.recovery import Recovered, recover
+from tms.transactions.recovery import RecoveredState, recover
 
 LIMITS = Limits()
 
@@ -33,7 +33,7 @@ class Log:
         self.living.edits = []
         self.rows += 1
 
-    def recovered(self, now_ms: int | None = None) -> Recovered:
+    def recovered(self, now_ms: int | None = None) -> RecoveredState:
         return recover(self.table, LIMITS, now_ms or self.living.now_ms)
 
 

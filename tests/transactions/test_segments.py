@@ -7,7 +7,7 @@ from tests.transactions.living import NOW_MS, Living
 from tests.transactions.test_recovery import LIMITS, Log
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.transactions.edits import encode_row
-from tms.transactions.recovery import Recovered, recover
+from tms.transactions.recovery import RecoveredState, recover
 from tms.transactions.segments import decode_first, encode_first, first_of, is_first, within
 
 
@@ -16,7 +16,7 @@ class Leader:
 
     def __init__(self, log: Log, token: int) -> None:
         self.log = log
-        self.found: Recovered = recover(log.table, LIMITS, NOW_MS, token)
+        self.found: RecoveredState = recover(log.table, LIMITS, NOW_MS, token)
         self.living = Living(state=self.found.state)
         self.row = self.found.next_sequence
 

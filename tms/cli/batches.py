@@ -17,7 +17,7 @@ LINE_BYTES_MAX = 64 * 1024 * 1024
 """A line longer than this is taken for something that has no lines."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Bytes that arrive over time."""
 
     def read1(self, size: int, /) -> bytes:
@@ -25,7 +25,7 @@ class Source(Protocol):
         ...
 
 
-class Batch(NamedTuple):
+class InputBatch(NamedTuple):
     """Messages to publish together."""
 
     messages: list[bytes]
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
     """How much of the input they are, line ends included."""
 
 
-def of_lines(source: Source) -> Iterator[Batch]:
+def of_lines(source: ByteSource) -> Iterator[InputBatch]:
     """Give each line of `source`, without its line feed, as a message; the last may have none."""
     rest = b""
     while data := source.read1(READ_BYTES_MAX):
@@ -42,28 +42,28 @@ def of_lines(source: Source) -> Iterator[Batch]:
             raise typer.BadParameter(f"a line of more than {LINE_BYTES_MAX} bytes")
         yield from _cut(lines)
     if rest:
-        yield Batch([rest], len(rest))
+        yield InputBatch([rest], len(rest))
 
 
-def _cut(lines: list[bytes]) -> Iterator[Batch]:
+def _cut(lines: list[bytes]) -> Iterator[InputBatch]:
     for first in range(0, len(lines), BATCH_MESSAGES_MAX):
         messages = lines[first : first + BATCH_MESSAGES_MAX]
-        yield Batch(messages, sum(map(len, messages)) + len(messages))
+        yield InputBatch(messages, sum(map(len, messages)) + len(messages))
 
 
-def of_line_files(paths: list[Path]) -> Iterator[Batch]:
+def of_line_files(paths: list[Path]) -> Iterator[InputBatch]:
     """Give the lines of each file in turn."""
     for path in paths:
         with _opened(path) as file:
             yield from of_lines(file)
 
 
-def of_whole_files(paths: list[Path]) -> Iterator[Batch]:
+def of_whole_files(paths: list[Path]) -> Iterator[InputBatch]:
     """Give each file as one message."""
     for path in paths:
         with _opened(path) as file:
             content = file.read()
-        yield Batch([content], len(content))
+        yield InputBatch([content], len(content))
 
 
 def size_of(paths: list[Path]) -> int:

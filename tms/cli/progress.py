@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tms.cli.batches import Batch
+from tms.cli.batches import InputBatch
 
 
-def with_progress(batches: Iterable[Batch], total_bytes: int | None) -> Iterator[Batch]:
+def with_progress(batches: Iterable[InputBatch], total_bytes: int | None) -> Iterator[InputBatch]:
     """Give the batches; one counts as done when the next is asked for.
 
     `total_bytes` is the size of the input, None where nobody knows it. Nothing is drawn where

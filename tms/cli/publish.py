@@ -14,7 +14,7 @@ from typing import Annotated, cast
 import msgspec
 import typer
 
-from tms.cli.batches import Batch, Source, of_line_files, of_lines, of_whole_files, size_of
+from tms.cli.batches import ByteSource, InputBatch, of_line_files, of_lines, of_whole_files, size_of
 from tms.cli.progress import with_progress
 from tms.cli.rollback import text_of
 from tms.cli.target import Target, TopicArgument, with_target
@@ -84,7 +84,7 @@ def publish(
         messages = [text.encode(errors="surrogateescape") for text in given]
         with target.connect() as client:
             report = _Report(target, client.topic(topic), write_pointer, buffer=buffer)
-            report.publish([Batch(messages, 0)])
+            report.publish([InputBatch(messages, 0)])
         return
     paths = [Path(text) for text in given]
     total_bytes = size_of(paths) if paths else None
@@ -108,9 +108,9 @@ def _form_of(given: list[str], *, from_stdin: bool, lines: bool, whole_files: bo
     return form
 
 
-def _batches(form: _Form, paths: list[Path]) -> Iterator[Batch]:
+def _batches(form: _Form, paths: list[Path]) -> Iterator[InputBatch]:
     if form is _Form.STDIN:
-        return of_lines(cast("Source", sys.stdin.buffer))
+        return of_lines(cast("ByteSource", sys.stdin.buffer))
     return of_line_files(paths) if form is _Form.LINES else of_whole_files(paths)
 
 
@@ -126,7 +126,7 @@ class _Report:
         self._buffer = buffer
         self._count = 0
 
-    def publish(self, batches: Iterable[Batch]) -> None:
+    def publish(self, batches: Iterable[InputBatch]) -> None:
         """Publish the batches one after another. Raises `TmsError` at the first that fails."""
         done = "Stored" if self._buffer else "Published"
         try:

@@ -17,12 +17,12 @@ from tms.client.retry import reruns
 from tms.core.credentials import without_credentials
 from tms.core.durations import Duration, seconds_of, whole_seconds_of
 from tms.core.messaging import AllPublished
-from tms.core.namespaces import Namespaces
+from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import TopicRange
 from tms.core.services import Services
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transaction import TransactionType
-from tms.core.transactions import IfOpen, StartRequest, Transactions
+from tms.core.transactions import AsyncTransactions, IfOpen, StartRequest
 
 STORES = ("leveldb:", "memory:")
 TIMEOUT_S = 30.0
@@ -67,12 +67,12 @@ class AsyncClient:
         return self._namespace
 
     @property
-    def transactions(self) -> Transactions:
+    def transactions(self) -> AsyncTransactions:
         """All transactions of the server or store, for those who look after it."""
         return self._services.transactions
 
     @property
-    def namespaces(self) -> Namespaces:
+    def namespaces(self) -> AsyncNamespaces:
         """All namespaces of the server or store, for those who look after it."""
         return self._services.namespaces
 

@@ -12,7 +12,7 @@ import anyio
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.columns import Batches, batches_of
 from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
-from tms.client.resume import Part, Parts, read_on
+from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import Start, place_of, position
 from tms.core.durations import Duration, whole_seconds_of
@@ -251,7 +251,7 @@ class AsyncTopic:
             answer = blocks_of(self._messaging, self._id, asked, FOLLOW_WAIT_S)
             async with aclosing(answer) as blocks:
                 async for block in blocks:
-                    yield Part(block, len(block), block[-1].id)
+                    yield AnswerPart(block, len(block), block[-1].id)
 
         def goes_on(error: BaseException) -> bool:
             return may_pass(error) and not self._is_closed()

@@ -19,7 +19,7 @@ from tms.core.errors import (
 )
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
-from tms.core.transactions import Transactions, TransactionStatus
+from tms.core.transactions import AsyncTransactions, TransactionStatus
 
 _OPEN = (TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING)
 
@@ -29,7 +29,7 @@ class Commit:
 
     def __init__(
         self,
-        transactions: Transactions,
+        transactions: AsyncTransactions,
         transaction_id: int,
         advances: Sequence[Advance],
         publish: Sequence[Stored] = (),

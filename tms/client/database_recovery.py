@@ -8,7 +8,7 @@ from tms.core.errors import TransactionUnknown
 from tms.core.transactions import TransactionInfo, TransactionStatus
 
 
-class Outcomes(Protocol):
+class KnownOutcomes(Protocol):
     """Where transactions stand: `Client.transactions`."""
 
     def info(self, transaction_id: int) -> TransactionInfo:
@@ -34,7 +34,7 @@ class Recovered:
 
 
 def settle(
-    outcomes: Outcomes,
+    outcomes: KnownOutcomes,
     transaction_ids: list[int],
     *,
     commit: Callable[[int], bool],

@@ -9,11 +9,11 @@ import os
 from tms.core import extras
 from tms.core.forks import tell_in_child
 from tms.core.messaging import Messaging
-from tms.core.namespaces import Namespaces
+from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
 from tms.core.services import Services
 from tms.core.subscriptions import Subscriptions
-from tms.core.transactions import Transactions
+from tms.core.transactions import AsyncTransactions
 
 REFUSAL_IN_CHILD = (
     "the store was opened before os.fork() and belongs to the parent process: "
@@ -49,7 +49,7 @@ class EmbeddedServices:
         return self._services.messaging
 
     @property
-    def transactions(self) -> Transactions:
+    def transactions(self) -> AsyncTransactions:
         """Transactions."""
         return self._services.transactions
 
@@ -64,7 +64,7 @@ class EmbeddedServices:
         return self._services.ranges
 
     @property
-    def namespaces(self) -> Namespaces:
+    def namespaces(self) -> AsyncNamespaces:
         """Namespaces and their settings."""
         return self._services.namespaces
 

@@ -1,10 +1,9 @@
-"""The namespaces of a server or store, for threads (`tms.core.namespaces.Namespaces`)."""
+"""The namespaces of a server or store, for threads (`tms.core.namespaces.AsyncNamespaces`)."""
 
 from collections.abc import Sequence
 
 from tms.client.bridge import Bridge
-from tms.core.namespaces import Namespace, NamespaceSettings
-from tms.core.namespaces import Namespaces as AsyncNamespaces
+from tms.core.namespaces import AsyncNamespaces, Namespace, NamespaceSettings
 
 
 class Namespaces:

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 
 from tms.client.calls import JSON, Calls, decode_json, of_the_server
-from tms.client.resume import Part, Parts, read_on
+from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.message import MessageBlock
 from tms.core.messaging import NO_IDS, AllPublished, Published, RollbackRange
 from tms.core.reading import Isolation, Reading
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
 from tms.core.transactions import check_owner
 from tms.wire.avro_bodies import AVRO, AvroPollDecoder
@@ -57,10 +57,10 @@ class RemoteMessaging:
         path = f"{topic_path(topic_id)}/properties"
         await self._calls.safely("PUT", path, _encode_properties(properties), JSON, caller)
 
-    async def topic(self, topic_id: TopicId) -> Topic:
+    async def topic(self, topic_id: TopicId) -> TopicMetadata:
         """Return a topic's metadata. Raises `TopicNotFound`."""
         answer = await self._calls.safely("GET", topic_path(topic_id))
-        return Topic.of(topic_id, _decode_properties(answer))
+        return TopicMetadata.of(topic_id, _decode_properties(answer))
 
     async def topics(self, namespace: str) -> list[str]:
         """Return the names of a namespace's topics in the order of their row keys."""
@@ -168,7 +168,7 @@ class RemoteMessaging:
                 with of_the_server():
                     block = decoder.feed(data)
                 if block.count:
-                    yield Part(block, block.count, decoder.last_id)
+                    yield AnswerPart(block, block.count, decoder.last_id)
         try:
             decoder.close()
         except InvalidRequest as error:

@@ -13,7 +13,7 @@ from tms.core.message import id_after
 Run = TypeVar("Run")
 
 
-class Part(NamedTuple, Generic[Run]):
+class AnswerPart(NamedTuple, Generic[Run]):
     """A run of messages, in whatever form, and what reading on needs to know of it."""
 
     run: Run
@@ -22,7 +22,7 @@ class Part(NamedTuple, Generic[Run]):
     last_id: bytes
 
 
-Parts = AsyncGenerator[Part[Run], None]
+Parts = AsyncGenerator[AnswerPart[Run], None]
 
 
 async def read_on(
@@ -40,7 +40,7 @@ async def read_on(
     """
     parts = open_poll(position, limit)
 
-    async def next_part() -> Part[Run] | None:
+    async def next_part() -> AnswerPart[Run] | None:
         nonlocal parts
         try:
             return await anext(parts, None)

@@ -21,7 +21,7 @@ _Place = tuple[TopicId, int]
 """A topic and a write pointer."""
 
 
-class Publications:
+class TransactionPublications:
     """All messages of one transaction."""
 
     name = "messages"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tms.client.transaction_publications import Publications
+from tms.client.transaction_publications import TransactionPublications
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
@@ -14,7 +14,7 @@ class Gathered:
     """What is to become of a transaction's commit or rollback."""
 
     transaction_id: int = 0
-    messages: Publications = field(default_factory=Publications)
+    messages: TransactionPublications = field(default_factory=TransactionPublications)
     advances: dict[tuple[TopicId, str], Advance] = field(default_factory=dict)
     """The last move of each subscription, sent with the commit."""
 

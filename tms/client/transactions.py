@@ -7,8 +7,12 @@ from tms.client.commit_outcome import Commit
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
-from tms.core.transactions import StartRequest, TransactionInfo, TransactionStatus
-from tms.core.transactions import Transactions as AsyncTransactions
+from tms.core.transactions import (
+    AsyncTransactions,
+    StartRequest,
+    TransactionInfo,
+    TransactionStatus,
+)
 
 SETTLE_S = 10.0
 

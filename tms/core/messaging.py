@@ -12,7 +12,7 @@ from tms.core.caller import ANYBODY, Caller
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
 from tms.core.reading import Reading
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Messaging(Protocol):
         """Replace all properties of a topic. Raises `TopicNotFound`, `InvalidRequest`."""
         ...
 
-    async def topic(self, topic_id: TopicId) -> Topic:
+    async def topic(self, topic_id: TopicId) -> TopicMetadata:
         """Return a topic's metadata. Raises `TopicNotFound`."""
         ...
 

@@ -101,7 +101,7 @@ class Namespace:
     """What holds there now."""
 
 
-class Namespaces(Protocol):
+class AsyncNamespaces(Protocol):
     """The namespaces of a server. Each method may raise `Unavailable` and `InternalError` too.
 
     A name that is none raises `InvalidRequest` (invalid_namespace_name).

@@ -5,10 +5,10 @@ from typing import Protocol
 from tms.core.cleanup import Cleanup
 from tms.core.inspection import PartwiseInspection
 from tms.core.messaging import Messaging, MessagingService
-from tms.core.namespaces import Namespaces
+from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
 from tms.core.subscriptions import Subscriptions
-from tms.core.transactions import Transactions
+from tms.core.transactions import AsyncTransactions
 
 
 class Services(Protocol):
@@ -20,7 +20,7 @@ class Services(Protocol):
         ...
 
     @property
-    def transactions(self) -> Transactions:
+    def transactions(self) -> AsyncTransactions:
         """Transactions."""
         ...
 
@@ -35,7 +35,7 @@ class Services(Protocol):
         ...
 
     @property
-    def namespaces(self) -> Namespaces:
+    def namespaces(self) -> AsyncNamespaces:
         """Namespaces and their settings."""
         ...
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from tms.core.entries import Entries
 from tms.core.message import MessageBlock
 from tms.core.subscriptions import SubscriptionPosition
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 
 class Batch(Protocol):
@@ -190,15 +190,15 @@ class PayloadTable(Protocol):
 class MetadataTable(Protocol):
     """Topics, deleted ones included."""
 
-    def get(self, topic_id: TopicId) -> Topic | None:
+    def get(self, topic_id: TopicId) -> TopicMetadata | None:
         """Return the topic as its row has it, deleted or not; None if there never was one."""
         ...
 
-    def replace(self, old: Topic | None, new: Topic) -> bool:
+    def replace(self, old: TopicMetadata | None, new: TopicMetadata) -> bool:
         """Put `new` if the row still is `old`, durably. Return whether it was."""
         ...
 
-    def forget(self, topic: Topic) -> bool:
+    def forget(self, topic: TopicMetadata) -> bool:
         """Delete the row of a deleted topic if it still is `topic`, durably. Return whether it was.
 
         Created again, the topic begins with generation 1.
@@ -212,7 +212,7 @@ class MetadataTable(Protocol):
         """
         ...
 
-    def scan(self, namespace: str | None = None) -> Iterator[Topic]:
+    def scan(self, namespace: str | None = None) -> Iterator[TopicMetadata]:
         """Give the topics, deleted ones included, of a namespace or of all, by row key."""
         ...
 

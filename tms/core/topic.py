@@ -5,8 +5,8 @@ keeps its row with the generation's sign inverted. Entries of another generation
 one are dead. Properties are strings, as CDAP keeps them (`docs/formats.md`).
 
 What has expired once stays expired: a longer time to live does not bring it back. So the row says
-from when on entries live at the earliest. `Topic.first_live_ms` is the one rule that readers, the
-cache and cleanup ask.
+from when on entries live at the earliest. `TopicMetadata.first_live_ms` is the one rule that
+readers, the cache and cleanup ask.
 """
 
 import re
@@ -56,7 +56,7 @@ class TopicId:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicMetadata:
     """A topic as its metadata row has it, deleted or not."""
 
     id: TopicId
@@ -90,7 +90,7 @@ class Topic:
         """
         return 0 if written_ms < self.live_from_ms else written_ms + self.ttl_s * _MS_PER_S + 1
 
-    def changed(self, ttl_s: int, properties: Mapping[str, str], now_ms: int) -> "Topic":
+    def changed(self, ttl_s: int, properties: Mapping[str, str], now_ms: int) -> "TopicMetadata":
         """Return the topic with another ttl and other properties, set at `now_ms`.
 
         What has expired by then does not live again, however long the new ttl is.
@@ -99,7 +99,7 @@ class Topic:
         live_from_ms = self.first_live_ms(now_ms) if is_raised else self.live_from_ms
         return replace(self, ttl_s=ttl_s, properties=properties, live_from_ms=live_from_ms)
 
-    def deleted(self) -> "Topic":
+    def deleted(self) -> "TopicMetadata":
         """Return the topic as it is when it is deleted."""
         return replace(self, generation=-self.generation)
 
@@ -116,7 +116,7 @@ class Topic:
         return dict(sorted(stored.items()))
 
     @classmethod
-    def of(cls, topic_id: TopicId, properties: Mapping[str, str]) -> "Topic":
+    def of(cls, topic_id: TopicId, properties: Mapping[str, str]) -> "TopicMetadata":
         """Return the topic whose row holds `properties`, as `stored_properties` gave them.
 
         Raises `InvalidRequest` if ttl or generation is missing or not a number.

@@ -91,7 +91,7 @@ def check_owner(owner: str | None, sequence: int | None, origin: str | None = No
         raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence, origin=origin)
 
 
-class Transactions(Protocol):
+class AsyncTransactions(Protocol):
     """Starts and ends transactions. Each method may raise `Unavailable` and `InternalError` too.
 
     What changes something is durable when it returns. Methods that take the id of a transaction
@@ -236,7 +236,7 @@ class OpenTransactions(Protocol):
         ...
 
 
-class LocalTransactions(Transactions, OpenTransactions, Protocol):
+class LocalTransactions(AsyncTransactions, OpenTransactions, Protocol):
     """The manager in the same process."""
 
 

@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from tms.core.errors import TmsError
 from tms.core.message import KEY, KEY_BYTES, first_id_at, key_after
 from tms.core.tables import StoredPosition
-from tms.core.topic import Topic
+from tms.core.topic import TopicMetadata
 from tms.messaging.engine import Engine
 from tms.messaging.topic_state import TopicState, TopicStates
 from tms.messaging.traffic import OTHER
@@ -102,7 +102,9 @@ class SubscriptionLags:
                 self._lags[name] = stored, lag
             self._turn += 1
 
-    async def _topic(self, stored: StoredPosition) -> tuple[Topic | None, TopicState | None]:
+    async def _topic(
+        self, stored: StoredPosition
+    ) -> tuple[TopicMetadata | None, TopicState | None]:
         topic_id = stored.position.topic_id
         state = self._states.peek(topic_id)
         if state is not None:
@@ -110,7 +112,7 @@ class SubscriptionLags:
         return await self._lanes.read(self._tables.metadata.get, topic_id), None
 
     async def _counted(
-        self, stored: StoredPosition, topic: Topic, state: TopicState | None, rows_max: int
+        self, stored: StoredPosition, topic: TopicMetadata, state: TopicState | None, rows_max: int
     ) -> tuple[Lag | None, int]:
         """Return how far one is behind, None if `rows_max` were too few, and the rows read."""
         oldest = first_id_at(topic.first_live_ms(self._clock.now_ms()))[:KEY_BYTES]

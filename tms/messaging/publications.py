@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from tms.core.message import LAST_ID
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 _RANGES_MAX = 1_000
 """Ranges kept of one write pointer and topic; beyond, they become one, which a rollback of its
@@ -30,7 +30,7 @@ class Generation(NamedTuple):
     number: int
 
     @classmethod
-    def of(cls, topic: Topic) -> "Generation":
+    def of(cls, topic: TopicMetadata) -> "Generation":
         """Return the generation of a topic that exists."""
         return cls(topic.id, topic.generation)
 
@@ -51,7 +51,9 @@ class Publications:
         """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
         self._wake, self._wake_all = wake, wake_all
 
-    def published(self, write_pointer: int, topic: Topic, first: bytes, last: bytes) -> None:
+    def published(
+        self, write_pointer: int, topic: TopicMetadata, first: bytes, last: bytes
+    ) -> None:
         """Note that entries from key `first` to `last` are under `write_pointer`."""
         generations = self._by_pointer.setdefault(write_pointer, {})
         generation = Generation.of(topic)
@@ -63,7 +65,7 @@ class Publications:
         if len(ranges) > _RANGES_MAX:
             generations[generation] = [(ranges[0][0], last)]
 
-    def referred(self, write_pointer: int, topic: Topic, key: bytes) -> None:
+    def referred(self, write_pointer: int, topic: TopicMetadata, key: bytes) -> None:
         """Note that the entry at `key` refers to what is stored under `write_pointer`."""
         generations = self._references.setdefault(write_pointer, {})
         generation = Generation.of(topic)

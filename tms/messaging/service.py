@@ -22,7 +22,7 @@ from tms.core.message import MessageBlock
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
 from tms.core.reading import Isolation, Reading, View
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission
@@ -143,7 +143,7 @@ class Service:
         check_may_change(caller, topic_id)
         await self._topics.delete(topic_id)
 
-    async def topic(self, topic_id: TopicId) -> Topic:
+    async def topic(self, topic_id: TopicId) -> TopicMetadata:
         """Return a topic's metadata."""
         return (await self._states.get(topic_id)).topic
 
@@ -270,7 +270,7 @@ class Service:
         """Invert rows under an invalid pointer, as stored; return how many."""
         return await self._invalid_entries.invert_rows(topic_id, generation, write_pointer, rows)
 
-    async def forget_topic(self, topic: Topic) -> bool:
+    async def forget_topic(self, topic: TopicMetadata) -> bool:
         """Delete the row of a deleted topic of which nothing is left, if it is as given.
 
         Not while a transaction that has not ended has published to it: created again, it would

@@ -23,7 +23,7 @@ from cachetools import LRUCache
 
 from tms.core.errors import StoreUnavailable, TooLarge, TopicNotFound
 from tms.core.tables import Batch, Tables
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.lanes import Lanes
 from tms.messaging.sequence import KeySequence
@@ -39,7 +39,7 @@ class TopicState:
 
     def __init__(
         self,
-        topic: Topic,
+        topic: TopicMetadata,
         prefix: bytes,
         last_key: bytes | None,
         budget: CacheBudget,
@@ -230,8 +230,8 @@ class TopicStates:
         self._make_room()
         return state
 
-    async def _read(self, topic_id: TopicId) -> tuple[Topic, bytes | None]:
-        def read() -> tuple[Topic, bytes | None]:
+    async def _read(self, topic_id: TopicId) -> tuple[TopicMetadata, bytes | None]:
+        def read() -> tuple[TopicMetadata, bytes | None]:
             topic = self._tables.metadata.get(topic_id)
             if topic is None or not topic.exists:
                 raise TopicNotFound(topic=str(topic_id))
@@ -264,7 +264,7 @@ class TopicStates:
             sequence = self._payload_sequences.setdefault(name, KeySequence(last_key))
         return sequence
 
-    def replaced(self, topic: Topic) -> None:
+    def replaced(self, topic: TopicMetadata) -> None:
         """Take over a topic's new properties, its deletion or its creation."""
         self._replacements += 1
         if not topic.exists:

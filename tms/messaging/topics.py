@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
-from tms.core.topic import Topic, TopicId, check_namespace
+from tms.core.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
 from tms.messaging.engine import Engine
 from tms.messaging.topic_count import TopicCount
@@ -39,12 +39,12 @@ class Topics:
         """
         ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
-        def created(old: Topic | None) -> Topic:
+        def created(old: TopicMetadata | None) -> TopicMetadata:
             if old is not None and old.exists:
                 raise TopicExists(topic=str(topic_id))
             self._count.check_room(topic_id)
             generation = _FIRST_GENERATION if old is None else abs(old.generation) + 1
-            return Topic(topic_id, generation, ttl_s, others)
+            return TopicMetadata(topic_id, generation, ttl_s, others)
 
         await self._change(topic_id, created, adds=True)
 
@@ -52,7 +52,7 @@ class Topics:
         """Replace all properties; what is not given has its default. Raises `TopicNotFound`."""
         ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
-        def updated(old: Topic | None) -> Topic:
+        def updated(old: TopicMetadata | None) -> TopicMetadata:
             # The time is taken within the change: see `unchanging`.
             return _existing(old, topic_id).changed(ttl_s, others, self._clock.now_ms())
 
@@ -61,12 +61,12 @@ class Topics:
     async def delete(self, topic_id: TopicId) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
 
-        def deleted(old: Topic | None) -> Topic:
+        def deleted(old: TopicMetadata | None) -> TopicMetadata:
             return _existing(old, topic_id).deleted()
 
         await self._change(topic_id, deleted)
 
-    async def forget(self, topic: Topic) -> bool:
+    async def forget(self, topic: TopicMetadata) -> bool:
         """Delete the row of a deleted topic if it still is as given; return whether it was.
 
         Only once nothing of the topic is left: its next generation is the first again.
@@ -74,7 +74,7 @@ class Topics:
         assert not topic.exists
         return await self._alone(lambda: self._forget(topic))
 
-    async def _forget(self, topic: Topic) -> bool:
+    async def _forget(self, topic: TopicMetadata) -> bool:
         try:
             return await self._lanes.write(self._tables.metadata.forget, topic)
         except (StoreUnavailable, OutcomeUnknown):
@@ -103,13 +103,13 @@ class Topics:
     async def _change(
         self,
         topic_id: TopicId,
-        changed: Callable[[Topic | None], Topic],
+        changed: Callable[[TopicMetadata | None], TopicMetadata],
         *,
         adds: bool = False,
     ) -> None:
         """Put what `changed` makes of the topic's row, and tell the states."""
 
-        def compare_and_put() -> Topic:
+        def compare_and_put() -> TopicMetadata:
             old = self._tables.metadata.get(topic_id)
             new = changed(old)
             if not self._tables.metadata.replace(old, new):
@@ -119,7 +119,9 @@ class Topics:
 
         await self._alone(lambda: self._put_and_tell(compare_and_put, adds=adds))
 
-    async def _put_and_tell(self, compare_and_put: Callable[[], Topic], *, adds: bool) -> None:
+    async def _put_and_tell(
+        self, compare_and_put: Callable[[], TopicMetadata], *, adds: bool
+    ) -> None:
         if adds:
             await self._count.know()
         try:
@@ -141,7 +143,7 @@ class Topics:
         return await self._lanes.read(scan)
 
 
-def _existing(topic: Topic | None, topic_id: TopicId) -> Topic:
+def _existing(topic: TopicMetadata | None, topic_id: TopicId) -> TopicMetadata:
     if topic is None or not topic.exists:
         raise TopicNotFound(topic=str(topic_id))
     return topic

@@ -66,7 +66,7 @@ class JsonCodec(Generic[T]):
         return msgspec.json.decode(data, type=self._kind)
 
 
-class Found(NamedTuple, Generic[T]):
+class CachedValue(NamedTuple, Generic[T]):
     """A decoded value with its stat."""
 
     value: T
@@ -74,7 +74,7 @@ class Found(NamedTuple, Generic[T]):
 
 
 class _Entry(NamedTuple, Generic[T]):
-    found: Found[T]
+    found: CachedValue[T]
     data: bytes
     """The value's bytes: copies are made of them."""
 
@@ -105,7 +105,7 @@ class MetadataCache(Generic[T]):
         found = await self.get_with_stat(path)
         return None if found is None else found.value
 
-    async def get_with_stat(self, path: str) -> Found[T] | None:
+    async def get_with_stat(self, path: str) -> CachedValue[T] | None:
         """Return the value at `path` with its stat. Raises `ValueUnreadable`."""
         entry = await self._values.get(path)
         return None if entry is None else entry.found
@@ -214,7 +214,7 @@ class MetadataCache(Generic[T]):
         read = await self._store.get(path)
         if read is None:
             return None
-        return _Entry(Found(self._decode(path, read.value), read.stat), read.value)
+        return _Entry(CachedValue(self._decode(path, read.value), read.stat), read.value)
 
     def _decode(self, path: str, data: bytes) -> T:
         try:

@@ -18,11 +18,11 @@ from dataclasses import replace
 from tms.core.clock import Clock, SystemClock
 from tms.core.errors import MetadataClosed, MetadataUnavailable, OutcomeUnknown, StoreUnavailable
 from tms.metadata.interface import Notification, SessionEvent
-from tms.metadata.journal import NOBODY, Journal
+from tms.metadata.journal import NOBODY, MetadataJournal
 from tms.metadata.local import LocalSession
-from tms.metadata.tree import Edit, Tree
+from tms.metadata.tree import Tree, TreeEdit
 
-Decide = Callable[[Tree], list[Edit]]
+Decide = Callable[[Tree], list[TreeEdit]]
 """Returns what to change, or raises what the caller is to be told."""
 
 
@@ -30,7 +30,10 @@ class MetadataHost:
     """The tree that the sessions of this process share."""
 
     def __init__(
-        self, tree: Tree | None = None, journal: Journal | None = None, clock: Clock | None = None
+        self,
+        tree: Tree | None = None,
+        journal: MetadataJournal | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Serve `tree`; `open_host` reads it from a journal."""
         self.tree = tree or Tree()
@@ -38,7 +41,7 @@ class MetadataHost:
         self._journal = journal
         self._in_doubt = False
         self._turn = asyncio.Lock()
-        self._running: set[asyncio.Task[list[Edit]]] = set()
+        self._running: set[asyncio.Task[list[TreeEdit]]] = set()
         self._sessions: dict[int, LocalSession] = {}
         self._last_session = 0
         self._closed = False
@@ -62,7 +65,7 @@ class MetadataHost:
         """Whether any session is open."""
         return bool(self._sessions)
 
-    async def change(self, decide: Decide) -> list[Edit]:
+    async def change(self, decide: Decide) -> list[TreeEdit]:
         """Carry out what `decide` returns; return it.
 
         Raises what it raises, and `MetadataUnavailable` where it may not be durable.
@@ -74,12 +77,12 @@ class MetadataHost:
         task.add_done_callback(self._finished)
         return await asyncio.shield(task)
 
-    def _finished(self, task: "asyncio.Task[list[Edit]]") -> None:
+    def _finished(self, task: "asyncio.Task[list[TreeEdit]]") -> None:
         self._running.discard(task)
         if not task.cancelled():
             task.exception()  # its caller may be gone, and then nobody else looks
 
-    async def _change(self, journal: Journal, decide: Decide) -> list[Edit]:
+    async def _change(self, journal: MetadataJournal, decide: Decide) -> list[TreeEdit]:
         async with self._turn:
             try:
                 if self._in_doubt:
@@ -92,18 +95,18 @@ class MetadataHost:
                 raise MetadataUnavailable(reason=str(error)) from error
             return self._apply(edits)
 
-    async def _read_anew(self, journal: Journal) -> None:
+    async def _read_anew(self, journal: MetadataJournal) -> None:
         found = await asyncio.to_thread(journal.load)
         ours, theirs = dict(self.tree.nodes()), dict(found.nodes())
         gone = [path for path in reversed(ours) if path not in theirs]
-        edits = [Edit(path, None, found.revision) for path in gone]
+        edits = [TreeEdit(path, None, found.revision) for path in gone]
         for path, node in theirs.items():
             old = ours.get(path)
             if old is None or old.modified_revision != node.modified_revision:
                 # The owner of an ephemeral value is not in the rows. One that came to be by the
                 # failed write belongs to nobody here, and is deleted as if its session had ended.
                 owned = old.owner if old is not None else node.owner
-                edits.append(Edit(path, replace(node, owner=owned), found.revision))
+                edits.append(TreeEdit(path, replace(node, owner=owned), found.revision))
         self._apply(edits)
         strays = self.tree.owned_by(NOBODY)
         if strays:
@@ -112,7 +115,7 @@ class MetadataHost:
             self._apply(lost)
         self._in_doubt = False
 
-    def _apply(self, edits: list[Edit]) -> list[Edit]:
+    def _apply(self, edits: list[TreeEdit]) -> list[TreeEdit]:
         self._tell(self.tree.apply(edits))
         return edits
 
@@ -163,7 +166,7 @@ class MetadataHost:
         session.happen(SessionEvent.RECONNECTED)
 
 
-async def open_host(journal: Journal, clock: Clock | None = None) -> MetadataHost:
+async def open_host(journal: MetadataJournal, clock: Clock | None = None) -> MetadataHost:
     """Return a host of what the journal has, without the ephemeral values of former processes.
 
     Raises `StoreUnavailable`, `StoreCorrupt`, `StoreFormatUnknown`.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from tms.core.errors import StoreCorrupt, StoreFormatUnknown
 from tms.core.metadata_rows import MetadataRows
-from tms.metadata.tree import Edit, Node, Tree
+from tms.metadata.tree import Node, Tree, TreeEdit
 
 _FORMAT = 1
 _HEAD = struct.Struct(">BqqqqqB")
@@ -24,7 +24,7 @@ NOBODY = 0
 """The owner of ephemeral values that were read: no session of this process."""
 
 
-class Journal:
+class MetadataJournal:
     """Keeps a tree in rows. Every call blocks, and may raise `StoreUnavailable`."""
 
     def __init__(self, rows: MetadataRows) -> None:
@@ -41,12 +41,12 @@ class Journal:
                 nodes.append((_path_of(key), _node_of(key, value)))
         return Tree(nodes, revision)
 
-    def write(self, edits: Sequence[Edit]) -> None:
+    def write(self, edits: Sequence[TreeEdit]) -> None:
         """Make edits durable, all or none."""
         self._rows.write([*map(_row_of, edits), *_revision_rows(edits)])
 
 
-def _row_of(edit: Edit) -> tuple[bytes, bytes | None]:
+def _row_of(edit: TreeEdit) -> tuple[bytes, bytes | None]:
     node = edit.node
     if node is None:
         return edit.path.encode(), None
@@ -62,7 +62,7 @@ def _row_of(edit: Edit) -> tuple[bytes, bytes | None]:
     return edit.path.encode(), head + node.value
 
 
-def _revision_rows(edits: Iterable[Edit]) -> list[tuple[bytes, bytes]]:
+def _revision_rows(edits: Iterable[TreeEdit]) -> list[tuple[bytes, bytes]]:
     return [(_REVISION_KEY, _REVISION.pack(max(edit.revision for edit in edits)))]
 
 

@@ -16,7 +16,7 @@ from tms.metadata.interface import (
 )
 from tms.metadata.observers import Observers
 from tms.metadata.paths import check_path, check_value_path, is_at_or_below
-from tms.metadata.tree import Edit, Put, Tree, stat_of
+from tms.metadata.tree import Put, Tree, TreeEdit, stat_of
 
 
 class Host(Protocol):
@@ -25,7 +25,7 @@ class Host(Protocol):
     tree: Tree
     clock: Clock
 
-    async def change(self, decide: Callable[[Tree], list[Edit]]) -> list[Edit]:
+    async def change(self, decide: Callable[[Tree], list[TreeEdit]]) -> list[TreeEdit]:
         """Carry out what `decide` returns; return it."""
         ...
 
@@ -87,7 +87,7 @@ class LocalSession:
         check_value_path(path)
         put = Put(path, value, expected_version, ephemeral, sequential)
 
-        def decide(tree: Tree) -> list[Edit]:
+        def decide(tree: Tree) -> list[TreeEdit]:
             self._check_usable()
             return [tree.decide_put(put, self.number, self._host.clock.now_ms())]
 
@@ -100,7 +100,7 @@ class LocalSession:
         self._check_usable()
         check_value_path(path)
 
-        def decide(tree: Tree) -> list[Edit]:
+        def decide(tree: Tree) -> list[TreeEdit]:
             # A session that has ended since must not delete what another has put there.
             self._check_usable()
             return [tree.decide_delete(path, expected_version)]

@@ -20,7 +20,7 @@ from tms.core.metadata_rows import MetadataRows
 from tms.metadata.address import parse
 from tms.metadata.host import MetadataHost, open_host
 from tms.metadata.interface import MetadataStore
-from tms.metadata.journal import Journal
+from tms.metadata.journal import MetadataJournal
 from tms.metadata.memory import PRIVATE, open_memory
 
 URLS = "memory://NAME, leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
@@ -89,7 +89,7 @@ async def _open_host(path: Path, open_folder: OpenFolder) -> MetadataHost:
         await asyncio.to_thread(folder.release)
 
     try:
-        host = await open_host(Journal(folder.rows))
+        host = await open_host(MetadataJournal(folder.rows))
     except BaseException:
         folder.release()
         raise

@@ -1,8 +1,8 @@
 """A session with a metadata store that is a server of its own: what all kinds of server share.
 
-`Server` is what differs. This checks paths and values, fails calls while there is no connection,
-keeps watch over the session, and tells observers. A call that is not answered within the session
-timeout raises `MetadataUnavailable`.
+`MetadataServer` is what differs. This checks paths and values, fails calls while there is no
+connection, keeps watch over the session, and tells observers. A call that is not answered within
+the session timeout raises `MetadataUnavailable`.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Server(Protocol):
+class MetadataServer(Protocol):
     """A session with a server. Paths are checked; errors are those of `MetadataStore`."""
 
     async def get(self, path: str) -> Value | None:
@@ -118,7 +118,7 @@ class Link:
 class RemoteStore:
     """A MetadataStore on a server. `tms.metadata.opening` opens it."""
 
-    def __init__(self, server: Server, link: Link) -> None:
+    def __init__(self, server: MetadataServer, link: Link) -> None:
         """Serve calls by `server`, which is connected and tells `link` of what happens."""
         self._server = server
         self._link = link

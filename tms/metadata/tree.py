@@ -1,7 +1,7 @@
 """The state of a metadata store in this process, and its rules. Pure: no clock, no I/O.
 
-`Tree` decides what a call changes (`Edit`), so that the edits can be made durable first, and then
-applies them, which tells what observers are to hear. Reads look at what was applied.
+`Tree` decides what a call changes (`TreeEdit`), so that the edits can be made durable first. Then
+it applies them, which tells what observers are to hear. Reads look at what was applied.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ class Node:
     """The session that an ephemeral value ends with."""
 
 
-class Edit(NamedTuple):
+class TreeEdit(NamedTuple):
     """What a change leaves at a path: a node, or nothing."""
 
     path: str
@@ -95,7 +95,7 @@ class Tree:
         """Give all nodes, by path."""
         return iter(self._nodes.items())
 
-    def decide_put(self, put: Put, session: int, now_ms: int) -> Edit:
+    def decide_put(self, put: Put, session: int, now_ms: int) -> TreeEdit:
         """Return what a put leaves. Raises as `MetadataStore.put`."""
         if len(put.value) > VALUE_BYTES_MAX:
             raise TooLarge("value_too_large", value_bytes_max=VALUE_BYTES_MAX)
@@ -112,16 +112,18 @@ class Tree:
                 modified_ms=now_ms,
                 modified_revision=revision,
             )
-            return Edit(path, node, revision)
+            return TreeEdit(path, node, revision)
         above = (self._node(ancestor) for ancestor in ancestors(path))
         if any(node is not None and node.owner is not None for node in above):
             raise InvalidRequest("invalid_path", path=path, reason="it is below an ephemeral value")
         if put.ephemeral and self.children(path):
             raise PathHasChildren(path=path)
         owner = session if put.ephemeral else None
-        return Edit(path, Node(put.value, 0, now_ms, now_ms, revision, revision, owner), revision)
+        return TreeEdit(
+            path, Node(put.value, 0, now_ms, now_ms, revision, revision, owner), revision
+        )
 
-    def decide_delete(self, path: str, expected_version: int | None) -> Edit:
+    def decide_delete(self, path: str, expected_version: int | None) -> TreeEdit:
         """Return what a delete leaves. Raises as `MetadataStore.delete`."""
         old = self._node(path)
         if old is None:
@@ -129,20 +131,20 @@ class Tree:
         _check_version(path, old, expected_version)
         if self.children(path):
             raise PathHasChildren(path=path)
-        return Edit(path, None, self.revision + 1)
+        return TreeEdit(path, None, self.revision + 1)
 
-    def decide_delete_all(self, paths: Iterable[str]) -> list[Edit]:
+    def decide_delete_all(self, paths: Iterable[str]) -> list[TreeEdit]:
         """Return what deleting all of these leaves."""
-        return [Edit(path, None, self.revision + n) for n, path in enumerate(paths, 1)]
+        return [TreeEdit(path, None, self.revision + n) for n, path in enumerate(paths, 1)]
 
-    def apply(self, edits: Sequence[Edit]) -> list[Notification]:
+    def apply(self, edits: Sequence[TreeEdit]) -> list[Notification]:
         """Carry out edits; return what observers are to be told, in order."""
         told: list[Notification] = []
         for edit in edits:
             told += self._apply(edit)
         return told
 
-    def _apply(self, edit: Edit) -> list[Notification]:
+    def _apply(self, edit: TreeEdit) -> list[Notification]:
         path, node, revision = edit
         self.revision = max(self.revision, revision)
         was_there = path in self._nodes

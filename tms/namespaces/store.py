@@ -33,7 +33,7 @@ from tms.core.errors import (
 from tms.core.limits import Limits
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings, rules_of
 from tms.core.topic import check_namespace
-from tms.metadata.cache import Found, MetadataCache
+from tms.metadata.cache import CachedValue, MetadataCache
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
 
 ROOT = "/namespaces"
@@ -72,7 +72,7 @@ class SettingsCodec:
 
 
 class NamespaceStore:
-    """The namespaces of a metadata store (`tms.core.namespaces.Namespaces`)."""
+    """The namespaces of a metadata store (`tms.core.namespaces.AsyncNamespaces`)."""
 
     def __init__(self, store: MetadataStore, limits: Limits) -> None:
         """Keep them in `store`, which `close` closes; `open` first."""
@@ -105,7 +105,7 @@ class NamespaceStore:
         """Return a namespace; one that is not declared too."""
         return self._told(name, await self._cache.get_with_stat(_path(name)))
 
-    def _told(self, name: str, found: Found[NamespaceSettings] | None) -> Namespace:
+    def _told(self, name: str, found: CachedValue[NamespaceSettings] | None) -> Namespace:
         settings = NamespaceSettings() if found is None else found.value
         return Namespace(
             name=name,
@@ -125,7 +125,7 @@ class NamespaceStore:
             with self._unknown_once_sent():
                 stat = await self._cache.put(path, settings)
                 await self._read([name])
-        return self._told(name, Found(settings, stat))
+        return self._told(name, CachedValue(settings, stat))
 
     async def _check_room(self, name: str) -> None:
         declared = await self._cache.get_children(ROOT)

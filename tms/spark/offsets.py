@@ -74,7 +74,7 @@ Standings = Mapping[str, Standing | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RangeBounds:
     """Where the reading of each topic begins, or ends."""
 
     otherwise: Bound

@@ -104,7 +104,7 @@ def _object(option: str, text: str) -> Mapping[str, object]:
     return value
 
 
-class Given:
+class GivenOptions:
     """The options that were given, found by name whatever the case of its letters."""
 
     def __init__(self, options: Mapping[str, str]) -> None:

@@ -15,9 +15,9 @@ from tms.core.errors import InvalidRequest
 from tms.core.reading import Isolation
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transactions import check_owner
-from tms.spark.offsets import Bounds, Edge, at_time, parse_offset
+from tms.spark.offsets import Edge, RangeBounds, at_time, parse_offset
 from tms.spark.option_values import (
-    Given,
+    GivenOptions,
     closest,
     flag,
     offsets_by_topic,
@@ -49,7 +49,7 @@ TRANSACTION_TIMEOUT_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServerOptions:
     """Which server, and how it is talked to."""
 
     url: str
@@ -63,12 +63,12 @@ class Connection:
 class ReadOptions:
     """What a reader was asked for."""
 
-    connection: Connection
+    connection: ServerOptions
     topics: tuple[str, ...] | None
     """Those named, None where there is a pattern."""
     pattern: str | None
-    starting: Bounds
-    ending: Bounds
+    starting: RangeBounds
+    ending: RangeBounds
     rows_per_trigger: int | None
     bytes_per_trigger: int | None
     isolation: Isolation
@@ -88,7 +88,7 @@ class ReadOptions:
 class WriteOptions:
     """What a writer was asked for."""
 
-    connection: Connection
+    connection: ServerOptions
     topic: str | None
     """Where all rows go; None where each says so itself, in the column `topic`."""
     owner: str | None
@@ -123,7 +123,7 @@ def stream_read(options: Mapping[str, str]) -> ReadOptions:
             refuse(option, "it is for batches: a stream has no end")
     if given.text("pushdown") == "true":
         refuse("pushdown", "Spark pushes filters down for batches only: use spark.read")
-    return _read(given, _bounds(given, _STARTING, Edge.LATEST), Bounds(Edge.LATEST, {}))
+    return _read(given, _bounds(given, _STARTING, Edge.LATEST), RangeBounds(Edge.LATEST, {}))
 
 
 def batch_write(options: Mapping[str, str]) -> WriteOptions:
@@ -139,8 +139,8 @@ def stream_write(options: Mapping[str, str]) -> WriteOptions:
     return _written(given)
 
 
-def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Given:
-    given = Given(options)
+def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
+    given = GivenOptions(options)
     allowed = (*_CONNECTION, *wanted)
     known = {option.lower(): option for option in OPTIONS}
     for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
@@ -152,18 +152,18 @@ def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Giv
     return given
 
 
-def connection_to(url: str, *, retry_for_s: float = RETRY_FOR_S) -> Connection:
+def connection_to(url: str, *, retry_for_s: float = RETRY_FOR_S) -> ServerOptions:
     """Return the connection to a server with the defaults. Raises `InvalidRequest`."""
-    return replace(_connection(Given({"url": url})), retry_for_s=retry_for_s)
+    return replace(_connection(GivenOptions({"url": url})), retry_for_s=retry_for_s)
 
 
-def _connection(given: Given) -> Connection:
+def _connection(given: GivenOptions) -> ServerOptions:
     url = given.text("url")
     if url is None:
         refuse("url", "it is needed: the server's, http://HOST:PORT")
     if not url.startswith(("http://", "https://")):
         refuse("url", "Spark's processes need a server, http://HOST:PORT", url)
-    return Connection(
+    return ServerOptions(
         url,
         check_namespace(given.text("namespace") or "default"),
         given.value("tms.timeout", seconds, TIMEOUT_S),
@@ -172,7 +172,7 @@ def _connection(given: Given) -> Connection:
     )
 
 
-def _read(given: Given, starting: Bounds, ending: Bounds) -> ReadOptions:
+def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
     connection = _connection(given)
     if given.one_of("subscribe", "subscribePattern") is None:
         refuse("subscribe", "it is needed, or subscribePattern: which topics to read")
@@ -196,7 +196,7 @@ def _read(given: Given, starting: Bounds, ending: Bounds) -> ReadOptions:
     )
 
 
-def _written(given: Given) -> WriteOptions:
+def _written(given: GivenOptions) -> WriteOptions:
     connection = _connection(given)
     topic = given.text("topic")
     if topic is not None:
@@ -215,24 +215,24 @@ def _written(given: Given) -> WriteOptions:
     return WriteOptions(connection, topic, owner, sequence, transactional, timeout_s)
 
 
-def _bounds(given: Given, options: tuple[str, str, str], otherwise: Edge) -> Bounds:
+def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:
     offsets, timestamp, by_timestamp = options
     option = given.one_of(*options)
     if option == offsets:
         text = (given.text(offsets) or "").strip()
         if text.startswith("{"):
-            return Bounds(otherwise, offsets_by_topic(offsets, text))
+            return RangeBounds(otherwise, offsets_by_topic(offsets, text))
         try:
-            return Bounds(parse_offset(text), {})
+            return RangeBounds(parse_offset(text), {})
         except InvalidRequest:
             expected = "earliest, latest, or a JSON object of message ids by topic is expected"
             refuse(offsets, expected, text)
     if option == timestamp:
-        return Bounds(at_time(given.value(timestamp, time_ms, 0)), {})
-    return Bounds(otherwise, given.value(by_timestamp, times_by_topic, {}))
+        return RangeBounds(at_time(given.value(timestamp, time_ms, 0)), {})
+    return RangeBounds(otherwise, given.value(by_timestamp, times_by_topic, {}))
 
 
-def _refuse_edge(bounds: Bounds, edge: Edge, option: str, reason: str) -> None:
+def _refuse_edge(bounds: RangeBounds, edge: Edge, option: str, reason: str) -> None:
     if edge in (bounds.otherwise, *bounds.of_topic.values()):
         refuse(option, reason, edge)
 

@@ -32,7 +32,7 @@ from tms.spark.options import ReadOptions
 from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
 from tms.spark.prerequisites import told_plainly
 from tms.spark.rows import spark_rows
-from tms.spark.server import Server
+from tms.spark.server import SparkServer
 
 SPANS_FIRST = 8
 """Into how many spans the ranges of a plan are split before their size is known."""
@@ -40,7 +40,7 @@ SPANS_FIRST = 8
 _log = logging.getLogger("tms.spark")
 
 
-class Ranges(InputPartition):
+class TaskRanges(InputPartition):
     """What one task reads."""
 
     def __init__(self, ranges: Sequence[Range]) -> None:
@@ -50,7 +50,7 @@ class Ranges(InputPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadPlan:
     """What is read, and as which columns: all that a task needs to know beside its ranges."""
 
     options: ReadOptions
@@ -58,14 +58,14 @@ class Reading:
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a partition. Raises `DataLost`."""
-        if not isinstance(partition, Ranges):
+        if not isinstance(partition, TaskRanges):
             return  # Spark's stand-in for no partition at all
-        with Server(self.options.connection) as server:
+        with SparkServer(self.options.connection) as server:
             for one in partition.ranges:
                 yield from self._rows_of(server, one)
             self._check_nothing_was_lost(server, partition.ranges)
 
-    def _rows_of(self, server: Server, one: Range) -> Iterator[pa.RecordBatch]:
+    def _rows_of(self, server: SparkServer, one: Range) -> Iterator[pa.RecordBatch]:
         try:
             for rows in server.rows(one, self.options.isolation):
                 yield spark_rows(rows, one.topic, self.schema)
@@ -73,7 +73,7 @@ class Reading:
             loss = Loss(one.topic, "the topic was deleted", Offset(one.start), None)
             self.lose([loss])
 
-    def _check_nothing_was_lost(self, server: Server, ranges: Sequence[Range]) -> None:
+    def _check_nothing_was_lost(self, server: SparkServer, ranges: Sequence[Range]) -> None:
         """Ask once more, now that all is read: what has gone meanwhile may have gone before."""
         if not self.options.fail_on_data_loss:
             return
@@ -98,7 +98,7 @@ class Reading:
                 raise DataLost(**detail)
             _log.warning("data lost: %s", detail)
 
-    def partitions(self, server: Server, ranges: Sequence[Range]) -> list[Ranges]:
+    def partitions(self, server: SparkServer, ranges: Sequence[Range]) -> list[TaskRanges]:
         """Return the partitions that `ranges` are read in, of about equal size."""
         if not ranges:
             return []
@@ -110,7 +110,9 @@ class Reading:
             spans = server.splits(ranges, -(-2 * parts // len(ranges)))
         of_topic = {one.topic: one for one in ranges}
         return [
-            Ranges([of_topic[part.topic]._replace(start=part.start, end=part.end) for part in run])
+            TaskRanges(
+                [of_topic[part.topic]._replace(start=part.start, end=part.end) for part in run]
+            )
             for run in packed(spans, parts)
         ]
 
@@ -123,10 +125,10 @@ def _kept_from_start(standings: Standings) -> Standings:
 
 
 def standings_for(
-    server: Server,
+    server: SparkServer,
     topics: Iterable[str],
     start: Offsets,
-    reading: Reading,
+    reading: ReadPlan,
     nothing_behind: Mapping[tuple[str, Offset], int],
 ) -> tuple[Standings, int]:
     """Return where topics stand, also what of each is still whole, for a reader come to `start`.
@@ -151,7 +153,7 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         """Ask the server nothing yet."""
-        self.reading = Reading(options, schema)
+        self.reading = ReadPlan(options, schema)
         self.topics: frozenset[str] | None = None
         """The only ones that a filter lets through."""
         self.start = FIRST_ID
@@ -161,14 +163,14 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return what the tasks read. Raises `TopicNotFound`, `DataLost`, `CannotRun`."""
         options = self.reading.options
-        with Server(options.connection) as server:
+        with SparkServer(options.connection) as server:
             server.check_arrow()
             names = options.chosen(server.topics() if options.pattern is not None else ())
             planned = self._plan(server, names)
             self.reading.lose(planned.losses)
             return list(self.reading.partitions(server, planned.ranges))
 
-    def _plan(self, server: Server, names: Sequence[str]) -> Plan:
+    def _plan(self, server: SparkServer, names: Sequence[str]) -> Plan:
         options = self.reading.options
         asked = [name for name in names if self.topics is None or name in self.topics]
         standings, _ = server.standings(asked, options.isolation)

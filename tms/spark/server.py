@@ -1,9 +1,10 @@
 """What Spark's source and sink ask of a server, over REST (docs/spark.md says what each is for).
 
-One `Server` belongs to one process and one thread at a time; Spark's workers each make their own,
-and close it. Guarantees: reading a range goes on behind the last row given, whatever happens to the
-connection, until all of the range was given; a store is sent once, for a second time it would be
-twice under the same write pointer; a commit is repeated until it is known what became of it.
+One `SparkServer` belongs to one process and one thread at a time. Each of Spark's workers makes its
+own, and closes it. Guarantees: reading a range goes on behind the last row given, whatever happens
+to the connection, until all of the range was given; a store is sent once, for a second time it
+would be twice under the same write pointer; a commit is repeated until it is known what became of
+it.
 """
 
 from collections.abc import (
@@ -45,7 +46,7 @@ from tms.core.topic import TopicId
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.spark.arrow_stream import ARROW, batches_of, stream_of
 from tms.spark.offsets import Standing, Standings
-from tms.spark.options import Connection
+from tms.spark.options import ServerOptions
 from tms.spark.plan import Range, Span
 from tms.spark.prerequisites import is_without_arrow, without_arrow
 
@@ -57,7 +58,7 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 
-class Publication(NamedTuple):
+class StoredMessages(NamedTuple):
     """What one task stored for one topic, to be published by the commit."""
 
     topic: str
@@ -69,13 +70,13 @@ class _StartedBody(msgspec.Struct):
     write_pointer: int
 
 
-class Server:
+class SparkServer:
     """One server, and a namespace of it. Each method may raise `Unavailable` and `OutcomeUnknown`.
 
     Closes as a context manager.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerOptions) -> None:
         """Make no connection yet. Raises `ValueError` where the URL is none."""
         self._url = without_credentials(connection.url)
         self._retry_for_s = connection.retry_for_s
@@ -253,7 +254,7 @@ class Server:
         """Publish payloads at once, without a transaction; durable on return."""
         self._once("POST", f"{self._topic(topic)}/publish", stream_of(payloads))
 
-    def commit(self, transaction_id: int, publications: Sequence[Publication]) -> None:
+    def commit(self, transaction_id: int, publications: Sequence[StoredMessages]) -> None:
         """Publish what was stored, in this order, and commit, in one step.
 
         Returns also where the transaction was committed before, by whomever. Raises

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tms.spark import register
 from tms.spark.options import connection_to
-from tms.spark.server import Server
+from tms.spark.server import SparkServer
 
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set in the environment where spark-submit started this process."""
@@ -24,7 +24,7 @@ def open_session(name: str, master: str | None = None, url: str | None = None) -
     of Spark's workers cannot, and `Unavailable` for a server that does not answer.
     """
     if url is not None:
-        with Server(connection_to(url, retry_for_s=ANSWER_S_MAX)) as server:
+        with SparkServer(connection_to(url, retry_for_s=ANSWER_S_MAX)) as server:
             server.check_arrow()
     # Spark starts its workers with python3 otherwise, whichever that is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

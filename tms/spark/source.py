@@ -96,12 +96,12 @@ class TmsDataSource(DataSource):
         behind those of the batch before.
         """
         from tms.spark.options import stream_write  # noqa: PLC0415
-        from tms.spark.server import Server  # noqa: PLC0415
+        from tms.spark.server import SparkServer  # noqa: PLC0415
         from tms.spark.writer import StreamWriter  # noqa: PLC0415
 
         options = stream_write(self.options)
         writer = StreamWriter(options, schema.fieldNames())
-        with Server(options.connection) as server:
+        with SparkServer(options.connection) as server:
             server.check_arrow()
         return writer
 

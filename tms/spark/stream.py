@@ -24,8 +24,8 @@ from tms.spark.offsets import Offset, Offsets, read_back, start_of, written
 from tms.spark.options import ReadOptions
 from tms.spark.plan import latest, plan, shares
 from tms.spark.prerequisites import told_plainly
-from tms.spark.reader import Reading, standings_for
-from tms.spark.server import Server
+from tms.spark.reader import ReadPlan, standings_for
+from tms.spark.server import SparkServer
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -33,8 +33,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
         """Ask the server nothing yet."""
-        self._reading = Reading(options, schema)
-        self._open_server: Server | None = None
+        self._reading = ReadPlan(options, schema)
+        self._open_server: SparkServer | None = None
         self._target: Offsets | None = None
         """Where a run ends that takes what is available now."""
         self._nothing_behind: dict[tuple[str, Offset], int] = {}
@@ -46,9 +46,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"_reading": self._reading}
 
     @property
-    def _server(self) -> Server:
+    def _server(self) -> SparkServer:
         if self._open_server is None:
-            self._open_server = Server(self._reading.options.connection)
+            self._open_server = SparkServer(self._reading.options.connection)
             self._open_server.check_arrow()
         return self._open_server
 

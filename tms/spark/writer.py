@@ -30,25 +30,25 @@ from pyspark.sql.datasource import (
 from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
 from tms.spark.options import WriteOptions
 from tms.spark.rows import by_topic, check_written, requests_of
-from tms.spark.server import Publication, Server
+from tms.spark.server import SparkServer, StoredMessages
 
 BATCH_ORIGIN = "spark batch"
 """The origin of what `df.write` commits: repeated by whichever run, it is the same work."""
 
 
 @dataclass(frozen=True)
-class Stored(WriterCommitMessage):
+class TaskOutcome(WriterCommitMessage):
     """What a task tells the driver."""
 
     transaction_id: int | None = None
     """None where there were no rows, or without a transaction."""
-    publications: tuple[Publication, ...] = ()
+    publications: tuple[StoredMessages, ...] = ()
     is_duplicate: bool = False
     """Whether the batch was committed before the task began."""
 
 
 @dataclass(frozen=True)
-class Work:
+class BatchOwner:
     """Whose work a batch is, as transactions name it."""
 
     owner: str
@@ -59,7 +59,7 @@ class Work:
 class _Task:
     """What one task writes."""
 
-    def __init__(self, server: Server, options: WriteOptions, columns: list[str]) -> None:
+    def __init__(self, server: SparkServer, options: WriteOptions, columns: list[str]) -> None:
         self._server = server
         self._options = options
         self._payload = check_written(columns, options.topic)
@@ -70,10 +70,10 @@ class _Task:
             self._server.publish(topic, payloads)
 
     def store(
-        self, batches: Iterator[pa.RecordBatch], transaction_id: int | None, work: Work | None
-    ) -> Stored:
+        self, batches: Iterator[pa.RecordBatch], transaction_id: int | None, work: BatchOwner | None
+    ) -> TaskOutcome:
         """Store all rows in a transaction: the one given, or the work's."""
-        publications: dict[str, Publication] = {}
+        publications: dict[str, StoredMessages] = {}
         write_pointer = 0
         for topic, payloads in self._requests(batches):
             if transaction_id is None:
@@ -81,8 +81,8 @@ class _Task:
                 transaction_id = start(self._server, self._options, work)
             write_pointer = write_pointer or self._server.checkpoint(transaction_id)
             self._server.store(topic, payloads, write_pointer)
-            publications[topic] = Publication(topic, write_pointer)
-        return Stored(transaction_id if publications else None, tuple(publications.values()))
+            publications[topic] = StoredMessages(topic, write_pointer)
+        return TaskOutcome(transaction_id if publications else None, tuple(publications.values()))
 
     def _requests(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Array]]:
         for batch in batches:
@@ -91,19 +91,19 @@ class _Task:
                     yield topic, request
 
 
-def start(server: Server, options: WriteOptions, work: Work | None) -> int:
+def start(server: SparkServer, options: WriteOptions, work: BatchOwner | None) -> int:
     """Return the id of the work's transaction. Raises `TransactionDuplicate`, `OwnerElsewhere`."""
     if work is None:
         return server.start(options.timeout_s)
     return server.start(options.timeout_s, work.owner, work.sequence, work.origin)
 
 
-def commit(server: Server, messages: Sequence[WriterCommitMessage | None]) -> bool:
+def commit(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) -> bool:
     """Publish and commit what tasks stored; return whether that was done before.
 
     Raises `TransactionNotInProgress` where the transaction has ended otherwise meanwhile.
     """
-    stored = [message for message in messages if isinstance(message, Stored)]
+    stored = [message for message in messages if isinstance(message, TaskOutcome)]
     ids = {message.transaction_id for message in stored} - {None}
     if any(message.is_duplicate for message in stored):
         abort(server, messages)
@@ -123,9 +123,9 @@ def commit(server: Server, messages: Sequence[WriterCommitMessage | None]) -> bo
     return False
 
 
-def abort(server: Server, messages: Sequence[WriterCommitMessage | None]) -> None:
+def abort(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Give up the transactions in which tasks have stored."""
-    stored = [message for message in messages if isinstance(message, Stored)]
+    stored = [message for message in messages if isinstance(message, TaskOutcome)]
     for transaction_id in {message.transaction_id for message in stored} - {None}:
         assert transaction_id is not None
         server.abort(transaction_id)
@@ -141,7 +141,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._transaction_id: int | None = None
         self._is_duplicate = False
         check_written(columns, options.topic)
-        with Server(options.connection) as server:
+        with SparkServer(options.connection) as server:
             server.check_arrow()
             if not options.transactional:
                 return
@@ -150,35 +150,35 @@ class BatchWriter(DataSourceArrowWriter):
             except TransactionDuplicate:
                 self._is_duplicate = True
 
-    def _work(self) -> Work | None:
+    def _work(self) -> BatchOwner | None:
         owner, sequence = self._options.owner, self._options.sequence
-        return None if owner is None else Work(owner, sequence or 0, BATCH_ORIGIN)
+        return None if owner is None else BatchOwner(owner, sequence or 0, BATCH_ORIGIN)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store a partition's rows."""
         if self._is_duplicate:
             for _ in iterator:
                 pass  # Spark wants its rows taken
-            return Stored(is_duplicate=True)
-        with Server(self._options.connection) as server:
+            return TaskOutcome(is_duplicate=True)
+        with SparkServer(self._options.connection) as server:
             task = _Task(server, self._options, self._columns)
             if self._options.transactional:
                 return task.store(iterator, self._transaction_id, None)
             task.publish(iterator)
-            return Stored()
+            return TaskOutcome()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish what the tasks stored, in the order of the partitions."""
         if self._transaction_id is None:
             return
-        with Server(self._options.connection) as server:
+        with SparkServer(self._options.connection) as server:
             # Without rows too, for the sequence is to be recorded.
-            commit(server, [*messages, Stored(self._transaction_id)])
+            commit(server, [*messages, TaskOutcome(self._transaction_id)])
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Give the transaction up."""
         if self._transaction_id is not None:
-            with Server(self._options.connection) as server:
+            with SparkServer(self._options.connection) as server:
                 server.abort(self._transaction_id)
 
 
@@ -191,35 +191,35 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._columns = columns
         check_written(columns, options.topic)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store a partition's rows."""
-        with Server(self._options.connection) as server:
+        with SparkServer(self._options.connection) as server:
             task = _Task(server, self._options, self._columns)
             if not self._options.transactional:
                 task.publish(iterator)
-                return Stored()
+                return TaskOutcome()
             try:
                 return task.store(iterator, None, self._work())
             except TransactionDuplicate:
                 for _ in iterator:
                     pass  # Spark wants its rows taken
-                return Stored(is_duplicate=True)
+                return TaskOutcome(is_duplicate=True)
 
-    def _work(self) -> Work:
+    def _work(self) -> BatchOwner:
         context = TaskContext.get()
         assert context is not None, "only a task writes"
         query = context.getLocalProperty("sql.streaming.queryId")
         batch = context.getLocalProperty("streaming.sql.batchId")
         assert query is not None, "only a streaming query writes so"
         assert batch is not None, "only a streaming query writes so"
-        return Work(self._options.owner or query, int(batch), query)
+        return BatchOwner(self._options.owner or query, int(batch), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Publish what the tasks stored, in the order of the partitions."""
-        with Server(self._options.connection) as server:
+        with SparkServer(self._options.connection) as server:
             commit(server, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Give the batch's transaction up."""
-        with Server(self._options.connection) as server:
+        with SparkServer(self._options.connection) as server:
             abort(server, messages)

@@ -12,7 +12,7 @@ import msgspec
 SUFFIX = "-tms"
 
 
-class Journal:
+class PreparedRows:
     """The changes of transactions that were prepared, by their ids."""
 
     def __init__(self, database: Path) -> None:

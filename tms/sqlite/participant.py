@@ -5,7 +5,7 @@ from contextlib import closing
 from enum import Enum
 from pathlib import Path
 
-from tms.client.database_recovery import Outcomes, Recovered, settle
+from tms.client.database_recovery import KnownOutcomes, Recovered, settle
 from tms.core.transaction import Transaction
 from tms.sqlite.changes import (
     begin_recording,
@@ -13,7 +13,7 @@ from tms.sqlite.changes import (
     end_recording,
     repeat_changes,
 )
-from tms.sqlite.journal import Journal, make_marks, mark
+from tms.sqlite.journal import PreparedRows, make_marks, mark
 
 _SYNCHRONOUS_FULL = 2
 
@@ -43,7 +43,7 @@ class SqliteParticipant:
         if not file:
             raise ValueError("the database is in memory: nothing of it would outlive a crash")
         self._path = Path(file)
-        self._journal = Journal(self._path)
+        self._journal = PreparedRows(self._path)
         self._stage = _Stage.IDLE
         self._has_begun = False
         """Whether the last start got so far that there is something to roll back."""
@@ -145,7 +145,7 @@ class SqliteParticipant:
         if was_prepared:
             self._journal.remove(self._transaction_id)
 
-    def recover(self, outcomes: Outcomes) -> Recovered:
+    def recover(self, outcomes: KnownOutcomes) -> Recovered:
         """Settle what crashes have left in the journal, and return what became of it.
 
         `outcomes` is `client.transactions`. Run it when a program starts, before anything else is
@@ -178,7 +178,7 @@ class SqliteParticipant:
 
             return settle(outcomes, left, commit=commit, roll_back=self._journal.remove)
 
-    def _settle_own(self, outcomes: Outcomes) -> Recovered:
+    def _settle_own(self, outcomes: KnownOutcomes) -> Recovered:
         """Settle the transaction whose end this participant was not told."""
 
         def commit(_: int) -> bool:

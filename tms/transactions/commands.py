@@ -33,7 +33,7 @@ from tms.transactions.change_sets import checked_changes
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
-from tms.transactions.state import Ledger
+from tms.transactions.state import AppliedState
 from tms.transactions.transitions import Event, check
 
 Edits = tuple[Edit, ...]
@@ -52,7 +52,7 @@ class Started(NamedTuple):
     edits: Edits
 
 
-class TransactionState(Ledger):
+class TransactionState(AppliedState):
     """The state machine. Used from one thread at a time."""
 
     def start(self, request: StartRequest, now_ms: int) -> Started:

@@ -22,7 +22,7 @@ _NAMED_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CopiedTransactions:
     """What a copy of messages must know of both sides."""
 
     invalids: frozenset[int]
@@ -36,13 +36,13 @@ class Carried:
 @repeatable()
 def carry(
     source: TransactionTable, target: TransactionTable, limits: Limits, now_ms: int
-) -> Carried:
+) -> CopiedTransactions:
     """Carry the state over, if the target has none; return what the copy must know.
 
     Raises `CopyRefused` with the way out, `StoreCorrupt`, `StoreUnavailable`.
     """
     if not source.snapshots():
-        return Carried(frozenset(), frozenset(), "no")
+        return CopiedTransactions(frozenset(), frozenset(), "no")
     found = recover(source, limits, now_ms)
     in_progress = [opened.id for opened in found.state.opened]
     if in_progress:
@@ -56,7 +56,7 @@ def carry(
     if not target.snapshots():
         # The target's leaders, if it has any, begin with tokens of their own.
         target.put_snapshot(within(found.next_sequence), encode_snapshot(found.state, now_ms))
-        return Carried(invalids, frozenset(), "the source's")
+        return CopiedTransactions(invalids, frozenset(), "the source's")
     own = recover(target, limits, now_ms).state
     if own.last_write_pointer < found.state.last_write_pointer:
         raise CopyRefused(
@@ -65,7 +65,7 @@ def carry(
             reason="the transactions of the target are behind those of the source: start one "
             "there with `tms tx start`, end it, and copy again",
         )
-    return Carried(invalids, _taken(own) - invalids, "its own")
+    return CopiedTransactions(invalids, _taken(own) - invalids, "its own")
 
 
 def _taken(state: TransactionState) -> frozenset[int]:

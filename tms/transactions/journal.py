@@ -30,7 +30,7 @@ from tms.core.transaction import Transaction
 from tms.core.transactions import Carried, Publications
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
-from tms.transactions.recovery import Recovered
+from tms.transactions.recovery import RecoveredState
 
 _RECOVER_EVERY_S = 0.2
 _ENDS = (EditKind.COMMITTED, EditKind.ABORTED, EditKind.INVALID)
@@ -39,7 +39,7 @@ _FAILED = "an earlier write failed; try again"
 _EDIT_BYTES = 200
 """What a queued transition weighs, about, besides its changes."""
 
-Recover = Callable[[int], Recovered]
+Recover = Callable[[int], RecoveredState]
 """Recovers the state as of a time in ms. Blocks."""
 Decision = tuple[Sequence[Edit], Callable[[], Any] | None]
 """Edits to make, and what gives the answer once they have taken effect; None: there is none."""
@@ -63,13 +63,13 @@ class SteadyTime:
         return self._clock.steady_ms() + self._offset_ms
 
 
-class Journal:
+class TransactionJournal:
     """The state, as it takes part in the writer's flushes (`group_commit.Participant`)."""
 
     def __init__(
         self,
         recover: Recover,
-        recovered: Recovered,
+        recovered: RecoveredState,
         *,
         time: SteadyTime,
         lanes: Lanes,
@@ -91,7 +91,7 @@ class Journal:
         """What was published under greater pointers, this process knows."""
         self._adopt(recovered)
 
-    def _adopt(self, recovered: Recovered) -> None:
+    def _adopt(self, recovered: RecoveredState) -> None:
         self._state = recovered.state
         self.next_row = recovered.next_sequence
         self._edits: list[Edit] = []
@@ -264,7 +264,7 @@ class Transition:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: TransactionJournal,
         decide: Decide,
         *,
         carried: Sequence[Carried] = (),

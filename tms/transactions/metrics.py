@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.transactions.edits import EditKind
-from tms.transactions.journal import Journal, SteadyTime
+from tms.transactions.journal import SteadyTime, TransactionJournal
 
 _TRANSITIONS = {
     EditKind.STARTED: "started",
@@ -21,7 +21,9 @@ _TRANSITIONS = {
 class TransactionMetrics:
     """The numbers of one journal."""
 
-    def __init__(self, registry: CollectorRegistry, journal: Journal, time: SteadyTime) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, journal: TransactionJournal, time: SteadyTime
+    ) -> None:
         """Offer the metrics in `registry`."""
         self._journal = journal
         self._time = time

@@ -26,7 +26,7 @@ from tms.transactions.snapshot_codec import decode_snapshot, encode_snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredState:
     """A state, and where its log goes on."""
 
     state: TransactionState
@@ -37,7 +37,7 @@ class Recovered:
 
 
 @repeatable()
-def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0) -> Recovered:
+def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0) -> RecoveredState:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
 
     No transaction expires later than its timeout from now. Where the table is empty, the state
@@ -63,7 +63,7 @@ def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0
         table.put_row(first_of(token), encode_first(next_sequence))
         next_sequence = first_of(token) + 1
     state.opened.clamp_expiries(now_ms)
-    return Recovered(state, next_sequence, edits_replayed)
+    return RecoveredState(state, next_sequence, edits_replayed)
 
 
 def _replay(state: TransactionState, table: TransactionTable, first: int) -> tuple[int, int]:

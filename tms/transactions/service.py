@@ -2,8 +2,8 @@
 
 Transitions are made through the journal (`tms.transactions.journal`), durable when they are
 answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
-waiting. Fulfils `tms.core.transactions.Transactions` and `OpenTransactions`. Used from the event
-loop's thread alone.
+waiting. Fulfils `tms.core.transactions.AsyncTransactions` and `OpenTransactions`. Used from the
+event loop's thread alone.
 
 An abort says that all a transaction wrote was undone. Where messaging knows better, and for a
 transaction from before a restart, of which it knows nothing, the transaction becomes invalid
@@ -37,7 +37,7 @@ from tms.core.transactions import (
     TransactionStatus,
 )
 from tms.transactions.commands import TransactionState
-from tms.transactions.journal import Decide, Decision, Journal, SteadyTime, Transition
+from tms.transactions.journal import Decide, Decision, SteadyTime, TransactionJournal, Transition
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshot_writer import Snapshots
 
@@ -57,7 +57,7 @@ class TransactionService:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: TransactionJournal,
         snapshots: Snapshots,
         *,
         writer: GroupCommit,

@@ -12,7 +12,7 @@ from tms.core.group_commit import GroupCommit, Lanes
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import Tables
-from tms.transactions.journal import Journal, SteadyTime, Transition
+from tms.transactions.journal import SteadyTime, TransactionJournal, Transition
 from tms.transactions.snapshot_codec import encode_snapshot
 
 _DROP_ROWS = 10_000
@@ -26,7 +26,7 @@ class Snapshots:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: TransactionJournal,
         *,
         writer: GroupCommit,
         lanes: Lanes,

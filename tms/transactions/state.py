@@ -23,7 +23,7 @@ from tms.transactions.owners import LastCommit, Owners
 from tms.transactions.snapshot_history import Excluded, Past
 
 
-class Ledger:
+class AppliedState:
     """What is known. Times are milliseconds since 1970; used from one thread at a time."""
 
     def __init__(self, limits: Limits, now_ms: int) -> None:
@@ -150,13 +150,13 @@ class Ledger:
         self.owners.forget(edit.truncate_before_ms, self.opened.by_owner)
 
 
-_APPLY: dict[EditKind, Callable[[Ledger, Edit], None]] = {
-    EditKind.STARTED: Ledger._started,  # noqa: SLF001
-    EditKind.COMMITTING: Ledger._committing,  # noqa: SLF001
-    EditKind.COMMITTED: Ledger._committed,  # noqa: SLF001
-    EditKind.INVALID: Ledger._invalidated,  # noqa: SLF001
-    EditKind.ABORTED: Ledger._aborted,  # noqa: SLF001
-    EditKind.TRUNCATED: Ledger._truncated,  # noqa: SLF001
-    EditKind.CHECKPOINT: Ledger._checkpoint,  # noqa: SLF001
-    EditKind.OWNERS_FORGOTTEN: Ledger._owners_forgotten,  # noqa: SLF001
+_APPLY: dict[EditKind, Callable[[AppliedState, Edit], None]] = {
+    EditKind.STARTED: AppliedState._started,  # noqa: SLF001
+    EditKind.COMMITTING: AppliedState._committing,  # noqa: SLF001
+    EditKind.COMMITTED: AppliedState._committed,  # noqa: SLF001
+    EditKind.INVALID: AppliedState._invalidated,  # noqa: SLF001
+    EditKind.ABORTED: AppliedState._aborted,  # noqa: SLF001
+    EditKind.TRUNCATED: AppliedState._truncated,  # noqa: SLF001
+    EditKind.CHECKPOINT: AppliedState._checkpoint,  # noqa: SLF001
+    EditKind.OWNERS_FORGOTTEN: AppliedState._owners_forgotten,  # noqa: SLF001
 }

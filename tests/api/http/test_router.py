@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.http.router import Found, Route, Router
+from api.http.router import Route, RouteMatch, Router
 from tms.core.errors import InvalidRequest
 
 ROUTES = (
@@ -42,7 +42,7 @@ ROUTER = Router(ROUTES)
 def test_a_path_leads_to_its_route(
     method: str, path: str, target: str, names: dict[str, str]
 ) -> None:
-    assert ROUTER.find(method, path) == Found(target, names)
+    assert ROUTER.find(method, path) == RouteMatch(target, names)
 
 
 @pytest.mark.parametrize("path", ["", "a", "*", "/b", "/a/", "/a//c", "//", "/a/b/c/d", "/a%2Fb"])
@@ -72,12 +72,14 @@ def test_what_is_no_utf8_is_refused() -> None:
 def test_a_name_comes_back_as_it_was_quoted(x: str, y: str) -> None:
     path = f"/a/{quote(x, safe='')}/{quote(y, safe='')}"
 
-    assert ROUTER.find("DELETE", path) == Found("a y z", {"y": x, "z": y})
+    assert ROUTER.find("DELETE", path) == RouteMatch("a y z", {"y": x, "z": y})
 
 
 def test_routes_are_mounted_behind_a_prefix_that_has_a_name() -> None:
     router = Router(ROUTES)
     router.mount("/contexts/{context}", ROUTES)
 
-    assert router.find("GET", "/contexts/c%2F1/a/2") == Found("a x", {"context": "c/1", "x": "2"})
-    assert router.find("GET", "/a/2") == Found("a x", {"x": "2"})
+    assert router.find("GET", "/contexts/c%2F1/a/2") == RouteMatch(
+        "a x", {"context": "c/1", "x": "2"}
+    )
+    assert router.find("GET", "/a/2") == RouteMatch("a x", {"x": "2"})

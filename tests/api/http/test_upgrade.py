@@ -13,7 +13,7 @@ from api.http.context import Context, ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
-from api.http.server import Listener, serve
+from api.http.server import ListeningAddress, serve
 from tests.api.rest import Live, Wire
 from tms.core.errors import TmsError
 from tms.core.limits import Limits
@@ -77,7 +77,7 @@ async def start(served: Live, operations: Iterable[Operation]) -> tuple[list[int
 
     served.others = asyncio.create_task(  # type: ignore[attr-defined]
         serve(
-            [Listener(own, "127.0.0.1", 0), Listener(other, "127.0.0.1", 0)],
+            [ListeningAddress(own, "127.0.0.1", 0), ListeningAddress(other, "127.0.0.1", 0)],
             limits=Limits(),
             on_started=note,
             on_stopping=lambda: None,

@@ -5,7 +5,7 @@ import re
 from typing import NamedTuple
 
 from api.http.app import App
-from api.http.connection import Connection
+from api.http.connection import HttpConnection
 from api.http.connections import Connections
 from tms.core.limits import Limits
 
@@ -71,13 +71,13 @@ class Wires:
         self._app = app
         self.shared = Connections(limits or Limits(), 1000)
 
-    def connect(self) -> tuple[Connection, Recorded]:
+    def connect(self) -> tuple[HttpConnection, Recorded]:
         """Return a new connection, and what it writes to."""
-        transport, connection = Recorded(), Connection(self._app, self.shared)
+        transport, connection = Recorded(), HttpConnection(self._app, self.shared)
         connection.connection_made(transport)
         return connection, transport
 
-    async def settle(self, connection: Connection) -> None:
+    async def settle(self, connection: HttpConnection) -> None:
         """Let others work until the connection has no request at work."""
         async with asyncio.timeout(10):
             while not connection.is_idle:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tms
-from cleanup.hbase.lease import Lease
+from cleanup.hbase.lease import CleanupLease
 from cleanup.ranges import first_key
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
@@ -22,7 +22,7 @@ from tests.servers.server_process import COMMAND, ROOT, ServerProcess
 from tests.tables.hbase.conftest import put_old
 from tms.core.clock import SystemClock
 from tms.core.message import KEY
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +111,7 @@ def test_cleanup_beside_a_server(
 
 
 def test_two_do_not_prune_at_once(url: str, hbase_store: HBaseStore) -> None:
-    lease = Lease(hbase_store, SystemClock())
+    lease = CleanupLease(hbase_store, SystemClock())
     assert lease.take()
     code, out, _ = run_command("prune", "--store", url)
     assert code == 1
@@ -122,7 +122,7 @@ def test_two_do_not_prune_at_once(url: str, hbase_store: HBaseStore) -> None:
 
 
 def test_one_that_is_told_to_stop_lets_others(url: str, hbase_store: HBaseStore) -> None:
-    topic = Topic(TopicId("default", "old"), 1, 1, {})
+    topic = TopicMetadata(TopicId("default", "old"), 1, 1, {})
     start = prefix(topic.id, 1)
     for first in range(0, ROWS, 10_000):
         batch = hbase_store.batch()

@@ -9,7 +9,7 @@ import pytest
 from Hbase_thrift import Mutation
 
 from dev.hbase.servers import HBaseServers
-from tables.hbase.connections import Failed, Gateway
+from tables.hbase.connections import CallFailed, Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
@@ -53,10 +53,10 @@ class Losing:
     def ask(self, call: Callable[..., Any], *given: Any) -> Any:
         self.number += 1
         if self.calls_lost(self.number):
-            raise Failed("the call was lost")
+            raise CallFailed("the call was lost")
         answer = call(*given)
         if self.answers_lost(self.number):
-            raise Failed("the answer was lost")
+            raise CallFailed("the answer was lost")
         return answer
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tables.hbase.connections import Failed, Gateway
+from tables.hbase.connections import CallFailed, Gateway
 from tms.core.errors import NoLeader
 
 
@@ -49,7 +49,7 @@ def test_an_answer_after_the_lease_is_none(held: Held) -> None:
         held.is_over = True
         return "done"
 
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CallFailed) as failed:
         held.gateway.once(call)
     assert failed.value.is_in_doubt
 
@@ -58,6 +58,6 @@ def test_nothing_is_sent_after_the_lease(held: Held) -> None:
     sent: list[Any] = []
     held.is_over = True
 
-    with pytest.raises(Failed) as failed:
+    with pytest.raises(CallFailed) as failed:
         held.gateway.once(sent.append)
     assert (sent, failed.value.is_in_doubt) == ([], False)

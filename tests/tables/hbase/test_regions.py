@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cleanup.expiry import written_ms
 from cleanup.hbase.cleaner import RegionCleaner
-from cleanup.hbase.lease import Lease
+from cleanup.hbase.lease import CleanupLease
 from cleanup.hbase.parts import behind_ms
 from cleanup.hbase.plan import remaining
 from cleanup.hbase.table_calls import TableServices
@@ -29,7 +29,7 @@ from tms.core.clock import ManualClock
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.message import KEY
-from tms.core.topic import Topic, TopicId
+from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
 NOW_MS = 1_800_000_000_000
@@ -92,7 +92,7 @@ def test_nothing_is_known_of_a_range_with_a_gap() -> None:
 @pytest.fixture
 def filled(hbase_store: HBaseStore) -> HBaseStore:
     """With a topic of which the first half has expired, and every tenth entry is invalid."""
-    topic = Topic(TOPIC, 1, TTL_S, {})
+    topic = TopicMetadata(TOPIC, 1, TTL_S, {})
     StoreMetadataTable(hbase_store).replace(None, topic)
     start = prefix(TOPIC, 1)
     first_ms = NOW_MS - TTL_S * 1000 - ROWS // 2
@@ -143,7 +143,7 @@ def test_what_is_invalid_is_found_whatever_bytes_its_pointer_has(hbase_store: HB
         batch.put(MESSAGE, start + KEY.pack(pointer // 1_000_000, number), value)
         batch.put(MESSAGE, start + KEY.pack(pointer // 1_000_000, 100 + number), b"\x00x")
     hbase_store.write(batch)
-    StoreMetadataTable(hbase_store).replace(None, Topic(TOPIC, 1, 2**31 - 1, {}))
+    StoreMetadataTable(hbase_store).replace(None, TopicMetadata(TOPIC, 1, 2**31 - 1, {}))
     for pointer in POINTERS:
         listed = partial(InvalidList, {pointer: pointer}, 2**63 - 1, 2**62, 2**63 - 1)
         services = TableServices(hbase_store, listed)
@@ -255,16 +255,20 @@ def empty_lease(store: HBaseStore) -> None:
 
 
 @pytest.fixture
-def two(place: Place, hbase_store: HBaseStore) -> Iterator[tuple[Lease, Lease, ManualClock]]:
+def two(
+    place: Place, hbase_store: HBaseStore
+) -> Iterator[tuple[CleanupLease, CleanupLease, ManualClock]]:
     clock = ManualClock(NOW_MS)
     other = HBaseStore(place, gateway_to(place))
-    yield Lease(hbase_store, clock), Lease(other, clock), clock
+    yield CleanupLease(hbase_store, clock), CleanupLease(other, clock), clock
     other.close()
 
 
 @pytest.mark.slow
 class TestLease:
-    def test_one_at_a_time_has_it(self, two: tuple[Lease, Lease, ManualClock]) -> None:
+    def test_one_at_a_time_has_it(
+        self, two: tuple[CleanupLease, CleanupLease, ManualClock]
+    ) -> None:
         first, second, _ = two
         assert first.take()
         assert not second.take()
@@ -273,7 +277,9 @@ class TestLease:
         assert second.take()
         assert second.holder is None
 
-    def test_a_holder_that_is_gone_loses_it(self, two: tuple[Lease, Lease, ManualClock]) -> None:
+    def test_a_holder_that_is_gone_loses_it(
+        self, two: tuple[CleanupLease, CleanupLease, ManualClock]
+    ) -> None:
         first, second, clock = two
         assert first.take()
         clock.advance(59_000)
@@ -282,7 +288,9 @@ class TestLease:
         assert second.take()
         assert not first.keep()
 
-    def test_a_holder_that_renews_keeps_it(self, two: tuple[Lease, Lease, ManualClock]) -> None:
+    def test_a_holder_that_renews_keeps_it(
+        self, two: tuple[CleanupLease, CleanupLease, ManualClock]
+    ) -> None:
         first, second, clock = two
         assert first.take()
         for _ in range(10):

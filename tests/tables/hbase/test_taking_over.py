@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tables.hbase import intents
-from tables.hbase.connections import Failed, Gateway, Refused
+from tables.hbase.connections import CallFailed, Gateway, Refused
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.hbase.writes import Run
@@ -40,7 +40,7 @@ class Mortal:
         def once(call: Callable[[Any], Any]) -> Any:
             self.calls += 1
             if self.calls > calls:
-                raise Failed("dead")
+                raise CallFailed("dead")
             return self._once(call)
 
         monkeypatch.setattr(self.gateway, "once", once)
@@ -51,7 +51,7 @@ class Mortal:
         def once(call: Callable[[Any], Any]) -> Any:
             monkeypatch.setattr(self.gateway, "once", self._once)
             self.late.append(call)
-            raise Failed("no answer in time")
+            raise CallFailed("no answer in time")
 
         monkeypatch.setattr(self.gateway, "once", once)
 

@@ -22,7 +22,7 @@ from Hbase_thrift import Mutation
 import tms
 from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
-from tables.hbase.connections import Failed, Gateway
+from tables.hbase.connections import CallFailed, Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import COLUMN, Place
 from tables.store import MESSAGE
@@ -80,7 +80,7 @@ def test_a_request_that_is_sent_late_finds_its_connection_closed(own_place: Plac
     put(b"in time")
     for row in (b"late on a connection that was used", b"late on a new connection"):
         pause_s = IDLE_S
-        with pytest.raises(Failed):
+        with pytest.raises(CallFailed):
             put(row)
         pause_s = 0.0
         time.sleep(TIMEOUT_S)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tables.hbase.connections import Failed, Gateway
+from tables.hbase.connections import CallFailed, Gateway
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tests.contracts.store_contract import empty
@@ -59,7 +59,7 @@ class DyingGateway(Gateway):
             return call(*given)
         if self.dies_at == (self.calls, True):
             call(*given)
-        raise Failed("dead")
+        raise CallFailed("dead")
 
 
 class _Client:

@@ -60,7 +60,7 @@ class Broken(Exception):
     """Raised when a connection is of no more use."""
 
 
-class Connection:
+class EtcdConnection:
     """A session's connection. It is made in the session's event loop, and used in gRPC's."""
 
     def __init__(self, address: Address, link: Link, keys: Keys) -> None:

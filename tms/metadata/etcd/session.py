@@ -15,12 +15,12 @@ from aetcd import rpc
 from tms.core.errors import BadVersion, LockBusy, MetadataClosed, MetadataUnavailable
 from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
-from tms.metadata.etcd.connection import Connection, said
+from tms.metadata.etcd.connection import EtcdConnection, said
 from tms.metadata.etcd.thread import there
 from tms.metadata.etcd.writes import (
     TWICE_BYTES_MAX,
+    EtcdWrite,
     Keys,
-    Write,
     check_deleted,
     count_that_fit,
     delete_all_of,
@@ -48,9 +48,9 @@ class Etcd:
 
     def __init__(self, address: Address, link: Link) -> None:
         self._keys = Keys(address.base)
-        self._connection = Connection(address, link, self._keys)
+        self._connection = EtcdConnection(address, link, self._keys)
         self._reads: Batcher[Any, Any] = Batcher(self._send_reads, _count_of_reads)
-        self._writes: Batcher[Write, Any] = Batcher(self._send_writes, count_that_fit)
+        self._writes: Batcher[EtcdWrite, Any] = Batcher(self._send_writes, count_that_fit)
 
     async def open(self) -> None:
         """Return when the store can be used. Raises `MetadataUnavailable`."""
@@ -119,7 +119,7 @@ class Etcd:
             raise MetadataUnavailable(reason=said(error)) from None
         return [each.response_range for each in answer.responses]
 
-    async def _send_writes(self, writes: list[Write]) -> list[Any]:
+    async def _send_writes(self, writes: list[EtcdWrite]) -> list[Any]:
         transactions = [write.transaction for write in writes]
         try:
             return await there(self._connection.write(transactions))

@@ -77,7 +77,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Write:
+class EtcdWrite:
     """One write: its transaction, and the path that it is about."""
 
     path: str
@@ -90,7 +90,7 @@ class Write:
         return frozenset(ancestors(self.path))
 
 
-def put_of(keys: Keys, put: Put, lease: int) -> Write:
+def put_of(keys: Keys, put: Put, lease: int) -> EtcdWrite:
     """Return the write that carries out a put, which is not sequential any more."""
     path, key, expected = put.path, keys.of(put.path), put.expected_version
     depth = path.count("/")
@@ -113,7 +113,7 @@ def put_of(keys: Keys, put: Put, lease: int) -> Write:
             compare=[is_there], success=[kept, _look(key)], failure=[otherwise]
         )
     size = _REQUEST_BYTES + 2 * len(put.value) + 2 * depth * len(key)
-    return Write(path, transaction, size)
+    return EtcdWrite(path, transaction, size)
 
 
 def _creation(keys: Keys, put: Put, lease: int) -> Any:
@@ -129,7 +129,7 @@ def _creation(keys: Keys, put: Put, lease: int) -> Any:
     return rpc.TxnRequest(compare=compare, success=[created, _look(key)], failure=reasons)
 
 
-def delete_of(keys: Keys, path: str, expected: int | None) -> Write:
+def delete_of(keys: Keys, path: str, expected: int | None) -> EtcdWrite:
     """Return the write that deletes a value."""
     key, (start, stop) = keys.of(path), keys.below(path)
     if expected is None:
@@ -142,7 +142,7 @@ def delete_of(keys: Keys, path: str, expected: int | None) -> Write:
         success=[rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))],
         failure=[_look(key)],
     )
-    return Write(path, transaction)
+    return EtcdWrite(path, transaction)
 
 
 def delete_all_of(keys: Keys, path: str) -> Any:
@@ -154,9 +154,9 @@ def delete_all_of(keys: Keys, path: str) -> Any:
     return rpc.TxnRequest(success=[rpc.RequestOp(request_delete_range=each) for each in ranges])
 
 
-def revision_of(keys: Keys) -> Write:
+def revision_of(keys: Keys) -> EtcdWrite:
     """Return the write whose only effect is a revision."""
-    return Write("%", rpc.TxnRequest(success=[_put(keys.revisions, b"")]))
+    return EtcdWrite("%", rpc.TxnRequest(success=[_put(keys.revisions, b"")]))
 
 
 def stat_of(path: str, found: Any, lease: int) -> Stat:
@@ -209,7 +209,7 @@ def check_deleted(path: str, expected: int | None, answer: Any) -> None:
     raise PathHasChildren(path=path)
 
 
-def count_that_fit(waiting: Sequence[Write]) -> int:
+def count_that_fit(waiting: Sequence[EtcdWrite]) -> int:
     """Return how many of these, from the first on, can be one request."""
     paths: set[str] = set()
     above: set[str] = set()

@@ -128,7 +128,7 @@ class _Reply:
             self._future.set_exception(error)
 
 
-class Listener(Protocol):
+class SessionListener(Protocol):
     """What is told of a session, in the event loop."""
 
     def on_state(self, state: str, session: int) -> None:
@@ -144,10 +144,10 @@ class Listener(Protocol):
         ...
 
 
-class Connection:
+class ZooKeeperConnection:
     """A session, and requests in it. Used from the event loop that made it."""
 
-    def __init__(self, address: Address, listener: Listener) -> None:
+    def __init__(self, address: Address, listener: SessionListener) -> None:
         """Prepare a session."""
         self._loop = asyncio.get_running_loop()
         self._posted: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
@@ -196,7 +196,7 @@ class Connection:
         self._client._call(request, _Reply(self._post, future))  # noqa: SLF001  as above
         return future
 
-    def _hear(self, listener: Listener, state: str, session: int) -> None:
+    def _hear(self, listener: SessionListener, state: str, session: int) -> None:
         self._is_up = state == CONNECTED
         listener.on_state(state, session)
         if not self._is_up:

@@ -35,7 +35,7 @@ class CreateContainer(Create2):  # type: ignore[misc]  # kazoo has no types
     FLAGS = 4
 
 
-class Failed(NamedTuple):
+class FailedRequest(NamedTuple):
     """The error of one request among several."""
 
     error: Exception
@@ -58,7 +58,7 @@ class _Multi:
 
     @classmethod
     def deserialize(cls, data: bytes, offset: int) -> list[Any]:
-        """Return the answer to each request, which is a `Failed` where it failed."""
+        """Return the answer to each request, which is a `FailedRequest` where it failed."""
         answers: list[Any] = []
         header, offset = MultiHeader.deserialize(data, offset)
         while not header.done:
@@ -132,7 +132,7 @@ def _children(data: bytes, offset: int) -> tuple[Any, int]:
 
 def _error(data: bytes, offset: int) -> tuple[Any, int]:
     (code,) = _INT.unpack_from(data, offset)
-    return Failed(EXCEPTIONS[code]()), offset + _INT.size
+    return FailedRequest(EXCEPTIONS[code]()), offset + _INT.size
 
 
 _ANSWERS = {

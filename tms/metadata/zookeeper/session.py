@@ -42,12 +42,12 @@ from tms.metadata.zookeeper.batches import (
     count_of_writes,
     count_within,
 )
-from tms.metadata.zookeeper.connection import CONNECTED, LOST, Connection
+from tms.metadata.zookeeper.connection import CONNECTED, LOST, ZooKeeperConnection
 from tms.metadata.zookeeper.layout import Layout, names_of
 from tms.metadata.zookeeper.requests import (
     AddWatch,
     CreateContainer,
-    Failed,
+    FailedRequest,
     MultiRead,
     MultiWrite,
 )
@@ -70,7 +70,7 @@ class ZooKeeper:
         self._acl = OPEN_ACL_UNSAFE if address.user is None else CREATOR_ALL_ACL
         self._session = 0
         self._is_closing = False
-        self._connection = Connection(address, self)
+        self._connection = ZooKeeperConnection(address, self)
         self._reads: Batcher[Any, Any] = Batcher(self._send_reads, count_of_reads)
         self._writes: Batcher[Any, Any] = Batcher(self._send_writes, count_of_writes)
         self._making: dict[str, asyncio.Task[None]] = {}
@@ -334,11 +334,11 @@ class ZooKeeper:
             count = count_within(sizes)
             answers += await self._answer(MultiRead(requests[:count]))
             requests, sizes = requests[count:], sizes[count:]
-        return [each.error if isinstance(each, Failed) else each for each in answers]
+        return [each.error if isinstance(each, FailedRequest) else each for each in answers]
 
     async def _send_writes(self, requests: list[Any]) -> list[Any]:
         answers: list[Any] = await self._answer(MultiWrite(requests))
-        if not any(isinstance(answer, Failed) for answer in answers):
+        if not any(isinstance(answer, FailedRequest) for answer in answers):
             return answers
         if len(requests) == 1:
             return [answer.error for answer in answers]
@@ -351,7 +351,7 @@ class ZooKeeper:
             (answer,) = await self._answer(MultiWrite([request]))
         except MetadataUnavailable as error:
             return error
-        return answer.error if isinstance(answer, Failed) else answer
+        return answer.error if isinstance(answer, FailedRequest) else answer
 
     async def _answer(self, request: Any) -> Any:
         try:

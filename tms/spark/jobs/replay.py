@@ -19,8 +19,8 @@ from pyspark.sql import functions as f
 
 from tms.core.errors import InvalidRequest, TransactionDuplicate
 from tms.spark.options import batch_write
-from tms.spark.server import Server
-from tms.spark.writer import BATCH_ORIGIN, Work, start
+from tms.spark.server import SparkServer
+from tms.spark.writer import BATCH_ORIGIN, BatchOwner, start
 
 _NAME_CHARS = 32
 
@@ -80,10 +80,10 @@ def replay(
     """
     name = name or _name(folder, target, selection, envelope=envelope)
     options = batch_write({**target, "txnAppId": name, "txnVersion": "0"})
-    with Server(options.connection) as server:
+    with SparkServer(options.connection) as server:
         try:
             # Left open for the writer, which joins it.
-            start(server, options, Work(name, 0, BATCH_ORIGIN))
+            start(server, options, BatchOwner(name, 0, BATCH_ORIGIN))
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
     rows = selection.of(spark.read.parquet(folder))

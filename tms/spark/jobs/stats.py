@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from tms.core.reading import Isolation
 from tms.spark.offsets import Offset, written
 from tms.spark.options import batch_read
-from tms.spark.server import Server
+from tms.spark.server import SparkServer
 
 _HOUR = "timestamp_millis(cast(floor(unix_millis(timestamp) / 3600000) * 3600000 as bigint))"
 
@@ -42,7 +42,7 @@ def _stable_ends(source: Mapping[str, str]) -> dict[str, str]:
     if any(name.lower().startswith("ending") for name in source):
         return {}
     options = batch_read(source)
-    with Server(options.connection) as server:
+    with SparkServer(options.connection) as server:
         topics = options.chosen(server.topics() if options.pattern is not None else ())
         standings, _ = server.standings(topics, Isolation.COMMITTED)
     ends = {
