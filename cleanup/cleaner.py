@@ -33,7 +33,7 @@ from tms.core.errors import StoreCorrupt
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY
 
-_SETTLED_MS = 60_000
+_OLD_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""
 _COMPACTED_BYTES_MIN = 1024 * 1024
 """Room that is worth giving back; LevelDB merges what is less by itself, some time."""
@@ -108,12 +108,12 @@ class Cleaner:
         topic = known.topic
         drop = drop_dead_generations(self._store, topic, self._drop)
         is_none_left = yield from _counted(known, drop)
-        is_settled = self._clock.steady_ms() - known.since_ms >= _SETTLED_MS
+        is_old = self._clock.steady_ms() - known.since_ms >= _OLD_MS
         if topic.exists:
-            known.is_clean = is_none_left and is_settled
+            known.is_clean = is_none_left and is_old
             return
         yield from self._compact(known)
-        if is_settled:
+        if is_old:
             yield from self._forget(known)
 
     def _forget(self, known: Known) -> Iterator[Step]:

@@ -36,7 +36,7 @@ from psycopg import Connection, errors
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Literal
 
-from tms.client.database_recovery import KnownOutcomes, Recovered, settle
+from tms.client.database_recovery import KnownOutcomes, Recovered, end_prepared
 from tms.core.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
@@ -53,7 +53,7 @@ class PostgresqlParticipant:
 
         `name` is part of the names under which transactions are prepared (`tms:NAME:ID`). It must
         be another for each TMS store, and for each database, that uses the same PostgreSQL server:
-        `recover` settles what it finds under its name. Raises `ValueError`.
+        `recover` ends what it finds under its name. Raises `ValueError`.
         """
         if not _NAME.fullmatch(name):
             raise ValueError("a name has 1 to 100 letters, digits, _, - or dots")
@@ -119,8 +119,9 @@ class PostgresqlParticipant:
             self._decide("ROLLBACK", self._transaction_id)
 
     def recover(self, outcomes: KnownOutcomes) -> Recovered:
-        """Settle what crashes and lost connections have left prepared; return what became of it.
+        """Commit or roll back what was left prepared by crashes and lost connections.
 
+        Return what became of it.
         `outcomes` is `client.transactions`. Run it when a program starts, and again while something
         is in progress. Any number of programs may run it at once. The connection must be idle.
         """
@@ -140,7 +141,7 @@ class PostgresqlParticipant:
         def roll_back(transaction_id: int) -> None:
             self._decide("ROLLBACK", transaction_id)
 
-        return settle(outcomes, ids, commit=commit, roll_back=roll_back)
+        return end_prepared(outcomes, ids, commit=commit, roll_back=roll_back)
 
     def _gid(self, transaction_id: int | str) -> str:
         return f"tms:{self.name}:{transaction_id}"

@@ -25,7 +25,7 @@ from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 
-_SETTLED_MS = 60_000
+_OLD_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""
 _LOOK_AGAIN_MS = 3_600_000
 """How often a part is looked at for rows of dead generations, or sealed, where none were left."""
@@ -123,8 +123,8 @@ class Worker:
         steady_ms = work.clock.steady_ms()
         if steady_ms >= due.generations_steady_ms:
             is_none_left = yield from drop_dead_generations(work.store, topic, drop)
-            is_settled = steady_ms - part.known.since_ms >= _SETTLED_MS
-            if is_none_left and is_settled:
+            is_old = steady_ms - part.known.since_ms >= _OLD_MS
+            if is_none_left and is_old:
                 due.generations_steady_ms = steady_ms + _LOOK_AGAIN_MS
         if not topic.exists:
             return

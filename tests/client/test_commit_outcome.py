@@ -55,11 +55,11 @@ class Answers:
         )
 
 
-async def settled(*answers: TransactionStatus | BaseException | None, for_s: float = 5.0) -> str:
+async def finished(*answers: TransactionStatus | BaseException | None, for_s: float = 5.0) -> str:
     """Return what was asked, raise what the commit raised with that as a note."""
     asked = Answers(*answers)
     try:
-        await Commit(asked, 7, ()).settle(for_s)  # type: ignore[arg-type]
+        await Commit(asked, 7, ()).finish(for_s)  # type: ignore[arg-type]
     except tms.TmsError as error:
         error.add_note(" ".join(asked.asked))
         raise
@@ -68,24 +68,24 @@ async def settled(*answers: TransactionStatus | BaseException | None, for_s: flo
 
 @pytest.mark.parametrize("lost", [LOST, tms.InternalError()])
 async def test_a_lost_commit_that_was_carried_out_is_done(lost: tms.TmsError) -> None:
-    assert await settled(lost, TransactionStatus.COMMITTED) == "commit info"
+    assert await finished(lost, TransactionStatus.COMMITTED) == "commit info"
 
 
 @pytest.mark.parametrize("status", ["in_progress", "committing"])
 async def test_a_lost_commit_that_was_not_carried_out_is_repeated(status: str) -> None:
-    assert await settled(LOST, TransactionStatus(status), None) == "commit info commit"
+    assert await finished(LOST, TransactionStatus(status), None) == "commit info commit"
 
 
 async def test_one_that_arrives_late_is_noticed() -> None:
     ended = tms.TransactionNotInProgress(status="committed")
-    asked = await settled(LOST, TransactionStatus.IN_PROGRESS, ended, TransactionStatus.COMMITTED)
+    asked = await finished(LOST, TransactionStatus.IN_PROGRESS, ended, TransactionStatus.COMMITTED)
     assert asked == "commit info commit info"
 
 
 @pytest.mark.parametrize("status", ["aborted", "invalid"])
 async def test_one_that_ended_otherwise_is_refused(status: str) -> None:
     with pytest.raises(tms.TransactionNotInProgress) as ended:
-        await settled(LOST, TransactionStatus(status))
+        await finished(LOST, TransactionStatus(status))
     assert ended.value.detail == {"transaction_id": 7, "status": status}
 
 
@@ -95,17 +95,17 @@ async def test_one_that_ended_otherwise_is_refused(status: str) -> None:
 )
 async def test_a_refusal_is_one_at_once_and_after_a_loss(refusal: tms.TmsError) -> None:
     with pytest.raises(type(refusal)):
-        await settled(refusal)
+        await finished(refusal)
     if not isinstance(refusal, tms.TransactionNotInProgress):
         with pytest.raises(type(refusal)):
-            await settled(LOST, TransactionStatus.IN_PROGRESS, refusal)
+            await finished(LOST, TransactionStatus.IN_PROGRESS, refusal)
 
 
 @pytest.mark.parametrize("undone", [AWAY, tms.StoreUnavailable(reason="full")])
 async def test_a_server_that_did_nothing_has_not_committed(undone: tms.TmsError) -> None:
     with pytest.raises(type(undone)):
-        await settled(undone, undone, for_s=0.15)
-    assert await settled(undone, None) == "commit commit"
+        await finished(undone, undone, for_s=0.15)
+    assert await finished(undone, None) == "commit commit"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ async def test_what_cannot_be_known_is_said_with_its_name(
     then: tuple[TransactionStatus | BaseException, ...],
 ) -> None:
     with pytest.raises(tms.OutcomeUnknown) as unknown:
-        await settled(LOST, *then, for_s=0.15)
+        await finished(LOST, *then, for_s=0.15)
     assert unknown.value.detail["transaction_id"] == 7
 
 
@@ -130,8 +130,8 @@ async def test_one_that_was_cancelled_goes_on_by_asking() -> None:
     commit = Commit(asked, 7, ())  # type: ignore[arg-type]
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await commit.settle(5.0)
+        await commit.finish(5.0)
     assert asked.asked == []
 
-    await commit.settle(5.0)
+    await commit.finish(5.0)
     assert asked.asked == ["info"]

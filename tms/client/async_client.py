@@ -27,8 +27,8 @@ from tms.core.transactions import AsyncTransactions, IfOpen, StartRequest
 STORES = ("leveldb:", "memory:")
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 30.0
-SETTLE_S_MIN = 2.0
-"""How long a commit is settled where nothing else is repeated: to give up means not to know."""
+COMMIT_S_MIN = 2.0
+"""How long a commit is tried if nothing else is repeated: giving up means not to know."""
 
 IfOpenName = IfOpen | Literal["refuse", "fence", "join"]
 
@@ -45,16 +45,16 @@ class AsyncClient:
     """
 
     def __init__(
-        self, services: Services, namespace: str, url: str, *, settle_for_s: Duration
+        self, services: Services, namespace: str, url: str, *, commit_for_s: Duration
     ) -> None:
         """Stand on `services`, which `url` named, and close them in the end.
 
-        A commit without an answer is settled for `settle_for_s`.
+        If a commit has no answer, the client asks for its outcome for `commit_for_s`.
         """
         self._url = without_credentials(url)
         self._services = services
         self._namespace = check_namespace(namespace)
-        self._settle_for_s = max(seconds_of(settle_for_s), SETTLE_S_MIN)
+        self._commit_for_s = max(seconds_of(commit_for_s), COMMIT_S_MIN)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class AsyncClient:
             self._services,
             request,
             participants,
-            settle_for_s=self._settle_for_s,
+            commit_for_s=self._commit_for_s,
             invoke=invoke,
         )
 
@@ -221,13 +221,13 @@ def connect_remote(
             "or leveldb:DIR or memory: for a store in this process"
         )
     services = RemoteServices(url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress)
-    return AsyncClient(services, namespace, url, settle_for_s=retry_for_s)
+    return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
 
 async def connect_embedded(url: str, namespace: str, *, retry_for_s: Duration) -> AsyncClient:
     """Return a client of a store opened in this process. Raises as `tms.connect`."""
     services = await open_embedded(url)
-    return AsyncClient(services, namespace, url, settle_for_s=retry_for_s)
+    return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
 
 async def connect(

@@ -13,7 +13,8 @@ If the answer to a commit is lost, the client asks the server what became of it
 (`tms.client.commit_outcome`). If the server does not say, `OutcomeUnknown` names the transaction,
 and nobody is rolled back, because it may be committed.
 
-A cancellation (or Ctrl-C) never leaves half a commit: one that was sent is settled first.
+A cancellation (or Ctrl-C) never leaves half a commit: the outcome of one that was sent is found out
+first.
 """
 
 import logging
@@ -33,7 +34,7 @@ from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest, TransactionStatus
 
 INTERRUPTED_S_MAX = 5.0
-"""How long a commit that was interrupted is settled: somebody waits for the end."""
+"""How long the outcome of an interrupted commit is asked for: somebody waits for the end."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,13 +56,13 @@ class AsyncTransactionContext:
         request: StartRequest,
         participants: Iterable[TransactionAware] = (),
         *,
-        settle_for_s: float,
+        commit_for_s: float,
         invoke: Invoke = invoke_in_loop,
     ) -> None:
-        """Start nothing yet. A commit without an answer is settled for `settle_for_s` seconds."""
+        """Start nothing yet. Ask for `commit_for_s` seconds what became of a commit."""
         self._transactions = services.transactions
         self._request = request
-        self._settle_for_s = settle_for_s
+        self._commit_for_s = commit_for_s
         self._invoke = invoke
         self._gathered = Gathered()
         self._participants: list[TransactionAware] = [*participants, self._gathered.messages]
@@ -217,11 +218,11 @@ class AsyncTransactionContext:
         interruption: BaseException | None = None
         try:
             try:
-                await commit.settle(self._settle_for_s)
+                await commit.finish(self._commit_for_s)
             except get_cancelled_exc_class() as error:
                 interruption = error
                 with CancelScope(shield=True):
-                    await commit.settle(min(self._settle_for_s, INTERRUPTED_S_MAX))
+                    await commit.finish(min(self._commit_for_s, INTERRUPTED_S_MAX))
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise
@@ -233,7 +234,7 @@ class AsyncTransactionContext:
             raise
         except BaseException as error:
             if not isinstance(error, Exception):
-                self._stage = _Stage.IN_DOUBT  # cancelled again, before it was settled
+                self._stage = _Stage.IN_DOUBT  # cancelled again, before its outcome was known
             raise
         self._stage = _Stage.COMMITTED
         return interruption

@@ -41,7 +41,7 @@ class Commit:
         self._publish = publish
         self._may_be_done = False
 
-    async def settle(self, for_s: float) -> None:
+    async def finish(self, for_s: float) -> None:
         """Commit, asking and repeating for `for_s` seconds.
 
         May be called again after it was cancelled. Raises `OutcomeUnknown`, which names the

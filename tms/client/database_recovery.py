@@ -33,7 +33,7 @@ class Recovered:
     so that its part cannot be made up for. A person must decide."""
 
 
-def settle(
+def end_prepared(
     outcomes: KnownOutcomes,
     transaction_ids: list[int],
     *,

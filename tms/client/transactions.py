@@ -14,7 +14,7 @@ from tms.core.transactions import (
     TransactionStatus,
 )
 
-SETTLE_S = 10.0
+COMMIT_S = 10.0
 
 
 class Transactions:
@@ -47,12 +47,12 @@ class Transactions:
         """Commit one that `start` started, and move subscriptions with it.
 
         What was stored under the write pointers of `publish`, by any program, is published in that
-        order. Where the answer is lost, it is settled as that of `Client.transaction`. Raises
-        `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
+        order. If the answer is lost, the client asks what became of it, as in `Client.transaction`.
+        Raises `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
         `PublicationRefused`, `OutcomeUnknown`.
         """
         commit = Commit(self._transactions, transaction_id, advances, publish)
-        self._bridge.call(lambda: commit.settle(SETTLE_S))
+        self._bridge.call(lambda: commit.finish(COMMIT_S))
 
     def checkpoint(self, transaction_id: int) -> Transaction:
         """Return one in progress with a new write pointer, which is one of its own from now on.

@@ -45,7 +45,7 @@ class LeaderElection:
         self._content = b""
         self._steal = True
         self._session_is_lost = False
-        self._settled = asyncio.Event()
+        self._is_decided = asyncio.Event()
         self._leading = asyncio.Event()
         self._wake = asyncio.Event()
         self._turn = asyncio.Lock()
@@ -80,7 +80,7 @@ class LeaderElection:
             if self._standing is None:
                 self._start(content)
         while self._state is LeaderState.NO_LEADER:
-            await self._unless_closed(self._settled)
+            await self._unless_closed(self._is_decided)
         return self._state
 
     def _start(self, content: bytes) -> None:
@@ -162,7 +162,7 @@ class LeaderElection:
         self._token = token
         if state is LeaderState.LEADING:
             self._leading.set()
-        self._settled.set()
+        self._is_decided.set()
         self._tell()
 
     def _no_leader(self) -> None:
@@ -170,7 +170,7 @@ class LeaderElection:
         was_leading = self._state is LeaderState.LEADING
         self._state = LeaderState.NO_LEADER
         self._leading.clear()
-        self._settled.clear()
+        self._is_decided.clear()
         if was_leading:
             self._tell()
 

@@ -57,11 +57,11 @@ class Batcher(Generic[Request, Answer]):
                 waiting = [request for request, _ in self._queue]
                 count = max(1, self._count_that_fit(waiting))
                 batch = [self._queue.popleft() for _ in range(count)]
-                await self._settle(batch)
+                await self._carry_out(batch)
         finally:
             self._sending = None
 
-    async def _settle(self, batch: list[tuple[Request, "asyncio.Future[Answer]"]]) -> None:
+    async def _carry_out(self, batch: list[tuple[Request, "asyncio.Future[Answer]"]]) -> None:
         outcomes: Sequence[Answer | Exception]
         try:
             outcomes = await self._send([request for request, _ in batch])

@@ -5,7 +5,7 @@ from contextlib import closing
 from enum import Enum
 from pathlib import Path
 
-from tms.client.database_recovery import KnownOutcomes, Recovered, settle
+from tms.client.database_recovery import KnownOutcomes, Recovered, end_prepared
 from tms.core.transaction import Transaction
 from tms.sqlite.changes import (
     begin_recording,
@@ -146,14 +146,14 @@ class SqliteParticipant:
             self._journal.remove(self._transaction_id)
 
     def recover(self, outcomes: KnownOutcomes) -> Recovered:
-        """Settle what crashes have left in the journal, and return what became of it.
+        """Commit or roll back what crashes have left in the journal, and return what became of it.
 
         `outcomes` is `client.transactions`. Run it when a program starts, before anything else is
         written, and again while something is in progress. Raises `sqlite3.OperationalError` where
         another program writes for long.
         """
         if self._stage is _Stage.PREPARED:
-            return self._settle_own(outcomes)
+            return self._end_own(outcomes)
         # Foreign keys and triggers are seen to by what was recorded.
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             connection.execute("PRAGMA foreign_keys = OFF")
@@ -176,16 +176,16 @@ class SqliteParticipant:
                 self._journal.remove(transaction_id)
                 return True
 
-            return settle(outcomes, left, commit=commit, roll_back=self._journal.remove)
+            return end_prepared(outcomes, left, commit=commit, roll_back=self._journal.remove)
 
-    def _settle_own(self, outcomes: KnownOutcomes) -> Recovered:
-        """Settle the transaction whose end this participant was not told."""
+    def _end_own(self, outcomes: KnownOutcomes) -> Recovered:
+        """Commit or roll back the transaction whose end this participant was not told."""
 
         def commit(_: int) -> bool:
             self.post_commit()
             return True
 
-        return settle(
+        return end_prepared(
             outcomes, [self._transaction_id], commit=commit, roll_back=lambda _: self._undo()
         )
 

@@ -300,7 +300,7 @@ class EtcdConnection:
             asked = rpc.LeaseRevokeRequest(ID=self.lease)
             revoking = self._leases.LeaseRevoke(asked, timeout=timeout_s, metadata=self._token)
             # A task of its own: it is cancelled where the connection ends first.
-            await asyncio.wait([asyncio.ensure_future(_settled(revoking))])
+            await asyncio.wait([asyncio.ensure_future(_ended(revoking))])
         if self._running is None:
             return
         self._drop()
@@ -318,7 +318,7 @@ def _credentials(address: Address) -> Any:
     return grpc.ssl_channel_credentials(ca, key, cert)
 
 
-async def _settled(call: Any) -> None:
+async def _ended(call: Any) -> None:
     with suppress(grpc.RpcError):
         await call
 

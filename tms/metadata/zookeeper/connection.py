@@ -113,13 +113,13 @@ class _Reply:
 
     def set(self, value: Any = None) -> None:
         """Take the answer."""
-        self._post(self._settle, value, None)
+        self._post(self._answer, value, None)
 
     def set_exception(self, error: Exception) -> None:
         """Take the error."""
-        self._post(self._settle, None, error)
+        self._post(self._answer, None, error)
 
-    def _settle(self, value: Any, error: Exception | None) -> None:
+    def _answer(self, value: Any, error: Exception | None) -> None:
         if self._future.done():
             return  # its caller is gone, or kazoo tells an error twice
         if error is None:
