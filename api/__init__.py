@@ -1,5 +1,6 @@
-"""The REST server: ASGI endpoints over a `MessagingService`, their OpenAPI document, a server.
+"""The REST server over a `MessagingService`. Which store is below is not its business.
 
-`app.create_app` puts the endpoints together, `serve.serve` runs them. It sees only `tms.core` and
-`tms.wire`: which store is below is not its business.
+`http` is the way from a socket to a handler, `resources` has the handlers and their operations,
+`openapi` the document that describes them, `cluster` the face of a server that does not lead.
+`app` puts them together.
 """

@@ -1,12 +1,20 @@
 """Puts the endpoints together into one application, found by one table of routes."""
 
 import json
-from collections.abc import Iterable
-from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from api import (
+from api.cluster.forwarding import Forwarder
+from api.cluster.standby import Standby
+from api.http.application import Application
+from api.http.body_memory import BodyMemory
+from api.http.callers import Callers
+from api.http.context import Context, Guard, TopicInfo
+from api.http.errors import answer_of
+from api.http.metrics import RestMetrics
+from api.http.operation import Operation
+from api.openapi.document import document_of
+from api.resources import (
     cleanup,
     cluster,
     debug,
@@ -18,22 +26,12 @@ from api import (
     ranges,
     subscriptions,
     topics,
-    transaction_reports,
+    transaction_admin,
     transactions,
 )
-from api.http.body_memory import BodyMemory
-from api.http.callers import Callers
-from api.http.context import Context, ErrorAnswer, Guard, TopicInfo
-from api.http.endpoint import Endpoint
-from api.http.errors import answer_of
-from api.http.exchange import Exchange
-from api.http.metrics import RestMetrics
-from api.http.operation import Operation
-from api.http.router import Route, RouteMatch, Router
-from api.openapi import document_of
+from api.resources.paths import CLUSTER
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Cluster
-from tms.core.errors import InvalidRequest
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 
@@ -43,7 +41,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *messages.OPERATIONS,
     *poll.OPERATIONS,
     *ranges.OPERATIONS,
-    *transaction_reports.OPERATIONS,
+    *transaction_admin.OPERATIONS,
     *transactions.OPERATIONS,
     *subscriptions.OPERATIONS,
     *cleanup.OPERATIONS,
@@ -52,43 +50,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )
-
-
-class Application:
-    """Operations, found by method and path."""
-
-    def __init__(
-        self, context: Context, metrics: RestMetrics, operations: Iterable[Operation]
-    ) -> None:
-        """Answer requests to `operations`, and refuse all others."""
-        self.context = context
-        self._unmatched = metrics.of("unmatched")
-        self._router: Router[Endpoint] = Router(
-            Route(
-                operation.method,
-                operation.path,
-                Endpoint(operation.handler, context, metrics.of(operation.name), operation),
-            )
-            for operation in operations
-        )
-
-    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
-        """Return where a request leads; if nowhere, that refuses it.
-
-        A slash at the end is passed over, as CDAP does.
-        """
-        try:
-            return self._router.find(method, path[:-1] if path[-1:] == "/" != path else path)
-        except InvalidRequest as error:
-            return RouteMatch(Endpoint(partial(_refuse, error), self.context, self._unmatched), {})
-
-    def error(self, error: Exception) -> ErrorAnswer:
-        """Return the answer to what is no request."""
-        return self.context.error_form(error)
-
-
-async def _refuse(error: InvalidRequest, _: Exchange) -> None:
-    raise error
+_OF_THE_SERVER = ("/health", "/ready", "/metrics", CLUSTER)
+"""What each server of a cluster answers for itself, whoever leads."""
 
 
 def create_app(
@@ -119,3 +82,16 @@ def create_app(
         cluster=cluster_state,
     )
     return Application(context, metrics, OPERATIONS)
+
+
+def create_standby(
+    forwarder: Forwarder,
+    cluster_state: Cluster,
+    limits: Limits,
+    *,
+    registry: CollectorRegistry,
+    callers: Callers | None = None,
+) -> Standby:
+    """Return the application of a server that does not lead; its metrics go to `registry`."""
+    own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
+    return Standby(own, forwarder, cluster_state, limits, registry=registry, callers=callers)

@@ -25,8 +25,8 @@ import pyarrow as pa
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, KEY_BYTES, MORE_FOLLOWS, MessageBlock
 from tms.wire.caps import messages_cap
+from tms.wire.media_types import ARROW_TYPE
 
-MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 BATCH_MESSAGES_MAX = 10_000
 """Messages in one record batch at most."""
 
@@ -56,7 +56,7 @@ Numbers = npt.NDArray[np.int64]
 class ArrowFormat:
     """A poll's answer as Arrow (`tms.wire.bodies.MessagesFormat`)."""
 
-    content_type = MEDIA_TYPE
+    content_type = ARROW_TYPE
     joined_messages = BATCH_MESSAGES_MAX
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:

@@ -1,7 +1,7 @@
 """Runs a server: REST on the services that `tms.node` opens, alone or as one of a cluster.
 
 In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
-the others forward to it (`api.standby`).
+the others forward to it (`api.cluster.standby`).
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from tms.settings import Settings
 from tms.stores import importing, open_metadata
 
 with importing("api"):
-    from api.app import create_app
-    from api.forwarding import Forwarder
+    from api.app import create_app, create_standby
+    from api.cluster.forwarding import Forwarder
+    from api.cluster.standby import ClusterApp
     from api.http.callers import Callers
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
-    from api.standby import ClusterApp, Standby
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -134,12 +134,12 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         member.on_leader = part.heard
         member.on_failure = stop.set
         part.app = ClusterApp(
-            Standby(
+            create_standby(
                 forwarder,
                 member,
                 settings.limits(),
-                _registry(),
-                Callers(settings.own_hosts),
+                registry=_registry(),
+                callers=Callers(settings.own_hosts),
             )
         )
         await member.open()

@@ -8,8 +8,8 @@ from api.http.context import Context
 from api.http.exchange import CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
+from api.http.query_parameters import check_names
 from api.http.request_body import read_body
-from api.query import check_names
 from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, TmsError
 from tms.core.topic import TopicId

@@ -19,7 +19,7 @@ from api.http.media_types import (
     check_json,
     format_of,
 )
-from api.query import transaction_id_of
+from api.http.query_parameters import transaction_id_of
 from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from email.message import Message
 from functools import lru_cache
 
-from api.schema_parts import ARROW_TYPE
 from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON, JSON_BASE64
+from tms.wire.media_types import ARROW_TYPE
 
 _VALUES_KEPT = 256
 _HEADER_CHARS_SHOWN = 100

@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
-from api.app import Application, create_app
+from api.app import create_app
 from api.http.app import App
+from api.http.application import Application
 from api.http.context import TopicInfo
 from api.http.server import ListeningAddress, serve
 from tms.core.clock import ManualClock

@@ -7,12 +7,12 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.app import OPERATIONS, create_app
-from api.forwarding import Forwarder
+from api.app import OPERATIONS, create_app, create_standby
+from api.cluster.forwarding import Forwarder
+from api.cluster.standby import ClusterApp
 from api.http.operation import Operation
-from api.standby import ClusterApp, Standby
+from tests.api.cluster.standing_by import ID, LIMITS, Known
 from tests.api.rest import AVRO_TYPE, TOPIC, Live, avro_publish, live, refusal, serving
-from tests.cluster.standing_by import ID, LIMITS, Known
 from tms.core.caller import Caller
 from tms.core.errors import TopicNotFound
 from tms.core.topic import TopicId
@@ -59,7 +59,9 @@ async def door(anyio_backend: object, request: pytest.FixtureRequest) -> AsyncIt
             await served.create(f"/v1/namespaces/ns/topics/{topic}")
         app = create_app(served.services, LIMITS, registry=CollectorRegistry(), guards=(guard,))
         forwarder = Forwarder(ID)
-        standby = ClusterApp(Standby(forwarder, Known(), LIMITS, CollectorRegistry()))
+        standby = ClusterApp(
+            create_standby(forwarder, Known(), LIMITS, registry=CollectorRegistry())
+        )
         async with (
             serving(app, LIMITS) as (url, _),
             serving(standby, LIMITS) as (other_url, _),

@@ -8,8 +8,9 @@ import pytest
 
 from api.app import OPERATIONS
 from tests.docs.markdown import ROOT, blocks, links
-from tms.arrow import MEDIA_TYPE, SCHEMA
+from tms.arrow import SCHEMA
 from tms.core.problems import CATALOGUE
+from tms.wire.media_types import ARROW_TYPE
 
 PAGE = "docs/positions.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
@@ -41,7 +42,7 @@ def test_columns_and_the_media_type_are_arrows() -> None:
     assert [(name, types.get(kind, kind)) for name, kind in rows] == [
         (field.name, str(field.type)) for field in SCHEMA
     ]
-    assert MEDIA_TYPE in TEXT
+    assert ARROW_TYPE in TEXT
 
 
 def test_requests_and_errors_are_there() -> None:

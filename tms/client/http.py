@@ -38,6 +38,7 @@ from tms.core.errors import (
 )
 from tms.core.forks import tell_in_child
 from tms.core.problems import CATALOGUE
+from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 
 CONNECTIONS_MAX = 1000
 CONNECT_S_MAX = 5.0
@@ -73,10 +74,10 @@ other below 500 is from another server, and above it `internal`."""
 _OUR_TYPES = frozenset(
     {
         "",
-        "application/json",
         "application/octet-stream",
-        "application/vnd.apache.arrow.stream",
-        "avro/binary",
+        ARROW_TYPE,
+        AVRO_TYPE,
+        JSON_TYPE,
     }
 )
 

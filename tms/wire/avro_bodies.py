@@ -18,6 +18,7 @@ from tms.wire.avro_subscriptions import AvroSubscriptions
 from tms.wire.avro_transactions import AvroTransactions
 from tms.wire.bodies import PollRequest, PublishRequest
 from tms.wire.caps import messages_cap
+from tms.wire.media_types import AVRO_TYPE
 
 PUBLISH_REQUEST_SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -72,7 +73,7 @@ _VARINT_BYTES_MAX = 10
 class AvroFormat:
     """`avro/binary`."""
 
-    content_type = "avro/binary"
+    content_type = AVRO_TYPE
     joined_messages = 0
     transactions = AvroTransactions()
     subscriptions = AvroSubscriptions()

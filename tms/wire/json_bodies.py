@@ -22,6 +22,7 @@ from tms.wire.json_values import (
     json_of,
     untagged,
 )
+from tms.wire.media_types import BASE64_TYPE, JSON_TYPE
 
 
 class _PublishBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -65,10 +66,8 @@ class JsonFormat:
     def __init__(self, *, base64_only: bool = False) -> None:
         """Choose how bytes are written; reading takes both, save a string, which is as chosen."""
         self._base64_only = base64_only
-        self.content_type = "application/json"
+        self.content_type = BASE64_TYPE if base64_only else JSON_TYPE
         self.joined_messages = 0
-        if base64_only:
-            self.content_type += "; encoding=base64"
         self.transactions = JsonTransactions(base64_only=base64_only)
         self.subscriptions = JsonSubscriptions()
 

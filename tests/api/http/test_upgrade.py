@@ -8,7 +8,8 @@ from typing import cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.app import Application, create_app
+from api.app import create_app
+from api.http.application import Application
 from api.http.context import Context, ErrorAnswer
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics

@@ -9,13 +9,14 @@ import pytest
 
 from tests.api.rest import TOPIC, Rest, avro_poll, avro_publish, live, refusal
 from tests.api.transactions import started
-from tms.arrow import MEDIA_TYPE, SCHEMA, encode_batches, encode_payloads
+from tms.arrow import SCHEMA, encode_batches, encode_payloads
 from tms.core.limits import Limits
 from tms.core.message import MessageId
+from tms.wire.media_types import ARROW_TYPE
 
 pytestmark = pytest.mark.anyio
 
-ACCEPT = {"accept": MEDIA_TYPE}
+ACCEPT = {"accept": ARROW_TYPE}
 
 
 async def polled(rest: Rest, query: str = "", **asked: Any) -> pa.Table:
@@ -25,7 +26,7 @@ async def polled(rest: Rest, query: str = "", **asked: Any) -> pa.Table:
 
 def table_of(answer: httpx.Response) -> pa.Table:
     assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == MEDIA_TYPE
+    assert answer.headers["content-type"] == ARROW_TYPE
     with pa.ipc.open_stream(answer.content) as reader:
         assert reader.schema.equals(SCHEMA)
         return reader.read_all()
@@ -132,10 +133,10 @@ async def test_errors_before_the_first_byte_are_json(rest: Rest) -> None:
 
 async def test_any_other_accept_is_answered_in_the_format_of_the_request(rest: Rest) -> None:
     await rest.create()
-    for accept in ("*/*", "application/json", f"{MEDIA_TYPE};q=0"):
+    for accept in ("*/*", "application/json", f"{ARROW_TYPE};q=0"):
         answer = await rest.post("poll", {}, headers={"accept": accept})
         assert answer.json() == []
-    mixed = await rest.post("poll", {}, headers={"accept": f"text/html, {MEDIA_TYPE}; q=0.9"})
+    mixed = await rest.post("poll", {}, headers={"accept": f"text/html, {ARROW_TYPE}; q=0.9"})
     assert table_of(mixed).num_rows == 0
 
 
@@ -151,7 +152,7 @@ async def test_without_the_extra_it_is_named(rest: Rest, monkeypatch: pytest.Mon
 
 
 async def written(rest: Rest, verb: str, body: bytes, query: str = "") -> httpx.Response:
-    return await rest.post(verb, body, MEDIA_TYPE, query=query)
+    return await rest.post(verb, body, ARROW_TYPE, query=query)
 
 
 async def test_a_column_is_published(rest: Rest) -> None:

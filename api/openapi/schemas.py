@@ -4,10 +4,8 @@ The Avro schemas are `tms.wire`'s own, told in the description of each Avro body
 requests that work as they stand, and answers as the server gives them.
 """
 
-from api.schema_parts import (
-    ARROW_TYPE,
+from api.openapi.parts import (
     BASE64_TEXT,
-    BASE64_TYPE,
     ID,
     LIMIT,
     MESSAGE_ID,
@@ -29,6 +27,7 @@ from api.schema_parts import (
     tagged,
 )
 from tms.wire import avro_bodies
+from tms.wire.media_types import ARROW_TYPE, BASE64_TYPE
 
 
 def _poll_fields(start_from: list[Json], transaction: list[Json]) -> Json:

@@ -12,8 +12,6 @@ UINT16_MAX = 2**16 - 1
 WRITE_POINTER = 1_700_000_000_000_000_000
 TIMESTAMP = 1_700_000_000_000
 ID = "0000018bcfe568000000" + "0" * 20
-BASE64_TYPE = "application/json; encoding=base64"
-ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
 
 def avro_media(schema: Json) -> Json:

@@ -3,14 +3,14 @@
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.topics import TOPIC
-from api.transaction_schemas import (
+from api.openapi.transaction_schemas import (
     MOVE_CONTENT,
     POSITION_CONTENT,
     SHOWN_SUBSCRIPTION_CONTENT,
     SUBSCRIPTION_CONTENT,
     SUBSCRIPTIONS_CONTENT,
 )
+from api.resources.paths import TOPIC
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.wire.bodies import BodyFormat
 from tms.wire.json_bodies import JSON

@@ -5,9 +5,9 @@ The answers to GET are JSON.
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, Operation
+from api.http.query_parameters import choice_of, limit_of, values_of, with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.query import choice_of, limit_of, values_of, with_codec
-from api.transaction_schemas import (
+from api.openapi.transaction_schemas import (
     CODEC_PARAMETER,
     INFO_CONTENT,
     INFOS_CONTENT,
@@ -18,7 +18,8 @@ from api.transaction_schemas import (
     TRUNCATE_CONTENT,
     TRUNCATED_CONTENT,
 )
-from api.transactions import MANAGER_ERRORS, TRANSACTION, TRANSACTIONS
+from api.resources.paths import TRANSACTION, TRANSACTIONS
+from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
 from tms.core.transactions import TransactionStatus
 from tms.wire.json_reports import encode_info, encode_infos, encode_size

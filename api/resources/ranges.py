@@ -5,9 +5,9 @@ Bodies are JSON whatever their Content-Type says, as those of topics.
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.query import choice_of, id_of, values_of, whole_number_of
-from api.range_schemas import (
+from api.openapi.range_schemas import (
     BOUNDS_QUERY,
     ISOLATION_QUERY,
     RANGES_ASKED_CONTENT,
@@ -17,7 +17,7 @@ from api.range_schemas import (
     SPLITS_CONTENT,
     SPLITS_QUERY,
 )
-from api.topics import NAMESPACE, TOPIC
+from api.resources.paths import NAMESPACE, TOPIC
 from tms.core.topic import check_namespace
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
 

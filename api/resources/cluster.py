@@ -2,11 +2,10 @@
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Operation
-from api.schema_parts import TEXT, TIMESTAMP, Json, json_media, nullable, record
+from api.openapi.parts import TEXT, TIMESTAMP, Json, json_media, nullable, record
+from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
 from tms.wire.json_cluster import encode_cluster
-
-CLUSTER = "/v1/cluster"
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _NUMBER: Json = {"type": "integer", "minimum": 0}

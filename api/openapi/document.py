@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from api.http.errors import RETRY_AFTER_S, error_body
 from api.http.operation import Json, Operation
-from api.range_schemas import SCHEMAS as RANGE_SCHEMAS
-from api.schema_parts import POINTER, WRITE_POINTER, reference
-from api.schemas import SCHEMAS
-from api.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
+from api.openapi.parts import POINTER, WRITE_POINTER, reference
+from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
+from api.openapi.schemas import SCHEMAS
+from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
 from tms.core.errors import error_of
 from tms.core.limits import NAME_CHARS_MAX

@@ -6,9 +6,9 @@ need no Content-Type, and are then answered in JSON.
 
 from api.http.exchange import OK, Exchange
 from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.query_parameters import with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.query import with_codec
-from api.transaction_schemas import (
+from api.openapi.transaction_schemas import (
     CHANGES_CONTENT,
     CODEC_PARAMETER,
     COMMIT_CONTENT,
@@ -16,13 +16,11 @@ from api.transaction_schemas import (
     STARTED_CONTENT,
     STATUS_CONTENT,
 )
+from api.resources.paths import TRANSACTION, TRANSACTIONS
 from tms.core.transaction import Transaction
 from tms.wire.bodies import BodyFormat
 from tms.wire.caps import changes_cap
 from tms.wire.transaction_bodies import started
-
-TRANSACTIONS = "/v1/transactions"
-TRANSACTION = f"{TRANSACTIONS}/{{transaction_id}}"
 
 
 async def start(exchange: Exchange) -> None:

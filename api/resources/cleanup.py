@@ -2,8 +2,8 @@
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
-from api.query import values_of, wait_of
-from api.schema_parts import TEXT, TIMESTAMP, WRITE_POINTER, json_media, record
+from api.http.query_parameters import values_of, wait_of
+from api.openapi.parts import TEXT, TIMESTAMP, WRITE_POINTER, json_media, record
 from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
 from tms.wire.json_cleanup import encode_state

@@ -10,8 +10,8 @@ import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
-from api.query import choice_of, limit_of, time_of, values_of
-from api.schema_parts import ID, MESSAGE_ID, TEXT, TIME, TIMESTAMP, json_media, nullable, record
+from api.http.query_parameters import choice_of, limit_of, time_of, values_of
+from api.openapi.parts import ID, MESSAGE_ID, TEXT, TIME, TIMESTAMP, json_media, nullable, record
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection
 from tms.core.limits import NAME_CHARS_MAX

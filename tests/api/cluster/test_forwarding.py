@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from tests.api.cluster.standing_by import ID, Second
 from tests.api.rest import (
     AVRO_TYPE,
     TOPIC,
@@ -18,7 +19,6 @@ from tests.api.rest import (
     refusal,
     zipped,
 )
-from tests.cluster.standing_by import ID, Second
 
 pytestmark = pytest.mark.anyio
 

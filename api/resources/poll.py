@@ -13,12 +13,12 @@ from typing import Any
 
 from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.query_parameters import choice_of, id_of, polled_transaction_of, values_of, wait_of
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
-from api.query import choice_of, id_of, polled_transaction_of, values_of, wait_of
-from api.schema_parts import POINTER
-from api.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
-from api.topics import TOPIC
+from api.openapi.parts import POINTER
+from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
+from api.resources.paths import TOPIC
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import MessagingService, Page

@@ -11,13 +11,10 @@ import msgspec
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
 from api.http.request_body import read_body
-from api.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTENT
+from api.openapi.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTENT
+from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
 from tms.core.topic import check_namespace
-
-NAMESPACE = "/v1/namespaces/{namespace}"
-TOPICS = f"{NAMESPACE}/topics"
-TOPIC = f"{TOPICS}/{{topic}}"
 
 _encode = msgspec.json.Encoder().encode
 

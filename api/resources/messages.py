@@ -11,17 +11,17 @@ from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.query_parameters import flag_of, values_of, whole_number_of
 from api.http.request_body import read_body
-from api.query import flag_of, values_of, whole_number_of
-from api.schemas import (
+from api.openapi.schemas import (
     PUBLISH_CONTENT,
     PUBLISH_QUERY,
     RANGE_CONTENT,
     STORE_CONTENT,
     WRITE_QUERY,
 )
-from api.topics import NAMESPACE, TOPIC
-from api.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
+from api.openapi.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
+from api.resources.paths import NAMESPACE, TOPIC
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
 from tms.wire.bodies import BodyFormat, PublishRequest

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.app import OPERATIONS
-from api.openapi import document_of
+from api.openapi.document import document_of
 from tests.api.rest import Live, live
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from api.app import OPERATIONS
-from api.documentation import page
+from api.resources.documentation import page
 from tests.api.rest import Rest, refusal
 
 pytestmark = pytest.mark.anyio

@@ -1,8 +1,7 @@
 """The bodies of transactions and subscriptions as JSON schemas with examples."""
 
-from api.schema_parts import (
+from api.openapi.parts import (
     BASE64_TEXT,
-    BASE64_TYPE,
     ID,
     INT64_MAX,
     MESSAGE_ID,
@@ -22,6 +21,7 @@ from api.schema_parts import (
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.wire import avro_transactions as avro
+from tms.wire.media_types import BASE64_TYPE
 
 _TYPE: Json = {"enum": ["short", "long"]}
 _COUNT: Json = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}

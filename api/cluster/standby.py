@@ -1,19 +1,17 @@
 """A server of a cluster as an application: the leader's, while it leads; else one that forwards.
 
-What tells of the server itself (`/health`, `/ready`, `/metrics`, `/v1/cluster`) is answered here in
-either case.
+Operations on the server itself, like `/health`, are answered here in either case.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from api import cluster, health
-from api.app import Application
-from api.forwarding import Forwarder
+from api.cluster.forwarding import Forwarder
 from api.http.app import App
+from api.http.application import Application
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.context import Context, ErrorAnswer
@@ -21,6 +19,7 @@ from api.http.endpoint import Endpoint
 from api.http.errors import answer_of
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
+from api.http.operation import Operation
 from api.http.router import RouteMatch
 from tms.core.clock import SystemClock
 from tms.core.cluster import Cluster
@@ -30,8 +29,6 @@ from tms.core.services import ServerServices
 
 LeftOfLease = Callable[[], float]
 """Returns how many seconds this server leads yet."""
-
-_OWN = ("/health", "/ready", "/metrics", cluster.CLUSTER)
 
 
 class _StandingBy:
@@ -58,12 +55,15 @@ class Standby:
 
     def __init__(
         self,
+        operations: Collection[Operation],
         forwarder: Forwarder,
         cluster_state: Cluster,
         limits: Limits,
+        *,
         registry: CollectorRegistry,
         callers: Callers | None = None,
     ) -> None:
+        """Answer a GET of `operations` here, and have the leader answer all else."""
         metrics = RestMetrics()
         registry.register(metrics)
         context = Context(
@@ -78,16 +78,15 @@ class Standby:
             error_form=answer_of,
             cluster=cluster_state,
         )
-        operations = (*health.OPERATIONS, *cluster.OPERATIONS)
-        own = [operation for operation in operations if operation.path in _OWN]
-        self._own = Application(context, metrics, own)
+        self._own = Application(context, metrics, operations)
+        self._own_paths = frozenset(operation.path for operation in operations)
         self._forward: RouteMatch[Endpoint] = RouteMatch(
             Endpoint(partial(_forward, forwarder), context, metrics.of("forwarded")), {}
         )
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return what answers a request here, or has the leader answer it."""
-        is_own = method in ("GET", "HEAD") and path in _OWN
+        is_own = method in ("GET", "HEAD") and path in self._own_paths
         return self._own.find(method, path) if is_own else self._forward
 
     def error(self, error: Exception) -> ErrorAnswer:

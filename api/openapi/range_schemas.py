@@ -1,6 +1,6 @@
 """The bodies and queries of ranges as JSON schemas with examples."""
 
-from api.schema_parts import (
+from api.openapi.parts import (
     ID,
     INT64_MAX,
     MESSAGE_ID,

@@ -7,8 +7,9 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.forwarding import Forwarder
-from api.standby import ClusterApp, Standby
+from api.app import create_standby
+from api.cluster.forwarding import Forwarder
+from api.cluster.standby import ClusterApp
 from tests.api.rest import Live, Wire, live, serving
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.limits import Limits
@@ -53,7 +54,7 @@ async def leader(anyio_backend: str) -> AsyncIterator[Live]:
 @pytest.fixture
 async def second(leader: Live) -> AsyncIterator[Second]:
     forwarder = Forwarder(ID)
-    app = ClusterApp(Standby(forwarder, Known(), LIMITS, CollectorRegistry()))
+    app = ClusterApp(create_standby(forwarder, Known(), LIMITS, registry=CollectorRegistry()))
     forwarder.lead_to(f"http://127.0.0.1:{leader.port}")
     async with (
         serving(app, LIMITS, grace_s=0.5) as (url, _),

@@ -1,0 +1,1 @@
+"""A server of a cluster: it answers itself while it leads, and forwards else."""

@@ -1,0 +1,49 @@
+"""Operations as an application: a table of them, found by method and path."""
+
+from collections.abc import Iterable
+from functools import partial
+
+from api.http.context import Context, ErrorAnswer
+from api.http.endpoint import Endpoint
+from api.http.exchange import Exchange
+from api.http.metrics import RestMetrics
+from api.http.operation import Operation
+from api.http.router import Route, RouteMatch, Router
+from tms.core.errors import InvalidRequest
+
+
+class Application:
+    """Operations, found by method and path."""
+
+    def __init__(
+        self, context: Context, metrics: RestMetrics, operations: Iterable[Operation]
+    ) -> None:
+        """Answer requests to `operations`, and refuse all others."""
+        self.context = context
+        self._unmatched = metrics.of("unmatched")
+        self._router: Router[Endpoint] = Router(
+            Route(
+                operation.method,
+                operation.path,
+                Endpoint(operation.handler, context, metrics.of(operation.name), operation),
+            )
+            for operation in operations
+        )
+
+    def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
+        """Return where a request leads; if nowhere, that refuses it.
+
+        A slash at the end is passed over, as CDAP does.
+        """
+        try:
+            return self._router.find(method, path[:-1] if path[-1:] == "/" != path else path)
+        except InvalidRequest as error:
+            return RouteMatch(Endpoint(partial(_refuse, error), self.context, self._unmatched), {})
+
+    def error(self, error: Exception) -> ErrorAnswer:
+        """Return the answer to what is no request."""
+        return self.context.error_form(error)
+
+
+async def _refuse(error: InvalidRequest, _: Exchange) -> None:
+    raise error

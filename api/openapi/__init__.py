@@ -1,0 +1,1 @@
+"""The OpenAPI document: schemas of bodies, and what is made of the table of operations."""

@@ -1,0 +1,12 @@
+"""A server that stands by, and the loop that it runs in."""
+
+import pytest
+
+from tests.api.cluster.standing_by import leader, second
+
+__all__ = ["leader", "second"]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
