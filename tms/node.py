@@ -21,7 +21,7 @@ from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.messaging.engine import Engine
 from tms.messaging.publications import Publications
-from tms.messaging.ranges import RangeService
+from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
 from tms.messaging.subscriptions import SubscriptionService
 from tms.metadata.interface import MetadataStore

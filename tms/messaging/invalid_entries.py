@@ -14,7 +14,7 @@ from tms.core.message import KEY_BYTES
 from tms.core.tables import Tables
 from tms.core.topic import TopicId
 from tms.messaging.topic_state import TopicState
-from tms.messaging.writes import Inversion, Writing
+from tms.messaging.write_requests import RollBack, Writing
 
 Row = tuple[bytes, bytes]
 
@@ -70,9 +70,7 @@ class InvalidEntries:
                 limit=_ROWS,
             )
             if found.rows:
-                await self._writer.submit(
-                    Inversion(self._writing, state, write_pointer, found.rows)
-                )
+                await self._writer.submit(RollBack(self._writing, state, write_pointer, found.rows))
             count += len(found.rows)
             next_key = found.next_key
         return count
@@ -91,7 +89,7 @@ class InvalidEntries:
             if rows:
                 first_key, last_key = rows[0][0][-KEY_BYTES:], rows[-1][0][-KEY_BYTES:]
                 state.cache.invert(first_key, last_key, write_pointer)
-                await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
+                await self._writer.submit(RollBack(self._writing, state, write_pointer, rows))
         except TopicNotFound:
             return 0
         return len(rows)

@@ -12,7 +12,7 @@ from tms.core.messaging import RollbackRange
 from tms.core.tables import Tables
 from tms.core.topic import TopicId
 from tms.messaging.topic_state import TopicState
-from tms.messaging.writes import Inversion, Writing
+from tms.messaging.write_requests import RollBack, Writing
 
 _INT64_MAX = 2**63 - 1
 _ROWS = 10_000
@@ -55,7 +55,7 @@ class Rollbacks:
             if rows:
                 # The cache first: it must not show what the table shows as rolled back.
                 state.cache.invert(first_key, last_key, write_pointer)
-                await self._writer.submit(Inversion(self._writing, state, write_pointer, rows))
+                await self._writer.submit(RollBack(self._writing, state, write_pointer, rows))
         publications = self._writing.publications
         publications.rolled_back(write_pointer, state.topic.id, first_key, last_key)
 

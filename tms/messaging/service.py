@@ -26,20 +26,25 @@ from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission
-from tms.messaging.all_topics import publish_in_a_flush
 from tms.messaging.cache import CacheBudget
 from tms.messaging.cache_check import CacheCheck
 from tms.messaging.engine import Engine
 from tms.messaging.invalid_entries import InvalidEntries
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.publications import Publications
-from tms.messaging.ranges import RangeService
+from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
-from tms.messaging.references import References, references
 from tms.messaging.rollbacks import Rollbacks
 from tms.messaging.topic_state import TopicStates
 from tms.messaging.topics import Topics
-from tms.messaging.writes import Publication, Storing, Writing
+from tms.messaging.write_requests import (
+    Publication,
+    References,
+    StorePayloads,
+    Writing,
+    publish_all,
+    references,
+)
 
 _INT64_MAX = 2**63 - 1
 
@@ -190,7 +195,7 @@ class Service:
         check_owner(owner, sequence)
         self._admission.all_payloads(publications)
         try:
-            return await publish_in_a_flush(
+            return await publish_all(
                 self._writing,
                 self._writer,
                 self._transactions,
@@ -218,7 +223,7 @@ class Service:
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
             sequence = await self._states.payload_sequence(state, write_pointer)
             await self._writer.submit(
-                Storing(
+                StorePayloads(
                     self._writing,
                     state,
                     payloads,

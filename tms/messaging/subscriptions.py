@@ -1,22 +1,208 @@
 """Subscriptions: named positions of consumers (`tms.core.subscriptions.Subscriptions`).
 
-Positions go through the writer like messages, so that a transaction's commit can move them in the
-same durable step (`moves`).
+All positions of a topic are loaded when one is first asked for, and belong to the topic's state: a
+topic that is deleted or loaded anew has them loaded anew. Moves go through the writer like
+messages, so a transaction's commit moves positions in the same durable step (`moves`). A move is
+checked, and takes effect, within the flush that writes it: of two moves from one version the second
+is refused, also in the same flush. Readers see it once it is durable.
+
+Used from the event loop's thread alone.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from tms.core.errors import InvalidRequest, TooLarge
+from tms.core.errors import (
+    InvalidRequest,
+    SubscriptionExists,
+    SubscriptionMoved,
+    SubscriptionNotFound,
+    TooLarge,
+)
 from tms.core.message import ID_BYTES
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
+from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
 from tms.messaging.engine import Engine
 from tms.messaging.lags import SubscriptionLags
-from tms.messaging.positions import Creation, Deletion, Moves, Positions, PositionsWriting
 from tms.messaging.topic_state import TopicState, TopicStates
 from tms.messaging.versions import Versions
+
+_ROW_BYTES = 200
+"""What a queued move weighs, about."""
+
+
+@dataclass(slots=True)
+class Positions:
+    """The positions of one generation of a topic, by name."""
+
+    state: TopicState
+    current: dict[str, SubscriptionPosition] = field(default_factory=dict)
+    """With what is being written: what a move is checked against."""
+    durable: dict[str, SubscriptionPosition] = field(default_factory=dict)
+    """What readers see."""
+
+    def of(self, name: str) -> SubscriptionPosition:
+        """Return the durable position. Raises `SubscriptionNotFound`."""
+        return _found(self.durable, self.state, name)
+
+
+def _found(
+    by_name: dict[str, SubscriptionPosition], state: TopicState, name: str
+) -> SubscriptionPosition:
+    found = by_name.get(name)
+    if found is None:
+        raise SubscriptionNotFound(topic=str(state.topic.id), subscription=name)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class PositionsWriting:
+    """What all writes to positions of one service work with."""
+
+    tables: Tables
+    states: TopicStates
+    versions: Versions
+
+
+class _PositionsWrite:
+    """A write to positions, whose topics it holds."""
+
+    def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
+        self.size_bytes = _ROW_BYTES * len(positions)
+        self._table = writing.tables.subscriptions
+        self._states = writing.states
+        self._versions = writing.versions
+        self._positions = positions
+
+    def accepted(self) -> None:
+        """Keep the topics' states in memory."""
+        for positions in self._positions:
+            self._states.hold(positions.state)
+
+    def failed(self) -> None:
+        """Nothing: the topics' states are loaded anew, and the positions with them."""
+
+    def finished(self) -> None:
+        """Let the topics' states go."""
+        for positions in self._positions:
+            self._states.release(positions.state)
+
+
+class Moves(_PositionsWrite):
+    """Moves of positions in any topics, one after another, all or none."""
+
+    def __init__(
+        self,
+        writing: PositionsWriting,
+        positions: Sequence[Positions],
+        advances: Sequence[Advance],
+    ) -> None:
+        super().__init__(writing, positions)
+        self._advances = advances
+        self._moved: list[SubscriptionPosition] = []
+
+    def check(self) -> None:
+        """Raise `SubscriptionMoved`, `SubscriptionNotFound`, where one cannot be made."""
+        versions: dict[tuple[TopicId, str], int] = {}
+        for positions, advance in zip(self._positions, self._advances, strict=True):
+            positions.state.check_current()
+            self._table.check_settled(positions.state.prefix, advance.name)
+            now = _found(positions.current, positions.state, advance.name)
+            version = versions.get((now.topic_id, now.name), now.version)
+            if version != advance.expected_version:
+                raise SubscriptionMoved(
+                    topic=str(now.topic_id),
+                    subscription=now.name,
+                    expected_version=advance.expected_version,
+                    version=version,
+                )
+            versions[now.topic_id, now.name] = version + 1
+
+    def put(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Add the rows; `check` has passed in this flush. What is in the batch stays together."""
+        batch.keep_whole()
+        for positions, advance in zip(self._positions, self._advances, strict=True):
+            now = positions.current[advance.name]
+            moved = replace(now, after=advance.after, version=now.version + 1)
+            positions.current[advance.name] = moved
+            self._versions.known(moved.version)
+            self._moved.append(moved)
+            self._table.put(batch, positions.state.prefix, moved)
+
+    def add_to(self, batch: Batch, now_ms: int) -> None:
+        """Check and add."""
+        self.check()
+        self.put(batch, now_ms)
+
+    def apply(self) -> None:
+        """Show the moves to readers."""
+        for positions, moved in zip(self._positions, self._moved, strict=True):
+            positions.durable[moved.name] = moved
+
+    def result(self) -> list[SubscriptionPosition]:
+        """Return where the positions are now."""
+        return self._moved
+
+
+class Creation(_PositionsWrite):
+    """A new position."""
+
+    def __init__(
+        self, writing: PositionsWriting, positions: Positions, name: str, after: bytes | None
+    ) -> None:
+        super().__init__(writing, [positions])
+        self._name = name
+        self._after = after
+        self._created: SubscriptionPosition | None = None
+
+    def add_to(self, batch: Batch, now_ms: int) -> None:
+        """Add the row, unless there is one."""
+        [positions], name = self._positions, self._name
+        state = positions.state
+        state.check_current()
+        if name in positions.current:
+            raise SubscriptionExists(topic=str(state.topic.id), subscription=name)
+        self._table.check_settled(state.prefix, name)
+        version = self._versions.first(now_ms)
+        created = SubscriptionPosition(state.topic.id, name, self._after, version)
+        self._created = positions.current[name] = created
+        self._table.put(batch, state.prefix, created)
+
+    def apply(self) -> None:
+        """Show it to readers."""
+        assert self._created is not None
+        self._positions[0].durable[self._name] = self._created
+
+    def result(self) -> SubscriptionPosition | None:
+        """Return the position."""
+        return self._created
+
+
+class Deletion(_PositionsWrite):
+    """The end of a position."""
+
+    def __init__(self, writing: PositionsWriting, positions: Positions, name: str) -> None:
+        super().__init__(writing, [positions])
+        self._name = name
+
+    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Delete the row. Raises `SubscriptionNotFound`."""
+        [positions] = self._positions
+        positions.state.check_current()
+        _found(positions.current, positions.state, self._name)
+        self._table.check_settled(positions.state.prefix, self._name)
+        del positions.current[self._name]
+        self._table.delete(batch, positions.state.prefix, self._name)
+
+    def apply(self) -> None:
+        """Hide it from readers."""
+        self._positions[0].durable.pop(self._name, None)
+
+    def result(self) -> None:
+        """Return nothing."""
 
 
 class SubscriptionService:

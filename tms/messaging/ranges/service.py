@@ -28,10 +28,10 @@ from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, 
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import LocalTransactions
-from tms.messaging.earlier_entries import PAGES_AT_ONCE, EarlierEntries
 from tms.messaging.engine import Engine
 from tms.messaging.publications import Generation, Publications
-from tms.messaging.splits import PARTS_MAX, Splitting
+from tms.messaging.ranges.entries_before_restart import PAGES_AT_ONCE, EntriesBeforeRestart
+from tms.messaging.ranges.splits import PARTS_MAX, Splitting
 from tms.messaging.topic_state import TopicState, TopicStates
 
 TOPICS_MAX = 10_000
@@ -63,7 +63,7 @@ class RangeService:
         self._publications = publications
         self._transactions = transactions
         self._page = page
-        self._earlier = EarlierEntries(engine.tables, engine.lanes)
+        self._before_restart = EntriesBeforeRestart(engine.tables, engine.lanes)
 
     async def ranges(
         self, topic_ids: Collection[TopicId], *, committed: bool = True
@@ -114,14 +114,14 @@ class RangeService:
         if from_before:
             pages = PAGES_AT_ONCE
             for topic_id, state in states.items():
-                held, read = await self._earlier.first(
+                held, read = await self._before_restart.first(
                     state, from_before, references=not committed, pages=pages
                 )
                 pages -= read
                 ends[topic_id] = min(ends[topic_id], held or ends[topic_id])
             in_progress = self._transactions.latest().in_progress
         else:
-            self._earlier.forget()
+            self._before_restart.forget()
         noted = self._publications
         first = noted.first_keys(in_progress) if committed else noted.first_references(in_progress)
         for topic_id, state in states.items():

@@ -1,17 +1,20 @@
-"""What messaging has the writer write: a publication, payloads to store, or entries to invert.
+"""What messaging has the writer write: publications, payloads to store, or entries to roll back.
 
 Each adds its rows to a batch, and takes effect in memory once the batch is durable
 (`tms.core.group_commit.Write`). What is under a transaction's write pointer is refused where that
 does not take writes any more: also here, after what the same flush did before.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from tms.core.errors import TmsError
+from tms.core.group_commit import GroupCommit
 from tms.core.message import key_after
-from tms.core.messaging import AllPublished, Published
+from tms.core.messaging import AllPublished, Published, Stored
 from tms.core.tables import Batch, Tables
+from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.publications import Publications
@@ -149,36 +152,17 @@ class Publication(_TopicWrite):
         return Published(self._keys[0], len(self._payloads), self._write_pointer)
 
 
-class AtOnce:
-    """Publications to several topics in a transaction that starts and commits in the flush."""
+class _Publications:
+    """Publications that are one write."""
 
-    def __init__(
-        self,
-        transactions: OpenTransactions,
-        publications: Sequence[Publication],
-        owner: str | None,
-        sequence: int | None,
-    ) -> None:
+    def __init__(self, publications: Sequence[Publication]) -> None:
         self.size_bytes = sum(publication.size_bytes for publication in publications)
-        self._transactions = transactions
         self._publications = publications
-        self._owner = owner
-        self._sequence = sequence
-        self._write_pointer = 0
 
     def accepted(self) -> None:
         """Keep the topics' states in memory."""
         for publication in self._publications:
             publication.accepted()
-
-    def add_to(self, batch: Batch, now_ms: int) -> None:
-        """Commit a transaction and add the entries under its pointer; all in one batch."""
-        for publication in self._publications:
-            publication.state.check_current()
-        batch.keep_whole()
-        self._write_pointer = self._transactions.commit_at_once(now_ms, self._owner, self._sequence)
-        for publication in self._publications:
-            publication.add_under(self._write_pointer, batch, now_ms)
 
     def apply(self) -> None:
         """Show the entries to readers of the cache."""
@@ -195,12 +179,64 @@ class AtOnce:
         for publication in self._publications:
             publication.finished()
 
+
+class PublishAll(_Publications):
+    """Publications to several topics, in a transaction that starts and commits in the flush."""
+
+    def __init__(
+        self,
+        transactions: OpenTransactions,
+        publications: Sequence[Publication],
+        owner: str | None,
+        sequence: int | None,
+    ) -> None:
+        super().__init__(publications)
+        self._transactions = transactions
+        self._owner = owner
+        self._sequence = sequence
+        self._write_pointer = 0
+
+    def add_to(self, batch: Batch, now_ms: int) -> None:
+        """Commit a transaction and add the entries under its pointer; all in one batch."""
+        for publication in self._publications:
+            publication.state.check_current()
+        batch.keep_whole()
+        self._write_pointer = self._transactions.commit_at_once(now_ms, self._owner, self._sequence)
+        for publication in self._publications:
+            publication.add_under(self._write_pointer, batch, now_ms)
+
     def result(self) -> AllPublished:
         """Return the transaction's write pointer."""
         return AllPublished(self._write_pointer)
 
 
-class Storing(_TopicWrite):
+class References(_Publications):
+    """References to what was stored, as the commit of its transaction carries them.
+
+    Each task of a job stores under a checkpoint of its own, and the commit says which checkpoints
+    are published. What a task left that failed, or ran twice, is never referred to, so no reader
+    finds it. The references and the commit are one durable step: no crash leaves one of them alone.
+    """
+
+    def __init__(self, writing: Writing, stored: Sequence[tuple[TopicState, int]]) -> None:
+        """Refer to what was stored in topics under write pointers."""
+        super().__init__(
+            [Publication(writing, state, (), write_pointer, 0) for state, write_pointer in stored]
+        )
+
+    def check(self) -> None:
+        """Raise `TopicNotFound`, `StoreUnavailable` where a topic is not as it was."""
+        for publication in self._publications:
+            publication.state.check_current()
+
+    def put(self, batch: Batch, now_ms: int) -> None:
+        """Add the references; the transaction is still in progress."""
+        batch.keep_whole()
+        for publication in self._publications:
+            publication.add_to(batch, now_ms)
+
+
+class StorePayloads(_TopicWrite):
     """Payloads for the Payload table."""
 
     def __init__(
@@ -238,7 +274,7 @@ class Storing(_TopicWrite):
         self._writing.metrics.stored_bytes += self._payload_bytes
 
 
-class Inversion(_TopicWrite):
+class RollBack(_TopicWrite):
     """Rows of the Message table to be rolled back, as the table gave them."""
 
     def __init__(
@@ -266,3 +302,39 @@ class Inversion(_TopicWrite):
         """Count; the cache was told before the table."""
         self._writing.states.touch(self.state)
         self._writing.metrics.rolled_back_messages += len(self._rows)
+
+
+async def publish_all(
+    writing: Writing,
+    writer: GroupCommit,
+    transactions: OpenTransactions,
+    publications: Mapping[TopicId, Sequence[bytes]],
+    *,
+    owner: str | None,
+    sequence: int | None,
+) -> AllPublished:
+    """Publish to several topics, all or nothing, in a transaction of its own.
+
+    The flush that writes the messages also starts and commits the transaction.
+
+    Raises as `Messaging.publish_all`, and `TransactionDuplicate`.
+    """
+    async with writing.states.held(publications) as states:
+        parts = [
+            Publication(writing, state, payloads, None, sum(map(len, payloads)))
+            for state, payloads in zip(states, publications.values(), strict=True)
+        ]
+        write = PublishAll(transactions, parts, owner, sequence)
+        published: AllPublished = await writer.submit(write)
+    return published
+
+
+@asynccontextmanager
+async def references(writing: Writing, stored: Sequence[Stored]) -> AsyncIterator[References]:
+    """Give references to what was stored, as one write to be submitted within.
+
+    Their topics are held meanwhile. Raises `TopicNotFound`, `TooLarge` (too_many_topics_at_once).
+    """
+    pointers = [each.write_pointer for each in stored]
+    async with writing.states.held([each.topic_id for each in stored]) as states:
+        yield References(writing, list(zip(states, pointers, strict=True)))

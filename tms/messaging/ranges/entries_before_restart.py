@@ -35,7 +35,7 @@ class _Search:
     stop: bytes
 
 
-class EarlierEntries:
+class EntriesBeforeRestart:
     """The searches of one process's topics."""
 
     def __init__(self, tables: Tables, lanes: Lanes) -> None:
