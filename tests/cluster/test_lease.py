@@ -4,22 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cluster.hands import LEASE_S, Hands
 from tms.cluster.lease import BootClock, Lease, LeaseRecord, Sighting
 from tms.core.clock import KeyTime, ManualClock
 from tms.core.errors import NoLeader, StoreUnavailable
 
-LEASE_S = 10.0
 RECORD = LeaseRecord(token=1, holder=1, address="http://a", store="s", lease_s=LEASE_S, fence_s=5.0)
-
-
-class Hands:
-    """A clock that is set by hand."""
-
-    def __init__(self, now_s: float = 0.0) -> None:
-        self.s = now_s
-
-    def now_s(self) -> float:
-        return self.s
 
 
 def test_a_lease_counts_from_when_a_renewal_was_sent() -> None:

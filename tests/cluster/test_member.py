@@ -5,25 +5,27 @@ The sessions are of one host, so they can be lost at will; time is real, and sho
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
 
+from tests.cluster.world import FENCE_S, LEASE_S, World
 from tms.cluster import member as member_module
-from tms.cluster.instances import next_instance_id
-from tms.cluster.lease import Lease, LeaseRecord
-from tms.cluster.member import LEASE, Member
-from tms.core.cluster import Instance, Role
-from tms.core.errors import NoLeader, StoreUnavailable
+from tms.cluster.lease import LeaseRecord
+from tms.cluster.member import LEASE
+from tms.core.cluster import Role
+from tms.core.errors import NoLeader
 from tms.metadata.cache import JsonCodec
-from tms.metadata.host import MetadataHost
-from tms.metadata.local import LocalSession
 
 pytestmark = pytest.mark.anyio
 
-LEASE_S = 0.5
-FENCE_S = 0.3
 S_MAX = 60.0
+
+
+@pytest.fixture
+async def world(anyio_backend: str) -> AsyncIterator[World]:
+    world = World()
+    yield world
+    await world.close()
 
 
 @pytest.fixture
@@ -35,104 +37,6 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(S_MAX):
         while not condition():
             await asyncio.sleep(0.01)
-
-
-class World:
-    """The servers of a test, and which of them have their services open or could write."""
-
-    def __init__(self) -> None:
-        self.host = MetadataHost()
-        self.open: list[Server] = []
-        self.servers: list[Server] = []
-        self.most_open = 0
-        self.writers: list[int] = []
-        """The tokens that wrote, in order."""
-
-    async def server(self, of_store: str = "s", fence_s: float = FENCE_S) -> "Server":
-        session = self.host.open_session()
-        server = Server(self, session, await self.next_id(), of_store, fence_s)
-        self.servers.append(server)
-        await server.member.open()
-        return server
-
-    async def next_id(self) -> int:
-        session = self.host.open_session()
-        try:
-            return await next_instance_id(session)
-        finally:
-            await session.close()
-
-    async def close(self) -> None:
-        for server in self.servers:
-            await server.stop()
-
-
-class Server:
-    """One member, whose services note that they are open."""
-
-    def __init__(
-        self, world: World, session: LocalSession, number: int, of_store: str, fence_s: float
-    ) -> None:
-        self.world = world
-        self.session = session
-        self.id = number
-        self.leader: str | None = None
-        self.lease: Lease | None = None
-        self.opened = 0
-        self.fails = False
-        self.known_token = 0
-        """The latest that the store has seen."""
-        self.may_close = asyncio.Event()
-        self.may_close.set()
-        self.member = Member(
-            session,
-            Instance(id=number, address=f"http://{number}", version="1", since_ms=1),
-            self.lead,
-            of_store=of_store,
-            lease_s=LEASE_S,
-            fence_s=fence_s,
-        )
-        self.member.on_leader = self.hear
-
-    def hear(self, leader: str | None) -> None:
-        self.leader = leader
-
-    @property
-    def is_open(self) -> bool:
-        return self in self.world.open
-
-    @asynccontextmanager
-    async def lead(self, lease: Lease) -> AsyncIterator[None]:
-        if self.fails:
-            raise StoreUnavailable(reason="a test")
-        if lease.token < self.known_token:
-            raise StoreUnavailable(later_token=self.known_token)
-        self.opened += 1
-        self.lease = lease
-        self.world.open.append(self)
-        try:
-            yield
-            await self.may_close.wait()
-        finally:
-            self.world.open.remove(self)
-
-    def write(self) -> None:
-        """Write as a store does: only while the lease is held."""
-        assert self.lease is not None
-        self.lease.check()
-        self.world.writers.append(self.lease.token)
-
-    async def stop(self) -> None:
-        self.may_close.set()
-        await self.member.close()
-        await self.session.close()
-
-
-@pytest.fixture
-async def world(anyio_backend: str) -> AsyncIterator[World]:
-    world = World()
-    yield world
-    await world.close()
 
 
 async def test_one_of_several_leads_and_the_others_know_it(world: World) -> None:

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from tests.cluster.test_member import LEASE_S, Server, World
+from tests.cluster.world import LEASE_S, Server, World
 from tms.core.errors import NoLeader
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]

@@ -5,29 +5,20 @@ import asyncio
 import pytest
 
 from tests.contracts.metadata_store_contract import until
-from tests.coordination.test_locks import Member
-from tms.coordination import LeaderElection, LeaderState
+from tests.coordination.candidate import PATH, Candidate
+from tests.coordination.member import Member
+from tms.coordination import LeaderState
 from tms.core.errors import LockBusy, MetadataClosed, PathHasChildren, TooLarge
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import VALUE_BYTES_MAX, SessionEvent
 
 pytestmark = pytest.mark.anyio
 
-PATH = "/leader"
 NO_LEADER, LEADING, FOLLOWING = (
     LeaderState.NO_LEADER,
     LeaderState.LEADING,
     LeaderState.FOLLOWING,
 )
-
-
-class Candidate(Member):
-    """A member of the election, with the states it was told."""
-
-    def __init__(self, host: MetadataHost) -> None:
-        super().__init__(host)
-        self.told: list[LeaderState] = []
-        self.election: LeaderElection = self.service.election(PATH, self.told.append)
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordination.test_election import LEADING, PATH, Candidate
+from tests.coordination.candidate import PATH, Candidate
+from tests.coordination.test_election import LEADING
 from tms.metadata.host import MetadataHost
 
 STEPS = ("elect", "close", "lose", "expire", "regain", "delete", "wait")

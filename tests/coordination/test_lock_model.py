@@ -8,7 +8,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.coordination.test_locks import PATH, Member
+from tests.coordination.member import PATH, Member
 from tms.coordination import ResourceLock
 from tms.core.errors import LockBusy, Unavailable
 from tms.metadata.host import MetadataHost

@@ -5,24 +5,14 @@ import asyncio
 import pytest
 
 from tests.contracts.metadata_store_contract import until
-from tms.coordination import CoordinationService, ResourceLock
+from tests.coordination.member import PATH, Member
+from tms.coordination import ResourceLock
 from tms.coordination import lock as lock_module
 from tms.core.errors import InvalidRequest, LockBusy, MetadataClosed, MetadataUnavailable
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import NEW, MetadataStore, Value
-from tms.metadata.local import LocalSession
 
 pytestmark = pytest.mark.anyio
-
-PATH = "/locks/1"
-
-
-class Member:
-    """A session with what is coordinated in it."""
-
-    def __init__(self, host: MetadataHost) -> None:
-        self.store: LocalSession = host.open_session()
-        self.service = CoordinationService(self.store)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.message_ids import IDS
 from tms.core.errors import InvalidRequest
 from tms.core.message import (
     FIRST_ID,
@@ -26,10 +27,6 @@ from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "wire" / "golden.json").read_text())
-
-TIMESTAMPS = st.integers(0, 2**63 - 1)
-NUMBERS = st.integers(0, 65_535)
-IDS = st.builds(MessageId, TIMESTAMPS, NUMBERS, TIMESTAMPS, NUMBERS)
 
 
 @pytest.mark.parametrize("golden", GOLDEN["messageIds"])

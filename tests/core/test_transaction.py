@@ -6,27 +6,11 @@ from typing import Any
 
 import pytest
 
-from tms.core.transaction import Transaction, TransactionType, Visibility, VisibilityLevel
+from tests.core.transactions import transaction_of
+from tms.core.transaction import Transaction, Visibility, VisibilityLevel
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "wire" / "golden.json").read_text())
 OF_CDAP = {"ACCEPT": Visibility.GIVE, "SKIP": Visibility.SKIP, "HOLD": Visibility.STOP}
-
-
-def transaction_of(golden: dict[str, Any]) -> Transaction:
-    def numbers(name: str) -> tuple[int, ...]:
-        return tuple(int(number) for number in golden[name])
-
-    return Transaction(
-        read_pointer=int(golden["readPointer"]),
-        transaction_id=int(golden["transactionId"]),
-        write_pointer=int(golden["writePointer"]),
-        invalids=numbers("invalids"),
-        in_progress=numbers("inProgress"),
-        first_short_in_progress=int(golden["firstShortInProgress"]),
-        type=TransactionType[golden["type"]],
-        checkpoint_write_pointers=numbers("checkpointWritePointers"),
-        visibility_level=VisibilityLevel[golden["visibilityLevel"]],
-    )
 
 
 @pytest.mark.parametrize("golden", GOLDEN["transactions"], ids=lambda g: g["name"])

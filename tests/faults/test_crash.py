@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 import tms.aio
+from tests.faults.crashing import TOPIC, crash_under_load
 from tests.faults.ledger import Ledger
-from tests.faults.load import Load, check_log
+from tests.faults.load import check_log
 from tests.faults.rebirths import Rebirths
 from tests.faults.serving import serve
 from tests.servers.server_process import ServerProcess
@@ -21,7 +22,6 @@ from tms.client.async_topic import AsyncTopic
 from tms.core.errors import OutcomeUnknown, Unavailable
 
 ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "20"))
-TOPIC = "log"
 TRIES_MAX = 10_000
 """Of publishes until the event loop writes one."""
 
@@ -30,22 +30,6 @@ def kill_while_opening(folder: Path, chance: random.Random) -> None:
     """Kill a server at some moment before it serves, maybe while it recovers."""
     with serve(folder) as server:
         server.wait_until_told(chance.uniform(0.2, 1.0))
-
-
-async def crash_under_load(
-    server: ServerProcess, ledger: Ledger, rebirths: Rebirths, chance: random.Random
-) -> None:
-    loop = asyncio.get_running_loop()
-    async with Load(server.url, TOPIC, ledger, chance) as load, rebirths.under_way(server.url):
-        await load.until_acknowledged(chance.choice((1, 30, 400)))
-        killed = asyncio.Event()
-
-        def kill() -> None:
-            server.kill()
-            killed.set()
-
-        loop.call_later(chance.uniform(0, 0.02), kill)
-        await killed.wait()
 
 
 @pytest.mark.slow

@@ -9,106 +9,20 @@ TMS_CRASH_ROUNDS is how often: 20 unless it is set.
 import asyncio
 import os
 import random
-from collections import Counter
 from pathlib import Path
 from time import monotonic
 
 import pytest
 
 import tms.aio
+from tests.faults.transaction_work import TIMEOUT_S, TOPICS, Work
 from tests.servers.server_process import ServerProcess
 from tms.client.async_client import AsyncClient
-from tms.core.errors import OutcomeUnknown, RequestError, Unavailable
-from tms.core.topic import TopicId
 
 ROUNDS = int(os.environ.get("TMS_CRASH_ROUNDS", "20"))
-TOPICS = ("left", "right")
 CLIENTS = 8
-UNREACHABLE = b"unreachable "
-TIMEOUT_S = 2
 SLACK_S = 5.0
 """For the timer, and a slow machine."""
-
-
-class Undecided(Exception):
-    """Raised in a transaction that is to be rolled back."""
-
-
-class Work:
-    """What the clients were told of their transactions, by payload."""
-
-    def __init__(self) -> None:
-        self.committed: set[bytes] = set()
-        self.undone: set[bytes] = set()
-        self.unknown: set[bytes] = set()
-        self._changed = asyncio.Event()
-
-    async def run(self, client: AsyncClient, name: str, chance: random.Random) -> None:
-        """Run transactions, one after another, until the server is gone."""
-        number = 0
-        while True:
-            number += 1
-            payload = f"{name}.{number}".encode()
-            self.unknown.add(payload)
-            try:
-                await self._one(client, payload, chance)
-            except (Unavailable, OutcomeUnknown, RequestError):
-                return
-            finally:
-                self._changed.set()
-
-    async def _one(self, client: AsyncClient, payload: bytes, chance: random.Random) -> None:
-        form = chance.choice(("commit", "commit", "roll back", "at once", "buffer", "stored"))
-        if form == "at once":
-            await client.publish_all({topic: [payload] for topic in TOPICS})
-        elif form == "stored":
-            await self._stored(client, payload)
-        else:
-            try:
-                async with client.transaction(timeout_s=TIMEOUT_S) as tx:
-                    for topic in TOPICS:
-                        await client.topic(topic).publish(payload, tx, buffer=form == "buffer")
-                    if form == "roll back":
-                        raise Undecided  # noqa: TRY301  it is what rolls back
-            except Undecided:
-                self.undone.add(payload)
-                self.unknown.discard(payload)
-                return
-        self.committed.add(payload)
-        self.unknown.discard(payload)
-
-    async def _stored(self, client: AsyncClient, payload: bytes) -> None:
-        """Have the commit publish what one of two tasks stored."""
-        transactions = client.transactions
-        started = await transactions.start(tms.StartRequest(timeout_s=TIMEOUT_S))
-        transaction = started.transaction_id
-        kept = (await transactions.checkpoint(transaction)).write_pointer
-        lost = (await transactions.checkpoint(transaction)).write_pointer
-        stored = []
-        for name in TOPICS:
-            topic = client.topic(name)
-            await topic.store(payload, kept)
-            await topic.store(UNREACHABLE + payload, lost)
-            stored.append(tms.Stored(TopicId(topic.namespace, name), kept))
-        await transactions.commit(transaction, (), stored)
-
-    async def until_committed(self, count: int) -> None:
-        """Return when `count` more transactions were committed."""
-        wanted = len(self.committed) + count
-        async with asyncio.timeout(60):
-            while len(self.committed) < wanted:
-                self._changed.clear()
-                await self._changed.wait()
-
-    def check(self, shown: dict[str, list[bytes]]) -> None:
-        """Check what readers of both topics are given."""
-        for payloads in shown.values():
-            assert max(Counter(payloads).values(), default=1) == 1
-        left, right = (set(shown[topic]) for topic in TOPICS)
-        assert left == right
-        assert self.committed <= left
-        assert not any(payload.startswith(UNREACHABLE) for payload in left)
-        assert not self.undone & left
 
 
 async def committed(client: AsyncClient) -> dict[str, list[bytes]]:

@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
-from tests.messaging.test_writer import payloads, polled, settle
+from tests.messaging.polled import payloads, polled, settle
 from tms.core.clock import ManualClock
 from tms.core.errors import (
     InvalidRequest,

@@ -7,30 +7,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
+from tests.messaging.polled import payloads, polled, settle
 from tms.core.clock import ManualClock
 from tms.core.errors import OutcomeUnknown, QueueFull, Stopping, TopicNotFound
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, id_after
-from tms.core.reading import Reading
+from tms.core.message import id_after
 from tms.messaging.service import Service
 
 pytestmark = pytest.mark.anyio
 POINTER = NOW_MS * 1_000_000
-
-
-async def polled(service: Service, position: bytes = FIRST_ID) -> list[tuple[bytes, bytes]]:
-    blocks = service.poll(TOPIC, Reading(position, limit=1_000_000))
-    return [(m.id, m.payload) async for block in blocks for m in block]
-
-
-async def payloads(service: Service) -> list[bytes]:
-    return [payload for _, payload in await polled(service)]
-
-
-async def settle() -> None:
-    """Let every task run until it waits for something outside the loop."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def test_requests_that_come_during_a_flush_share_the_next_one(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dev.processes import Servers, load
-from tests.metadata.test_crashes import needed
+from tests.metadata.needed import needed
 
 ROOT = Path(__file__).parents[2]
 COMMAND_S_MAX = 120

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from dev.etcd import servers as etcd_servers
 from dev.processes import Servers
 from dev.zookeeper import servers as zookeeper_servers
+from tests.metadata.needed import needed
 from tests.metadata.servers import Open, fresh_url
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
@@ -22,11 +22,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 BACK_S_MAX = 60
 KINDS: dict[str, ModuleType] = {"zk": zookeeper_servers, "etcd": etcd_servers}
-
-
-def needed(kind: str) -> list[str]:
-    tools = ["etcd"] if kind == "etcd" else ["java", "mvn"]
-    return [tool for tool in tools if shutil.which(tool) is None]
 
 
 def started(kind: str, folder: Path, members: int) -> Servers:

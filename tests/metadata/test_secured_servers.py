@@ -10,7 +10,7 @@ import pytest
 from dev.etcd import servers as etcd_servers
 from dev.processes import HOST, CannotStart, Servers, free_ports
 from dev.zookeeper import servers as zookeeper_servers
-from tests.metadata.test_crashes import needed
+from tests.metadata.needed import needed
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.interface import MetadataStore
 from tms.stores import open_metadata

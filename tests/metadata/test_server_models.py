@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from dev.processes import Servers
 from tests.metadata.servers import expire, fresh_url
-from tests.metadata.test_store_model import StoreMachine
+from tests.metadata.store_machine import StoreMachine
 from tms.coordination import CoordinationService, ResourceLock
 from tms.core.errors import LockBusy, PathNotFound, Unavailable
 from tms.metadata.cache import JsonCodec, MetadataCache

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tables import keys
-from tests.core.test_message import NUMBERS, TIMESTAMPS
+from tests.core.message_ids import NUMBERS, TIMESTAMPS
 from tms.core.errors import StoreCorrupt
 from tms.core.message import KEY, key_after
 from tms.core.topic import TopicId

@@ -4,7 +4,7 @@ import pytest
 
 from tables.store import TRANSACTION
 from tests.transactions.living import NOW_MS, Living
-from tests.transactions.test_recovery import LIMITS, Log
+from tests.transactions.logs import LIMITS, Log
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.transactions.edits import encode_row
 from tms.transactions.recovery import RecoveredState, recover

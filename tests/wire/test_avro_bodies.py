@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.test_message import IDS
+from tests.core.message_ids import IDS
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import KEY, Message, MessageBlock, MessageId
 from tms.core.messaging import Published, RollbackRange

@@ -11,7 +11,7 @@ from thriftpy2.protocol import TCyBinaryProtocolFactory
 from thriftpy2.thrift import TPayload, TType
 from thriftpy2.utils import deserialize
 
-from tests.core.test_transaction import transaction_of
+from tests.core.transactions import transaction_of
 from tms.core.errors import InvalidRequest
 from tms.core.transaction import (
     NO_TX_IN_PROGRESS,

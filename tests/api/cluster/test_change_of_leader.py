@@ -13,7 +13,7 @@ from api.app import create_app
 from tests.api.cluster.standing_by import LIMITS, Second
 from tests.api.http.heads import KNOWN, request
 from tests.api.rest import TOPIC, Live, Rest, Wire, avro_poll, live
-from tests.cluster.test_lease import LEASE_S, Hands
+from tests.cluster.hands import LEASE_S, Hands
 from tms.cluster.lease import Lease
 
 pytestmark = pytest.mark.anyio

@@ -12,13 +12,13 @@ import pytest
 
 import tms.aio
 from tests.faults import test_transaction_crash
+from tests.faults.crashing import TOPIC, crash_under_load
 from tests.faults.hbase.conftest import ROUNDS, Serve
 from tests.faults.hbase.pump import Pump
 from tests.faults.ledger import Ledger
 from tests.faults.load import check_log
 from tests.faults.rebirths import Rebirths
-from tests.faults.test_crash import TOPIC, crash_under_load
-from tests.faults.test_transaction_crash import Work
+from tests.faults.transaction_work import Work
 from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow

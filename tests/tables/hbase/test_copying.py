@@ -7,7 +7,7 @@ import pytest
 
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
-from tests.tables.test_copying import copy, fill, seen_in
+from tests.tables.copies import copy, fill, seen_in
 
 pytestmark = pytest.mark.slow
 

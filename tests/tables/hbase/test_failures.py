@@ -1,7 +1,6 @@
 """What becomes of calls when the gateway, an answer, a connection or a table is lost."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,23 +15,10 @@ from tables.hbase.store import HBaseStore
 from tables.store import MESSAGE, METADATA, PAYLOAD
 from tests.contracts.store_contract import put, rows_of
 from tests.tables.hbase.conftest import gateway_to
+from tests.tables.hbase.waiting import settled
 from tms.core.errors import OutcomeUnknown, StoreFormatUnknown, StoreUnavailable
 
 pytestmark = pytest.mark.slow
-
-SETTLED_S_MAX = 30
-
-
-def settled(store: HBaseStore) -> None:
-    deadline = time.monotonic() + SETTLED_S_MAX
-    while True:
-        try:
-            store.check_writable()
-        except StoreUnavailable:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        else:
-            return
 
 
 class Losing:

@@ -15,7 +15,7 @@ from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import Store
 from tests.contracts.store_contract import empty
-from tests.messaging.test_service_model import ServiceMachine
+from tests.messaging.service_machine import ServiceMachine
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import gateway_to
 from tms.core.topic import TopicId

@@ -14,7 +14,7 @@ from tables.hbase.writes import Run
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
 from tests.contracts.store_contract import empty, put, rows_of
 from tests.tables.hbase.conftest import gateway_to, until
-from tests.tables.hbase.test_failures import settled
+from tests.tables.hbase.waiting import settled
 from tms.core.errors import OutcomeUnknown, StoreUnavailable
 
 pytestmark = pytest.mark.slow

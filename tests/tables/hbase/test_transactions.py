@@ -26,7 +26,7 @@ from tests.simulation.test_transaction_crashes import (
     run_clients,
 )
 from tests.tables.hbase.conftest import gateway_to
-from tests.transactions.test_isolation_model import Isolation
+from tests.transactions.isolation import Isolation
 from tms.core.clock import ManualClock
 from tms.core.errors import TmsError
 from tms.transactions import service

@@ -1,0 +1,109 @@
+"""A world of servers that share a metadata store."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tms.cluster.instances import next_instance_id
+from tms.cluster.lease import Lease
+from tms.cluster.member import Member
+from tms.core.cluster import Instance
+from tms.core.errors import StoreUnavailable
+from tms.metadata.host import MetadataHost
+from tms.metadata.local import LocalSession
+
+LEASE_S = 0.5
+
+
+FENCE_S = 0.3
+
+
+class World:
+    """The servers of a test, and which of them have their services open or could write."""
+
+    def __init__(self) -> None:
+        self.host = MetadataHost()
+        self.open: list[Server] = []
+        self.servers: list[Server] = []
+        self.most_open = 0
+        self.writers: list[int] = []
+        """The tokens that wrote, in order."""
+
+    async def server(self, of_store: str = "s", fence_s: float = FENCE_S) -> "Server":
+        session = self.host.open_session()
+        server = Server(self, session, await self.next_id(), of_store, fence_s)
+        self.servers.append(server)
+        await server.member.open()
+        return server
+
+    async def next_id(self) -> int:
+        session = self.host.open_session()
+        try:
+            return await next_instance_id(session)
+        finally:
+            await session.close()
+
+    async def close(self) -> None:
+        for server in self.servers:
+            await server.stop()
+
+
+class Server:
+    """One member, whose services note that they are open."""
+
+    def __init__(
+        self, world: World, session: LocalSession, number: int, of_store: str, fence_s: float
+    ) -> None:
+        self.world = world
+        self.session = session
+        self.id = number
+        self.leader: str | None = None
+        self.lease: Lease | None = None
+        self.opened = 0
+        self.fails = False
+        self.known_token = 0
+        """The latest that the store has seen."""
+        self.may_close = asyncio.Event()
+        self.may_close.set()
+        self.member = Member(
+            session,
+            Instance(id=number, address=f"http://{number}", version="1", since_ms=1),
+            self.lead,
+            of_store=of_store,
+            lease_s=LEASE_S,
+            fence_s=fence_s,
+        )
+        self.member.on_leader = self.hear
+
+    def hear(self, leader: str | None) -> None:
+        self.leader = leader
+
+    @property
+    def is_open(self) -> bool:
+        return self in self.world.open
+
+    @asynccontextmanager
+    async def lead(self, lease: Lease) -> AsyncIterator[None]:
+        if self.fails:
+            raise StoreUnavailable(reason="a test")
+        if lease.token < self.known_token:
+            raise StoreUnavailable(later_token=self.known_token)
+        self.opened += 1
+        self.lease = lease
+        self.world.open.append(self)
+        try:
+            yield
+            await self.may_close.wait()
+        finally:
+            self.world.open.remove(self)
+
+    def write(self) -> None:
+        """Write as a store does: only while the lease is held."""
+        assert self.lease is not None
+        self.lease.check()
+        self.world.writers.append(self.lease.token)
+
+    async def stop(self) -> None:
+        self.may_close.set()
+        await self.member.close()
+        await self.session.close()

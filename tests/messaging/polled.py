@@ -1,0 +1,23 @@
+"""Payloads and polls for tests of the writer and the service."""
+
+import asyncio
+
+from tests.messaging.conftest import TOPIC
+from tms.core.message import FIRST_ID
+from tms.core.reading import Reading
+from tms.messaging.service import Service
+
+
+async def polled(service: Service, position: bytes = FIRST_ID) -> list[tuple[bytes, bytes]]:
+    blocks = service.poll(TOPIC, Reading(position, limit=1_000_000))
+    return [(m.id, m.payload) async for block in blocks for m in block]
+
+
+async def payloads(service: Service) -> list[bytes]:
+    return [payload for _, payload in await polled(service)]
+
+
+async def settle() -> None:
+    """Let every task run until it waits for something outside the loop."""
+    for _ in range(10):
+        await asyncio.sleep(0)

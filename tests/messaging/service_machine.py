@@ -1,0 +1,318 @@
+"""A stateful model of the service."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from prometheus_client import CollectorRegistry
+
+from cleanup.cleaner import Cleaner
+from cleanup.ranges import Step
+from tables.store import Store
+from tables.store_tables import StoreTables
+from tests.cleanup.nobody import NoServices
+from tests.messaging.model import ModelTopic
+from tms.core.clock import ManualClock
+from tms.core.errors import RollbackRefused, TopicExists, TopicNotFound
+from tms.core.limits import Limits
+from tms.core.message import FIRST_ID, KEY, NO_PAYLOAD_KEY, MessageId, id_after, position_of
+from tms.core.messaging import Page, RollbackRange
+from tms.core.reading import Isolation, Reading
+from tms.core.topic import TopicId
+from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
+from tms.messaging.engine import Engine
+from tms.messaging.service import Service
+
+T = TypeVar("T")
+
+
+START_MS = 1_800_000_000_000
+
+
+NAMES = st.sampled_from(["a", "a", "a", "b"])
+
+
+PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=4)
+
+
+TTLS_S = st.sampled_from([5, 604_800])
+
+
+POINTERS = tuple(START_MS * 1_000_000 + offset for offset in range(6))
+
+
+WRITE_POINTERS = st.sampled_from(POINTERS)
+
+
+LIMITS = st.sampled_from([1, 2, 3, 1000])
+
+
+@st.composite
+def transactions(draw: st.DrawFn) -> Transaction:
+    outcome = {p: draw(st.sampled_from(["seen", "invalid", "in progress"])) for p in POINTERS}
+    own = draw(WRITE_POINTERS)
+    return Transaction(
+        read_pointer=draw(st.sampled_from([POINTERS[3], POINTERS[5]])),
+        transaction_id=own,
+        write_pointer=own,
+        invalids=tuple(p for p in POINTERS if outcome[p] == "invalid"),
+        in_progress=tuple(p for p in POINTERS if outcome[p] == "in progress"),
+    )
+
+
+def items_of(page: Page) -> bytes:
+    return b"".join(block.items for block in page.blocks)
+
+
+class ServiceMachine(RuleBasedStateMachine):
+    """One service, one model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock(START_MS)
+        self.topics: dict[str, ModelTopic] = {}
+        self.ranges: list[tuple[str, RollbackRange]] = []
+        self.store = self.open_store()
+
+    def open_store(self) -> Store:
+        raise AssertionError("a subclass gives the store")
+
+    def await_(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(work)
+
+    @initialize(
+        cache_bytes=st.sampled_from([0, 3_000, 1_000_000]),
+        page_bytes=st.sampled_from([1, 60, 100_000]),
+        topics_in_memory=st.sampled_from([1, 100]),
+        ttl_s=TTLS_S,
+    )
+    def start(self, cache_bytes: int, page_bytes: int, topics_in_memory: int, ttl_s: int) -> None:
+        self.limits = Limits(
+            cache_bytes_max=cache_bytes,
+            poll_block_bytes=page_bytes,
+            topics_in_memory_max=topics_in_memory,
+            cleanup_slice_rows=2,
+        )
+        self.cleaned_before_ms: dict[str, int] = {}
+        self.open()
+        for name in ("a", "b"):
+            self.create(name, ttl_s)
+
+    def open(self) -> None:
+        async def make() -> Service:
+            return Service(
+                Engine(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+            )
+
+        self.service = self.await_(make())
+        self.cleaner = Cleaner(self.store, NoServices(), self.limits, self.clock)
+        self.passing: Iterator[Step] | None = None
+
+    @rule(steps=st.integers(1, 20), breaks_off=st.booleans())
+    def clean(self, steps: int, *, breaks_off: bool) -> None:
+        for name, topic in self.topics.items():
+            self.cleaned_before_ms[name] = topic.first_live_ms(self.clock.now_ms())
+        self.passing = self.passing or self.cleaner.steps()
+        if sum(1 for _ in islice(self.passing, steps)) < steps:
+            self.passing = None
+        if breaks_off:
+            self.restart()  # and what is read then is from the table
+
+    def brings_back(self, by_ms: int) -> bool:
+        """Whether a clock set back so makes readable again what cleanup may have taken."""
+        now_ms = self.clock.now_ms() + by_ms
+        return any(
+            topic.first_live_ms(now_ms) < self.cleaned_before_ms.get(name, 0)
+            for name, topic in self.topics.items()
+            if topic.exists
+        )
+
+    @rule()
+    def restart(self) -> None:
+        self.await_(self.service.close())
+        self.store = self.open_store()
+        self.open()
+
+    @rule(by_ms=st.sampled_from([1, 1, 700, 2_000, 4_000, -1, -2_500]))
+    def move_the_clock(self, by_ms: int) -> None:
+        if not self.brings_back(by_ms):
+            self.clock.advance(by_ms)
+
+    @rule(change=st.sampled_from(["delete", "create", "ttl"]), name=NAMES, ttl_s=TTLS_S)
+    def change_a_topic(self, change: str, name: str, ttl_s: int) -> None:
+        # One rule for all three, so that most steps are about messages.
+        if change == "delete":
+            self.delete(name)
+        elif change == "create":
+            self.create(name, ttl_s)
+        else:
+            self.change_ttl(name, ttl_s)
+
+    def create(self, name: str, ttl_s: int) -> None:
+        topic = self.topics.get(name)
+        work = self.service.create_topic(TopicId("default", name), {"ttl": ttl_s})
+        if topic is not None and topic.exists:
+            with pytest.raises(TopicExists):
+                self.await_(work)
+            return
+        self.await_(work)
+        if topic is None:
+            self.topics[name] = ModelTopic(1, ttl_s)
+        else:
+            topic.recreate(ttl_s)
+            self.cleaned_before_ms.pop(name, None)
+
+    def of(self, name: str) -> ModelTopic | None:
+        topic = self.topics.get(name)
+        return topic if topic is not None and topic.exists else None
+
+    def expect(self, name: str, work: Coroutine[Any, Any, T]) -> T | None:
+        """Run a request on a topic, which is refused where there is none."""
+        if self.of(name) is None:
+            with pytest.raises(TopicNotFound):
+                self.await_(work)
+            return None
+        return self.await_(work)
+
+    def delete(self, name: str) -> None:
+        self.expect(name, self.service.delete_topic(TopicId("default", name)))
+        topic = self.of(name)
+        if topic is not None:
+            topic.delete()
+
+    def change_ttl(self, name: str, ttl_s: int) -> None:
+        self.expect(name, self.service.update_topic(TopicId("default", name), {"ttl": ttl_s}))
+        topic = self.of(name)
+        if topic is not None:
+            topic.change_ttl(ttl_s, self.clock.now_ms())
+
+    @rule(name=NAMES, payloads=PAYLOADS)
+    def publish(self, name: str, payloads: list[bytes]) -> None:
+        topic_id = TopicId("default", name)
+        published = self.expect(name, self.service.publish(topic_id, payloads))
+        topic = self.of(name)
+        if topic is not None:
+            new = topic.publish(payloads, None, self.clock.now_ms())
+            assert published is not None
+            assert list(published) == [KEY.pack(*entry.key) + NO_PAYLOAD_KEY for entry in new]
+            assert published.rollback_range is None
+
+    @rule(name=NAMES, payloads=st.just([]) | PAYLOADS, pointer=WRITE_POINTERS)
+    def publish_in_transaction(self, name: str, payloads: list[bytes], pointer: int) -> None:
+        work = self.service.publish(TopicId("default", name), payloads, pointer)
+        published = self.expect(name, work)
+        topic = self.of(name)
+        if topic is not None:
+            new = topic.publish(payloads, pointer, self.clock.now_ms())
+            assert published is not None
+            written = published.rollback_range
+            assert written == RollbackRange(pointer, *new[0].key, *new[-1].key)
+            self.ranges.append((name, written))
+
+    @rule(name=NAMES, payloads=PAYLOADS, pointer=WRITE_POINTERS)
+    def store_payloads(self, name: str, payloads: list[bytes], pointer: int) -> None:
+        self.expect(name, self.service.store(TopicId("default", name), payloads, pointer))
+        topic = self.of(name)
+        if topic is not None:
+            topic.store(payloads, pointer, self.clock.now_ms())
+
+    @precondition(lambda self: self.ranges)
+    @rule(data=st.data(), forged=st.none() | WRITE_POINTERS)
+    def roll_back(self, data: st.DataObject, forged: int | None) -> None:
+        name, published = data.draw(st.sampled_from(self.ranges))
+        pointer = forged or published.write_pointer
+        first = (published.start_timestamp, published.start_sequence_id)
+        last = (published.end_timestamp, published.end_sequence_id)
+        topic = self.of(name)
+        if first[0] < self.cleaned_before_ms.get(name, 0):
+            return  # whose entries are left there, cleanup decides
+        work = self.service.rollback(
+            TopicId("default", name), RollbackRange(pointer, *first, *last)
+        )
+        if topic is None or topic.rollback(first, last, pointer):
+            self.expect(name, work)
+        else:
+            with pytest.raises(RollbackRefused):
+                self.await_(work)
+
+    async def polled(
+        self, name: str, position: bytes, limit: int, transaction: Transaction | None
+    ) -> list[tuple[bytes, bytes]]:
+        topic_id = TopicId("default", name)
+        asked = Reading(position, limit, transaction or Isolation.ALL)
+        at_once = self.service.page_in_memory(topic_id, asked)
+        if at_once is not None:
+            page = await self.service.page(topic_id, asked)
+            assert items_of(at_once) == items_of(page)
+            assert (at_once.count, at_once.next_position) == (page.count, page.next_position)
+        blocks = self.service.poll(topic_id, asked)
+        return [(m.id, m.payload) async for block in blocks for m in block]
+
+    @rule(
+        name=NAMES,
+        data=st.data(),
+        inclusive=st.booleans(),
+        limit=LIMITS,
+        transaction=st.none() | transactions(),
+    )
+    def poll(
+        self,
+        name: str,
+        data: st.DataObject,
+        inclusive: bool,  # noqa: FBT001
+        limit: int,
+        transaction: Transaction | None,
+    ) -> None:
+        topic = self.of(name)
+        if topic is None:
+            self.expect(name, self.polled(name, FIRST_ID, limit, transaction))
+            return
+        now_ms = self.clock.now_ms()
+        ids = [id_ for id_, _ in topic.poll(FIRST_ID, 10_000, None, now_ms)]
+        keys = [MessageId(*entry.key).encode() for entry in topic.data.entries]
+        places: list[bytes | int] = [*ids, *keys, START_MS, START_MS + 1, now_ms]
+        starts = st.none() | st.sampled_from(places)
+        start = data.draw(starts)
+        position = position_of(start, inclusive=inclusive)
+        expected = topic.poll(position, limit, transaction, now_ms)
+        assert self.await_(self.polled(name, position, limit, transaction)) == expected
+
+    @rule(name=NAMES, limit=LIMITS, transaction=st.none() | transactions())
+    def poll_on_and_on(self, name: str, limit: int, transaction: Transaction | None) -> None:
+        topic = self.of(name)
+        if topic is None:
+            return
+        expected = topic.poll(FIRST_ID, 10_000, transaction, self.clock.now_ms())
+        found: list[tuple[bytes, bytes]] = []
+        position = FIRST_ID
+        while batch := self.await_(self.polled(name, position, limit, transaction)):
+            found += batch
+            position = id_after(batch[-1][0])
+        assert found == expected
+
+    @invariant()
+    def topics_are_those_of_the_model(self) -> None:
+        if not hasattr(self, "service"):
+            return
+        expected = sorted(name for name, topic in self.topics.items() if topic.exists)
+        assert self.await_(self.service.topics("default")) == expected
+
+    @invariant()
+    def the_log_is_that_of_the_model(self) -> None:
+        for name in ("a", "b"):
+            topic = self.of(name)
+            if topic is not None:
+                for transaction in (None, ALL_VISIBLE_LATEST):
+                    expected = topic.poll(FIRST_ID, 10_000, transaction, self.clock.now_ms())
+                    found = self.await_(self.polled(name, FIRST_ID, 10_000, transaction))
+                    assert found == expected
+
+    def teardown(self) -> None:
+        if hasattr(self, "service"):
+            self.await_(self.service.close())
+        self.loop.close()

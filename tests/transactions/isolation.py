@@ -1,0 +1,310 @@
+"""A stateful model of isolation."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tables.memory import MemoryStore
+from tables.store import Store
+from tables.transaction_table import StoreTransactionTable
+from tests.transactions.living import NOW_MS, Living
+from tms.core.errors import (
+    OwnerBusy,
+    TransactionConflict,
+    TransactionDuplicate,
+    TransactionNotInProgress,
+)
+from tms.core.limits import Limits
+from tms.core.transaction import Transaction, TransactionType
+from tms.core.transactions import IfOpen, TransactionStatus
+from tms.transactions.edits import encode_row
+from tms.transactions.recovery import recover
+
+OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"
+LIMITS = Limits(transaction_owners_max=2, transaction_outcomes_max=1_000)
+
+
+KEYS = st.frozensets(st.sampled_from([b"x", b"y", b"z"]))
+
+
+OWNERS = st.sampled_from(["o", "p", "q"])
+
+
+PICK = st.integers(0, 1_000)
+
+
+@dataclass
+class Known:
+    """What the model knows of a transaction."""
+
+    transaction: Transaction
+    started: int
+    """When, in steps."""
+    expires_ms: int
+    owner: str | None
+    sequence: int | None
+    status: str = OPEN
+    committed: int = -1
+    changes: frozenset[bytes] = frozenset()
+    pointers: list[int] = field(default_factory=list)
+    truncated: set[int] = field(default_factory=set)
+
+
+class Isolation(RuleBasedStateMachine):
+    """Random histories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = self.open_store()
+        self.table = StoreTransactionTable(self.store)
+        self.living = Living(state=recover(self.table, LIMITS, NOW_MS).state)
+        self.known: list[Known] = []
+        self.step = self.row = 0
+        self.latest_ms = NOW_MS
+        self.last_sequences: dict[str, int] = {}
+
+    def open_store(self) -> Store:
+        return MemoryStore()
+
+    def having(self, *statuses: str) -> list[Known]:
+        return [known for known in self.known if known.status in statuses]
+
+    def pick(self, pick: int, *statuses: str) -> Known:
+        found = self.having(*statuses)
+        return found[pick % len(found)]
+
+    def done(self) -> None:
+        """Write the step's edits as a row."""
+        self.step += 1
+        if self.living.edits:
+            batch = self.store.batch()
+            self.table.append(batch, self.row, encode_row(self.living.edits))
+            self.store.write(batch)
+            self.living.edits = []
+            self.row += 1
+
+    @rule(type_=st.sampled_from(TransactionType), timeout_s=st.integers(1, 20))
+    def start(self, type_: TransactionType, timeout_s: int) -> None:
+        self._started(self.living.start(type_, timeout_s=timeout_s))
+
+    def _started(
+        self, transaction: Transaction, owner: str | None = None, sequence: int | None = None
+    ) -> None:
+        expires_ms = self.living.state.info(transaction.transaction_id).expires_ms
+        assert expires_ms is not None
+        known = Known(transaction, self.step, expires_ms, owner, sequence)
+        known.pointers = [transaction.transaction_id]
+        self.known.append(known)
+        self.done()
+
+    @rule(owner=OWNERS, sequence=st.integers(0, 3), if_open=st.sampled_from(IfOpen))
+    def start_owned(self, owner: str, sequence: int, if_open: IfOpen) -> None:
+        busy = next((k for k in self.having(OPEN) if k.owner == owner), None)
+        try:
+            transaction = self.living.start(owner=owner, sequence=sequence, if_open=if_open)
+        except TransactionDuplicate:
+            assert sequence <= self.last_sequences[owner]
+            return
+        except OwnerBusy:
+            assert busy is not None
+            assert if_open is not IfOpen.FENCE
+            return
+        if busy is not None and if_open is IfOpen.JOIN:
+            assert transaction == busy.transaction
+            assert busy.sequence == sequence
+            return
+        if busy is not None:
+            busy.status = INVALID
+        self._started(transaction, owner, sequence)
+
+    @rule(changes=KEYS, owner=st.none() | OWNERS, sequence=st.integers(0, 3))
+    def commit_at_once(self, changes: frozenset[bytes], owner: str | None, sequence: int) -> None:
+        number = None if owner is None else sequence
+        try:
+            pointer = self.living.at_once(owner, number, changes)
+        except TransactionDuplicate:
+            assert owner is not None
+            assert sequence <= self.last_sequences[owner]
+            return
+        except OwnerBusy:
+            assert any(known.owner == owner for known in self.having(OPEN))
+            return
+        transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
+        known = Known(transaction, self.step, 0, owner, number, COMMITTED, self.step, changes)
+        known.pointers = [pointer]
+        self.known.append(known)
+        self._remember(known)
+        self.done()
+
+    def _remember(self, known: Known) -> None:
+        if known.owner is not None and known.sequence is not None:
+            self.last_sequences[known.owner] = known.sequence
+
+    @precondition(lambda self: self.having(OPEN))
+    @rule(pick=PICK, changes=KEYS)
+    def can_commit(self, pick: int, changes: frozenset[bytes]) -> None:
+        known = self.pick(pick, OPEN)
+        try:
+            self.living.can_commit(known.transaction, *changes)
+        except TransactionConflict:
+            assert self._loses(known, changes)
+            return
+        assert not self._must_lose(known, changes)
+        known.changes = changes
+        self.done()
+
+    @precondition(lambda self: self.having(OPEN))
+    @rule(pick=PICK)
+    def commit(self, pick: int) -> None:
+        known = self.pick(pick, OPEN)
+        try:
+            self.living.commit(known.transaction)
+        except TransactionConflict:
+            assert self._loses(known, known.changes)
+            return
+        except TransactionDuplicate:
+            raise AssertionError("an owner has one open at a time") from None
+        assert not self._must_lose(known, known.changes)
+        known.status, known.committed = COMMITTED, self.step
+        self._remember(known)
+        self.done()
+
+    def _loses(self, known: Known, changes: frozenset[bytes]) -> bool:
+        """Whether another that committed since it started changed the same."""
+        return any(
+            other.committed > known.started and other.changes & changes
+            for other in self.having(COMMITTED)
+        )
+
+    def _must_lose(self, known: Known, changes: frozenset[bytes]) -> bool:
+        # What conflicts with a long one is forgotten when no short one needs it.
+        is_short = known.transaction.type is TransactionType.SHORT
+        return is_short and self._loses(known, changes)
+
+    @precondition(lambda self: self.having(OPEN, INVALID))
+    @rule(pick=PICK)
+    def abort(self, pick: int) -> None:
+        known = self.pick(pick, OPEN, INVALID)
+        self.living.abort(known.transaction)
+        is_long = known.transaction.type is TransactionType.LONG
+        known.status = INVALID if is_long else ABORTED
+        self.done()
+
+    @precondition(lambda self: self.having(OPEN))
+    @rule(pick=PICK)
+    def invalidate(self, pick: int) -> None:
+        known = self.pick(pick, OPEN)
+        self.living.do(self.living.state.invalidate(known.pointers[pick % len(known.pointers)]))
+        known.status = INVALID
+        self.done()
+
+    @precondition(lambda self: self.having(COMMITTED))
+    @rule(pick=PICK)
+    def a_committed_one_stays(self, pick: int) -> None:
+        known = self.pick(pick, COMMITTED)
+        if self.living.state.status(known.transaction.transaction_id) is None:
+            return  # it was committed at once
+        for end in (self.living.abort, self.living.invalidate, self.living.commit):
+            try:
+                end(known.transaction)
+            except TransactionNotInProgress:
+                continue
+            raise AssertionError
+
+    @precondition(lambda self: self.having(OPEN))
+    @rule(pick=PICK)
+    def checkpoint(self, pick: int) -> None:
+        known = self.pick(pick, OPEN)
+        known.transaction = self.living.checkpoint(known.transaction)
+        known.pointers.append(known.transaction.write_pointer)
+        self.done()
+
+    @rule(by_ms=st.integers(-5_000, 10_000))
+    def time_passes_or_is_set_back(self, by_ms: int) -> None:
+        self.living.now_ms += by_ms
+        self.latest_ms = max(self.latest_ms, self.living.now_ms)
+        self.living.expire()
+        for known in self.having(OPEN):
+            if known.expires_ms < self.living.now_ms:
+                known.status = INVALID
+        self.done()
+
+    @precondition(lambda self: self.having(INVALID))
+    @rule(pick=PICK, whole=st.booleans())
+    def truncate(self, pick: int, *, whole: bool) -> None:
+        known = self.pick(pick, INVALID)
+        pointers = known.pointers if whole else known.pointers[-1:]
+        assert self.living.truncate(*pointers) == len(set(pointers) - known.truncated)
+        known.truncated |= set(pointers)
+        if known.truncated == set(known.pointers):
+            known.status = GONE
+        elif known.transaction.transaction_id in known.truncated:
+            known.status = GONE
+            self.living.truncate(*known.pointers)
+        self.done()
+
+    @rule()
+    def snapshot(self) -> None:
+        self.table.put_snapshot(self.row, self.living.snapshot())
+
+    @rule(goes_on=st.booleans(), forgets=st.booleans())
+    def crash(self, *, goes_on: bool, forgets: bool) -> None:
+        if forgets:
+            self.table.drop_before(self.table.snapshots()[-1], 1_000)
+        recovered = recover(self.table, LIMITS, self.latest_ms)
+        copy = Living(state=recovered.state)
+        assert recovered.next_sequence == self.row
+        assert copy.snapshot() == self.living.snapshot()
+        for known in self.having(OPEN):
+            assert recovered.state.transaction(known.pointers[0]) == known.transaction
+        if goes_on:
+            copy.now_ms = self.living.now_ms
+            self.living = copy
+
+    @rule()
+    def forget_lists(self) -> None:
+        """Have all lists put together again."""
+        self.living.state.excluded._kept.clear()
+        self.living.state.excluded._kept_pointers = 0
+
+    @invariant()
+    def lists_are_sorted_and_right(self) -> None:
+        latest = self.living.state.latest_snapshot()
+        in_progress = [p for known in self.having(OPEN) for p in known.pointers]
+        invalid = {
+            pointer
+            for known in self.having(INVALID)
+            for pointer in known.pointers
+            if pointer not in known.truncated
+        }
+        assert list(latest.in_progress) == sorted(in_progress)
+        assert list(latest.invalids) == sorted(invalid)
+        assert all(map(self.living.state.is_in_progress, in_progress))
+        assert not any(map(self.living.state.is_in_progress, invalid))
+
+    @invariant()
+    def each_sees_what_had_committed_when_it_started(self) -> None:
+        for reader in self.having(OPEN):
+            transaction = self.living.state.transaction(reader.pointers[0])
+            assert transaction == reader.transaction
+            for writer in self.known:
+                if writer.status in (ABORTED, GONE):
+                    continue  # nothing that it wrote is left
+                was_committed = writer.status == COMMITTED and writer.committed < reader.started
+                # A pointer that was truncated has nothing left either.
+                for pointer in set(writer.pointers) - writer.truncated:
+                    sees = transaction.is_visible(pointer)
+                    assert sees == (writer is reader or was_committed)
+
+    @invariant()
+    def statuses_are_known(self) -> None:
+        of: dict[str, set[TransactionStatus | None]] = {
+            OPEN: {TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING},
+            COMMITTED: {TransactionStatus.COMMITTED, None},
+            ABORTED: {TransactionStatus.ABORTED},
+            INVALID: {TransactionStatus.INVALID},
+            GONE: {None},
+        }
+        for known in self.known:
+            assert self.living.state.status(known.pointers[0]) in of[known.status]
