@@ -1,7 +1,7 @@
 """Builds the OpenAPI 3.1 document from the table of operations and the catalogue of errors.
 
 Pure: operations in, document out. What an error is (status, message) comes from
-`tms.core.problems`; which ones an operation may answer is in its row of the table.
+`tms.core.errors.catalogue`; which ones an operation may answer is in its row of the table.
 """
 
 import json
@@ -16,9 +16,8 @@ from api.openapi.schemas import SCHEMAS
 from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
 from tms import __version__
 from tms.core.errors import error_of
+from tms.core.errors.catalogue import CATALOGUE, Problem
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.problem import Problem
-from tms.core.problems import CATALOGUE
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503

@@ -6,7 +6,7 @@ from api.http.query_parameters import values_of, wait_of
 from api.openapi.parts import TEXT, TIMESTAMP, WRITE_POINTER, json_media, record
 from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
-from tms.wire.json_cleanup import encode_state
+from tms.wire.json_states import encode_state
 
 CLEANUP = "/v1/cleanup"
 

@@ -5,7 +5,7 @@ from api.http.operation import SERVICE_ERRORS, Operation
 from api.openapi.parts import TEXT, TIMESTAMP, Json, json_media, nullable, record
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
-from tms.wire.json_cluster import encode_cluster
+from tms.wire.json_states import encode_state
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _NUMBER: Json = {"type": "integer", "minimum": 0}
@@ -46,7 +46,7 @@ async def show(exchange: Exchange) -> None:
     """Answer with how the cluster stands."""
     cluster = exchange.context.cluster
     state = _ALONE if cluster is None else await cluster.state()
-    await exchange.answer(OK, encode_cluster(state), JSON_TYPE)
+    await exchange.answer(OK, encode_state(state), JSON_TYPE)
 
 
 OPERATIONS = (

@@ -22,8 +22,8 @@ from api.http.application import Application
 from api.http.context import TopicInfo
 from api.http.server import ListeningAddress, serve
 from tms.core.clock import ManualClock
+from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
-from tms.core.problems import CATALOGUE
 from tms.core.topic import TopicId
 from tms.node import OpenServices, open_services
 from tms.settings import Settings

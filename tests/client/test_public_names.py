@@ -13,7 +13,7 @@ import tms.aio
 import tms.client
 from tests.servers.server_process import ROOT, environment
 from tms.core.errors import class_of
-from tms.core.problems import CATALOGUE
+from tms.core.errors.catalogue import CATALOGUE
 from tms.core.transactions import AsyncTransactions
 
 SERVER_PACKAGES = (

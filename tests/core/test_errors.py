@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from tms.core.errors import InternalError, TmsError, TooLarge, class_of, error_of
-from tms.core.problems import CATALOGUE
+from tms.core.errors.catalogue import CATALOGUE
 
 
 @pytest.mark.parametrize("code", sorted(CATALOGUE))

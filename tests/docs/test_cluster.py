@@ -4,7 +4,7 @@ import re
 
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT, blocks, links
-from tms.core.problems import CATALOGUE
+from tms.core.errors.catalogue import CATALOGUE
 from tms.settings import Settings
 
 PAGE = "docs/cluster.md"

@@ -9,7 +9,7 @@ import pytest
 from api.app import OPERATIONS
 from tests.docs.markdown import ROOT, blocks, links
 from tms.arrow import SCHEMA
-from tms.core.problems import CATALOGUE
+from tms.core.errors.catalogue import CATALOGUE
 from tms.wire.media_types import ARROW_TYPE
 
 PAGE = "docs/positions.md"

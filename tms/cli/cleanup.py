@@ -10,7 +10,7 @@ from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
 from tms.client.http import Http
 from tms.core.cleanup import CleanupState
-from tms.wire.json_cleanup import decode_state
+from tms.wire.json_states import decode_cleanup
 
 app = typer.Typer(
     help="See how a server's cleanup stands, and have it clean up now.", no_args_is_help=True
@@ -46,7 +46,7 @@ async def _ask(url: str, method: str, path: str) -> CleanupState:
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--url") from None
     try:
-        return decode_state(await http.send(method, path))
+        return decode_cleanup(await http.send(method, path))
     finally:
         await http.close()
 

@@ -9,7 +9,7 @@ from tms.cli.columns import aligned, span
 from tms.cli.target import Target, with_target
 from tms.client.http import Http
 from tms.core.cluster import ClusterState, Role
-from tms.wire.json_cluster import decode_cluster
+from tms.wire.json_states import decode_cluster
 
 _ANSWER_S_MAX = 30.0
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE")

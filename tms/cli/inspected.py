@@ -20,7 +20,7 @@ from tms.client.retry import repeat
 from tms.core.errors import DebugBusy, InternalError
 from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
 from tms.core.topic import TopicId
-from tms.wire.json_cleanup import decode_state
+from tms.wire.json_states import decode_cleanup
 
 _ANSWER_S_MAX = 120.0
 _BUSY_S_MAX = 60.0
@@ -120,7 +120,7 @@ class _Server:
 
     async def bounds(self) -> Bounds:
         """Return how far invalid transactions are cleaned up, and what holds their list."""
-        state = decode_state(await self._http.send("GET", "v1/cleanup"))
+        state = decode_cleanup(await self._http.send("GET", "v1/cleanup"))
         return Bounds(bounds=state.bounds, invalid=state.invalid)
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:

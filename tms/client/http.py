@@ -36,8 +36,8 @@ from tms.core.errors import (
     class_of,
     error_of,
 )
+from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
-from tms.core.problems import CATALOGUE
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 
 CONNECTIONS_MAX = 1000

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from tms.core.errors import InternalError, InvalidRequest
+from tms.core.errors import InvalidRequest
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+from tms.wire.json_values import decode_answer
 
 
 class _Settings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,19 +68,12 @@ def encode_namespaces(namespaces: Iterable[Namespace]) -> bytes:
 
 def decode_namespace(answer: bytes) -> Namespace:
     """Return what a server has answered. Raises `InternalError`."""
-    return _namespace_of(_decode(_namespace_decoder, answer))
+    return _namespace_of(decode_answer(_namespace_decoder, answer))
 
 
 def decode_namespaces(answer: bytes) -> list[Namespace]:
     """Return what a server has answered. Raises `InternalError`."""
-    return [_namespace_of(value) for value in _decode(_namespaces_decoder, answer)]
-
-
-def _decode(decoder: Any, answer: bytes) -> Any:
-    try:
-        return decoder.decode(answer)
-    except msgspec.MsgspecError as error:
-        raise InternalError(reason=str(error)) from None
+    return [_namespace_of(value) for value in decode_answer(_namespaces_decoder, answer)]
 
 
 def _namespace_of(told: _Namespace) -> Namespace:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InternalError, InvalidRequest
 
 INT64_MAX = 2**63 - 1
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
@@ -27,6 +27,14 @@ def decode(decoder: Any, body: bytes) -> Any:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
+
+
+def decode_answer(decoder: Any, answer: bytes) -> Any:
+    """Return what a decoder of msgspec makes of a server's answer. Raises `InternalError`."""
+    try:
+        return decoder.decode(answer)
+    except msgspec.MsgspecError as error:
+        raise InternalError(reason=str(error)) from None
 
 
 def untagged(value: Any, *tags: str) -> Any:

@@ -9,7 +9,7 @@ import schemathesis
 
 from api.app import OPERATIONS
 from tests.api.rest import POINTER, TOPICS, Rest, refusal
-from tms.core.problems import CATALOGUE
+from tms.core.errors.catalogue import CATALOGUE
 
 pytestmark = pytest.mark.anyio
 

@@ -1,48 +1,10 @@
-"""Every error of TMS: who is at fault, a stable code, an HTTP status.
-
-TmsError
-├── RequestError                  the caller must change something; nothing was done
-│   ├── InvalidRequest            400 and its kin: one class, many codes
-│   ├── TooLarge                  413
-│   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
-│   ├── NamespaceNotDeclared      404
-│   ├── NotPermitted              403
-│   ├── DataLost                  410
-│   ├── NotTms                    raised by the client only
-│   └── Conflict                  409: the request is well formed, the state forbids it
-│       ├── TopicExists
-│       ├── TransactionExpired, TransactionNotInProgress
-│       ├── TransactionConflict, TransactionDuplicate
-│       ├── OwnerBusy, OwnerElsewhere
-│       ├── PublicationRefused, InvalidTruncateTime
-│       ├── TransactionsElsewhere
-│       ├── SubscriptionExists, SubscriptionMoved
-│       ├── BadVersion, PathExists, PathHasChildren
-│       └── LockBusy, NoMetadataStore, RollbackRefused
-├── Unavailable                   503: not done; the same call may succeed later
-│   ├── QueueFull
-│   ├── RateExceeded              429
-│   ├── TooManyConnections, TooManyTransactions, DebugBusy
-│   ├── StoreUnavailable, Stopping, NoLeader
-│   ├── MetadataUnavailable, MetadataClosed
-│   └── ServerUnreachable         raised by the client only
-├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
-├── StoreError                    an operator must act: the folder cannot be opened
-│   ├── StoreLocked, FolderUnusable, CopyRefused
-│   ├── StoreCorrupt
-│   │   └── ValueUnreadable
-│   └── StoreFormatUnknown
-└── InternalError                 500: our fault
-
-The text of an error is static; what varies is in `detail`, so that errors can be counted and
-grouped by code. `tms.core.problems` has each code once.
-"""
+"""The exceptions of TMS, each with the code that it is raised with by default."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from tms.core.credentials import fit_to_be_shown
-from tms.core.problems import CATALOGUE
+from tms.core.errors.catalogue import CATALOGUE
 
 
 class TmsError(Exception):

@@ -1,0 +1,156 @@
+"""Every error of TMS: who is at fault, a stable code, an HTTP status.
+
+TmsError
+├── RequestError                  the caller must change something; nothing was done
+│   ├── InvalidRequest            400 and its kin: one class, many codes
+│   ├── TooLarge                  413
+│   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
+│   ├── NamespaceNotDeclared      404
+│   ├── NotPermitted              403
+│   ├── DataLost                  410
+│   ├── NotTms                    raised by the client only
+│   └── Conflict                  409: the request is well formed, the state forbids it
+│       ├── TopicExists
+│       ├── TransactionExpired, TransactionNotInProgress
+│       ├── TransactionConflict, TransactionDuplicate
+│       ├── OwnerBusy, OwnerElsewhere
+│       ├── PublicationRefused, InvalidTruncateTime
+│       ├── TransactionsElsewhere
+│       ├── SubscriptionExists, SubscriptionMoved
+│       ├── BadVersion, PathExists, PathHasChildren
+│       └── LockBusy, NoMetadataStore, RollbackRefused
+├── Unavailable                   503: not done; the same call may succeed later
+│   ├── QueueFull
+│   ├── RateExceeded              429
+│   ├── TooManyConnections, TooManyTransactions, DebugBusy
+│   ├── StoreUnavailable, Stopping, NoLeader
+│   ├── MetadataUnavailable, MetadataClosed
+│   └── ServerUnreachable         raised by the client only
+├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
+├── StoreError                    an operator must act: the folder cannot be opened
+│   ├── StoreLocked, FolderUnusable, CopyRefused
+│   ├── StoreCorrupt
+│   │   └── ValueUnreadable
+│   └── StoreFormatUnknown
+└── InternalError                 500: our fault
+
+The text of an error is static; what varies is in `detail`, so that errors can be counted and
+grouped by code. `catalogue` has each code once, with its status, text and class; REST, OpenAPI,
+client and command line are made from it.
+"""
+
+from tms.core.errors.classes import (
+    BadVersion,
+    Conflict,
+    CopyRefused,
+    DataLost,
+    DebugBusy,
+    FolderUnusable,
+    InternalError,
+    InvalidRequest,
+    InvalidTruncateTime,
+    LockBusy,
+    MetadataClosed,
+    MetadataUnavailable,
+    NamespaceNotDeclared,
+    NoLeader,
+    NoMetadataStore,
+    NotPermitted,
+    NotTms,
+    OutcomeUnknown,
+    OwnerBusy,
+    OwnerElsewhere,
+    PathExists,
+    PathHasChildren,
+    PathNotFound,
+    PublicationRefused,
+    QueueFull,
+    RateExceeded,
+    RequestError,
+    RollbackRefused,
+    ServerSilent,
+    ServerUnreachable,
+    Stopping,
+    StoreCorrupt,
+    StoreError,
+    StoreFormatUnknown,
+    StoreLocked,
+    StoreUnavailable,
+    SubscriptionExists,
+    SubscriptionMoved,
+    SubscriptionNotFound,
+    TmsError,
+    TooLarge,
+    TooManyConnections,
+    TooManyTransactions,
+    TopicExists,
+    TopicNotFound,
+    TransactionConflict,
+    TransactionDuplicate,
+    TransactionExpired,
+    TransactionNotInProgress,
+    TransactionsElsewhere,
+    TransactionUnknown,
+    Unavailable,
+    ValueUnreadable,
+    class_of,
+    error_of,
+)
+
+__all__ = [
+    "BadVersion",
+    "Conflict",
+    "CopyRefused",
+    "DataLost",
+    "DebugBusy",
+    "FolderUnusable",
+    "InternalError",
+    "InvalidRequest",
+    "InvalidTruncateTime",
+    "LockBusy",
+    "MetadataClosed",
+    "MetadataUnavailable",
+    "NamespaceNotDeclared",
+    "NoLeader",
+    "NoMetadataStore",
+    "NotPermitted",
+    "NotTms",
+    "OutcomeUnknown",
+    "OwnerBusy",
+    "OwnerElsewhere",
+    "PathExists",
+    "PathHasChildren",
+    "PathNotFound",
+    "PublicationRefused",
+    "QueueFull",
+    "RateExceeded",
+    "RequestError",
+    "RollbackRefused",
+    "ServerSilent",
+    "ServerUnreachable",
+    "Stopping",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFormatUnknown",
+    "StoreLocked",
+    "StoreUnavailable",
+    "SubscriptionExists",
+    "SubscriptionMoved",
+    "SubscriptionNotFound",
+    "TmsError",
+    "TooLarge",
+    "TooManyConnections",
+    "TooManyTransactions",
+    "TopicExists",
+    "TopicNotFound",
+    "TransactionConflict",
+    "TransactionDuplicate",
+    "TransactionExpired",
+    "TransactionNotInProgress",
+    "TransactionUnknown",
+    "TransactionsElsewhere",
+    "Unavailable",
+    "ValueUnreadable",
+    "class_of",
+    "error_of",
+]
