@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from api.http.errors import RETRY_AFTER_S, error_body
 from api.http.operation import Json, Operation
-from api.openapi.parts import POINTER, WRITE_POINTER, reference
+from api.openapi.parts import WRITE_POINTER
 from api.openapi.range_schemas import SCHEMAS as RANGE_SCHEMAS
 from api.openapi.schemas import SCHEMAS
 from api.openapi.transaction_schemas import SCHEMAS as TRANSACTION_SCHEMAS
@@ -18,6 +18,7 @@ from tms import __version__
 from tms.core.errors import error_of
 from tms.core.errors.catalogue import CATALOGUE, Problem
 from tms.core.limits import NAME_CHARS_MAX
+from tms.wire.json_fields import POINTER, reference
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503

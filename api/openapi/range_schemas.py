@@ -1,81 +1,20 @@
-"""The bodies and queries of ranges as JSON schemas with examples."""
+"""The bodies and queries of ranges with examples, for the OpenAPI document."""
 
-from api.openapi.parts import (
-    ID,
-    INT64_MAX,
-    MESSAGE_ID,
-    TEXT,
-    TIME,
-    TIMESTAMP,
-    Json,
-    json_media,
-    nullable,
-    query_choice,
-    record,
-    reference,
-)
-from tms.core.limits import NAME_CHARS_MAX
+from api.openapi.parts import TIMESTAMP, json_media, query_choice
+from api.openapi.structs import schemas_of
 from tms.core.message import FIRST_ID
+from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, Json, reference
+from tms.wire.json_ranges import RangesAskedBody, RangesBody, ReachBody, SplitsBody
+from tms.wire.json_values import INT64_MAX
 
-_TOPIC: Json = {**TEXT, "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"}
-_BYTES: Json = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
 _COUNT: Json = {"type": "integer", "minimum": 1, "maximum": INT64_MAX}
-_END: Json = {**MESSAGE_ID, "description": "The position behind it: exclusive."}
 _ISOLATION = ("committed", "all")
 _LATER = "0000018bcfe56bff0000" + "0" * 20
 
 SCHEMAS: Json = {
-    "PositionsRequest": record(
-        ("topics",),
-        {
-            "topics": {"type": "array", "items": _TOPIC},
-            "isolation": {"enum": list(_ISOLATION), "default": "committed"},
-        },
-    ),
-    "Positions": record(
-        ("topics", "time_ms"),
-        {
-            "topics": {
-                "type": "object",
-                "additionalProperties": nullable(
-                    record(
-                        ("start", "end", "generation", "expired_before"),
-                        {
-                            "start": {
-                                **MESSAGE_ID,
-                                "description": "The first message that has not expired, or `end`.",
-                            },
-                            "end": _END,
-                            "generation": {"type": "integer", "minimum": 1},
-                            "expired_before": {
-                                **MESSAGE_ID,
-                                "description": "All before it has expired, nothing behind it.",
-                            },
-                        },
-                    )
-                ),
-            },
-            "time_ms": {**TIME, "description": "The server's clock."},
-        },
-    ),
-    "Splits": record(
-        ("ranges",),
-        {
-            "ranges": {
-                "type": "array",
-                "items": record(
-                    ("start", "end", "bytes"),
-                    {
-                        "start": MESSAGE_ID,
-                        "end": _END,
-                        "bytes": {**_BYTES, "description": "About; 0 where that is not known."},
-                    },
-                ),
-            }
-        },
-    ),
-    "Reach": record(
-        ("end", "messages", "bytes"), {"end": _END, "messages": _BYTES, "bytes": _BYTES}
+    **schemas_of({"PositionsRequest": RangesAskedBody}, answered=False),
+    **schemas_of(
+        {"Positions": RangesBody, "Splits": SplitsBody, "Reach": ReachBody}, answered=True
     ),
 }
 
@@ -91,7 +30,12 @@ RANGES_CONTENT = {
         reference("Positions"),
         positions={
             "topics": {
-                "orders": {"start": ID, "end": _LATER, "generation": 1, "expired_before": ID},
+                "orders": {
+                    "start": ID_EXAMPLE,
+                    "end": _LATER,
+                    "generation": 1,
+                    "expired_before": ID_EXAMPLE,
+                },
                 "payments": None,
             },
             "time_ms": TIMESTAMP + 1000,
@@ -100,7 +44,7 @@ RANGES_CONTENT = {
 }
 SPLITS_CONTENT = {
     "application/json": json_media(
-        reference("Splits"), one={"ranges": [{"start": ID, "end": _LATER, "bytes": 1000}]}
+        reference("Splits"), one={"ranges": [{"start": ID_EXAMPLE, "end": _LATER, "bytes": 1000}]}
     )
 }
 REACH_CONTENT = {

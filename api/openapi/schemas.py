@@ -1,63 +1,55 @@
-"""The bodies of topics and messages as JSON schemas with examples, for the OpenAPI document.
+"""The bodies of topics and messages with examples, for the OpenAPI document.
 
 The Avro schemas are `tms.wire`'s own, told in the description of each Avro body. Examples are
 requests that work as they stand, and answers as the server gives them.
 """
 
 from api.openapi.parts import (
-    BASE64_TEXT,
-    ID,
-    LIMIT,
-    MESSAGE_ID,
-    NULL,
-    POINTER,
-    SEQUENCE,
-    TEXT,
-    TIME,
     TIMESTAMP,
     TTL,
     WRITE_POINTER,
-    Json,
     arrow_media,
     avro_media,
     json_media,
     query_choice,
     record,
+)
+from api.openapi.structs import in_base64, schemas_of
+from tms.wire import avro_bodies
+from tms.wire.json_bodies import MessageBody, PollBody, PublishBody, RollbackBody
+from tms.wire.json_fields import (
+    BASE64_TEXT,
+    ID_EXAMPLE,
+    MESSAGE_ID,
+    POINTER,
+    TEXT,
+    Json,
+    one_of,
     reference,
     tagged,
 )
-from tms.wire import avro_bodies
 from tms.wire.media_types import ARROW_TYPE, BASE64_TYPE
 
-
-def _poll_fields(start_from: list[Json], transaction: list[Json]) -> Json:
-    return {
-        "startFrom": {
-            "oneOf": [*start_from, TIME, tagged("long", TIME), NULL],
-            "description": "A message id, a publish time in milliseconds, or null for the oldest.",
-        },
-        "inclusive": {"type": "boolean", "default": True},
-        "limit": {"oneOf": [LIMIT, tagged("int", LIMIT), NULL]},
-        "transaction": {
-            "oneOf": [*transaction, NULL],
-            "description": "Base64 of Tephra's TransactionCodec.",
-        },
-    }
-
-
-_WRITTEN: Json = {
-    "type": "integer",
-    "minimum": 0,
-    "description": "How many messages Arrow's body had; told of no other.",
-}
-
-_IDS: Json = {
-    "type": "array",
-    "items": MESSAGE_ID,
-    "description": "Of the messages in their order, where `ids=true` asks for them.",
-}
+_BODIES = schemas_of(
+    {"PublishRequest": PublishBody, "PublishResponse": RollbackBody, "ConsumeRequest": PollBody},
+    answered=False,
+)
+_MESSAGE = schemas_of({"Message": MessageBody}, answered=True)["Message"]
+_PUBLISH = _BODIES["PublishRequest"]
+_MESSAGES: Json = {"type": "array", "items": _MESSAGE}
 
 SCHEMAS: Json = {
+    **_BODIES,
+    "PublishRequestBase64": in_base64(_PUBLISH),
+    "StoreRequest": record(
+        ("transactionWritePointer", "messages"),
+        {
+            "transactionWritePointer": reference("WritePointer"),
+            "messages": {**_PUBLISH["properties"]["messages"], "minItems": 1},
+        },
+    ),
+    "ConsumeResponse": _MESSAGES,
+    "ConsumeResponseBase64": in_base64(_MESSAGES),
     "Error": record(
         ("error",),
         {
@@ -73,13 +65,13 @@ SCHEMAS: Json = {
     ),
     "Bytes": {
         "description": "UTF-8 text as it is, any bytes as base64.",
-        "oneOf": [TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)],
+        **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
     },
     "GivenBytes": {
         "description": "Text where the bytes are UTF-8, base64 where not.",
-        "oneOf": [TEXT, tagged("base64", BASE64_TEXT)],
+        **one_of(TEXT, tagged("base64", BASE64_TEXT)),
     },
-    "WritePointer": {"oneOf": [POINTER, tagged("long", POINTER)]},
+    "WritePointer": one_of(POINTER, tagged("long", POINTER)),
     "Properties": {
         "type": "object",
         "description": (
@@ -98,68 +90,7 @@ SCHEMAS: Json = {
     "Topic": record(
         ("name", "properties"), {"name": TEXT, "properties": reference("TopicProperties")}
     ),
-    "PublishRequest": record(
-        ("messages",),
-        {
-            "transactionWritePointer": {"oneOf": [reference("WritePointer"), NULL]},
-            "messages": {"type": "array", "items": reference("Bytes")},
-        },
-    ),
-    "PublishRequestBase64": record(
-        ("messages",),
-        {
-            "transactionWritePointer": {"oneOf": [reference("WritePointer"), NULL]},
-            "messages": {"type": "array", "items": BASE64_TEXT},
-        },
-    ),
-    "StoreRequest": record(
-        ("transactionWritePointer", "messages"),
-        {
-            "transactionWritePointer": reference("WritePointer"),
-            "messages": {"type": "array", "items": reference("Bytes"), "minItems": 1},
-        },
-    ),
-    "PublishResponse": record(
-        ("transactionWritePointer", "rollbackRange"),
-        {
-            "transactionWritePointer": reference("WritePointer"),
-            "rollbackRange": record(
-                ("startTimestamp", "startSequenceId", "endTimestamp", "endSequenceId"),
-                {
-                    "startTimestamp": TIME,
-                    "startSequenceId": SEQUENCE,
-                    "endTimestamp": TIME,
-                    "endSequenceId": SEQUENCE,
-                },
-                "The ids of the entries written, both ends inclusive.",
-            ),
-            "messages": _WRITTEN,
-            "ids": _IDS,
-        },
-    ),
     "ContentEncoding": {"type": "string", "enum": ["gzip", "x-gzip", "identity", ""]},
-    "ConsumeRequest": record(
-        (),
-        {
-            **_poll_fields(
-                [MESSAGE_ID, tagged("bytes", MESSAGE_ID)],
-                [BASE64_TEXT, tagged("bytes", BASE64_TEXT)],
-            ),
-            "end": {"oneOf": [MESSAGE_ID, NULL], "description": "Nothing from this id on."},
-            "isolation": {
-                "enum": ["all", "committed", None],
-                "description": "As in the query.",
-            },
-        },
-    ),
-    "ConsumeResponse": {
-        "type": "array",
-        "items": record(("id", "payload"), {"id": MESSAGE_ID, "payload": reference("GivenBytes")}),
-    },
-    "ConsumeResponseBase64": {
-        "type": "array",
-        "items": record(("id", "payload"), {"id": MESSAGE_ID, "payload": BASE64_TEXT}),
-    },
 }
 
 _RANGE_EXAMPLE = {
@@ -235,18 +166,18 @@ POLL_CONTENT = {
     "application/json": json_media(
         reference("ConsumeRequest"),
         oldest={},
-        afterMessage={"startFrom": ID, "inclusive": False, "limit": 100},
+        afterMessage={"startFrom": ID_EXAMPLE, "inclusive": False, "limit": 100},
         fromTime={"startFrom": TIMESTAMP},
-        range={"startFrom": TIMESTAMP, "end": ID},
+        range={"startFrom": TIMESTAMP, "end": ID_EXAMPLE},
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
 }
 MESSAGES_CONTENT = {
     "application/json": json_media(
-        reference("ConsumeResponse"), messages=[{"id": ID, "payload": "hello"}]
+        reference("ConsumeResponse"), messages=[{"id": ID_EXAMPLE, "payload": "hello"}]
     ),
     BASE64_TYPE: json_media(
-        reference("ConsumeResponseBase64"), messages=[{"id": ID, "payload": "aGVsbG8="}]
+        reference("ConsumeResponseBase64"), messages=[{"id": ID_EXAMPLE, "payload": "aGVsbG8="}]
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     ARROW_TYPE: arrow_media(

@@ -1,178 +1,57 @@
-"""The bodies of transactions and subscriptions as JSON schemas with examples."""
+"""The bodies of transactions and subscriptions with examples, for the OpenAPI document."""
 
-from api.openapi.parts import (
-    BASE64_TEXT,
-    ID,
-    INT64_MAX,
-    MESSAGE_ID,
-    POINTER,
-    TEXT,
-    TIME,
-    TIMESTAMP,
-    WRITE_POINTER,
-    Json,
-    avro_media,
-    json_media,
-    nullable,
-    query_choice,
-    record,
-    reference,
-)
-from tms.core.limits import NAME_CHARS_MAX
-from tms.core.transactions import IfOpen, TransactionStatus
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, avro_media, json_media, query_choice
+from api.openapi.structs import in_base64, one_field_of, schemas_of
+from tms.core.transactions import TransactionStatus
 from tms.wire import avro_transactions as avro
+from tms.wire.json_fields import ID_EXAMPLE, Json, reference
+from tms.wire.json_reports import InfoBody, OneInfoBody, SizeBody
+from tms.wire.json_subscriptions import MoveBody, PositionBody, SubscriptionBody
+from tms.wire.json_transactions import (
+    ChangesBody,
+    CommitBody,
+    EndedBody,
+    PublishAllBody,
+    PublishedAllBody,
+    StartBody,
+    StartedBody,
+    TruncatedBody,
+    TruncationBody,
+)
+from tms.wire.json_values import INT64_MAX
 from tms.wire.media_types import BASE64_TYPE
 
-_TYPE: Json = {"enum": ["short", "long"]}
-_COUNT: Json = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
-_SECONDS: Json = {"type": "integer", "minimum": 1, "maximum": 3600}
-_OWNER: Json = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX}
-_TOPIC_NAME = f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"
-_SUBSCRIPTION_NAME = f"^[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}$"
-_NAMESPACE_NAME = f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$"
-_VERSION: Json = {**_COUNT, "description": "How often the position has been moved."}
-_AFTER: Json = nullable(MESSAGE_ID)
-
-_OWNED: Json = {
-    "owner": {
-        **nullable(_OWNER),
-        "description": "The producer or job whose work this is. Its sequences commit once.",
+_REQUESTS = schemas_of(
+    {
+        "StartRequest": StartBody,
+        "CanCommitRequest": ChangesBody,
+        "CommitRequest": CommitBody,
+        "TruncateRequest": TruncationBody,
+        "PublishAllRequest": PublishAllBody,
+        "SubscriptionRequest": PositionBody,
+        "AdvanceRequest": MoveBody,
     },
-    "sequence": {
-        **nullable(_COUNT),
-        "description": "The number of the work among its owner's, ascending; needs an owner.",
+    answered=False,
+)
+_ANSWERS = schemas_of(
+    {
+        "StartedTransaction": StartedBody,
+        "TransactionInfo": InfoBody,
+        "OneTransaction": OneInfoBody,
+        "EndedTransaction": EndedBody,
+        "TruncateResponse": TruncatedBody,
+        "PublishAllResponse": PublishedAllBody,
+        "Subscription": SubscriptionBody,
+        "InvalidSize": SizeBody,
     },
-}
-
-
-def _publish_all(messages: Json) -> Json:
-    topics: Json = {
-        "type": "object",
-        "minProperties": 1,
-        "description": "Messages by the name of their topic.",
-        "propertyNames": {"pattern": _TOPIC_NAME},
-        "additionalProperties": {"type": "array", "items": messages, "minItems": 1},
-    }
-    return record(("topics",), {"topics": topics, **_OWNED})
-
-
-def _changes(change: Json) -> Json:
-    return record(("changes",), {"changes": {"type": "array", "items": change}})
-
-
-_INFO: Json = {
-    "transaction_id": POINTER,
-    "status": {"enum": list(TransactionStatus)},
-    "type": _TYPE,
-    "write_pointers": {"type": "array", "items": POINTER},
-    "started_ms": TIME,
-    "age_ms": _COUNT,
-    "expires_ms": nullable(TIME),
-    "client": TEXT,
-    "owner": nullable(TEXT),
-    "sequence": nullable(_COUNT),
-    "topics": {"type": "array", "items": TEXT},
-}
-
+    answered=True,
+)
 SCHEMAS: Json = {
-    "StartRequest": record(
-        (),
-        {
-            "type": {**_TYPE, "default": "short"},
-            "timeout_s": {
-                **nullable(_SECONDS),
-                "description": "After so many seconds a short transaction becomes invalid.",
-            },
-            "client": {"type": "string", "description": "Who asks, for those who look after it."},
-            **_OWNED,
-            "origin": {
-                **nullable(_OWNER),
-                "description": "The run of the owner. Only the same may repeat a sequence.",
-            },
-            "if_open": {
-                "enum": list(IfOpen),
-                "default": IfOpen.REFUSE,
-                "description": (
-                    "What becomes of an older transaction of the owner that is open: this one is "
-                    "refused, or the older one is invalidated, or, where the sequence is the same, "
-                    "the older one is the answer."
-                ),
-            },
-        },
-    ),
-    "StartedTransaction": record(
-        ("transaction_id", "write_pointer", "read_pointer"),
-        {
-            "transaction_id": POINTER,
-            "write_pointer": {**POINTER, "description": "To publish with, from now on."},
-            "read_pointer": {**_COUNT, "description": "What was committed up to it can be read."},
-            "transaction": {**BASE64_TEXT, "description": "Tephra's TransactionCodec."},
-        },
-    ),
-    "TransactionInfo": record(tuple(_INFO), _INFO),
-    "OneTransaction": record(
-        tuple(_INFO),
-        {**_INFO, "transaction": {**BASE64_TEXT, "description": "While it is in progress."}},
-    ),
-    "CanCommitRequest": _changes(reference("Bytes")),
-    "CanCommitRequestBase64": _changes(BASE64_TEXT),
-    "CommitRequest": record(
-        (),
-        {
-            "advances": {
-                "type": "array",
-                "items": record(
-                    ("namespace", "topic", "subscription", "after", "expected_version"),
-                    {
-                        "namespace": {"type": "string", "pattern": _NAMESPACE_NAME},
-                        "topic": {"type": "string", "pattern": _TOPIC_NAME},
-                        "subscription": {"type": "string", "pattern": _SUBSCRIPTION_NAME},
-                        "after": MESSAGE_ID,
-                        "expected_version": _VERSION,
-                    },
-                ),
-            },
-            "publish": {
-                "type": "array",
-                "description": "What was stored in these topics under these pointers of its own.",
-                "items": record(
-                    ("namespace", "topic", "write_pointer"),
-                    {
-                        "namespace": {"type": "string", "pattern": _NAMESPACE_NAME},
-                        "topic": {"type": "string", "pattern": _TOPIC_NAME},
-                        "write_pointer": POINTER,
-                    },
-                ),
-            },
-        },
-    ),
-    "EndedTransaction": record(("status",), {"status": {"enum": ["aborted", "invalid"]}}),
-    "TruncateRequest": {
-        "oneOf": [
-            record(("ids",), {"ids": {"type": "array", "items": POINTER}}),
-            record(("before_ms",), {"before_ms": TIME}),
-        ]
-    },
-    "TruncateResponse": record(("truncated",), {"truncated": _COUNT}),
-    "PublishAllRequest": _publish_all(reference("Bytes")),
-    "PublishAllRequestBase64": _publish_all(BASE64_TEXT),
-    "PublishAllResponse": record(
-        ("transaction_id", "duplicate"),
-        {
-            "transaction_id": POINTER,
-            "duplicate": {
-                "type": "boolean",
-                "description": "The sequence was committed before; nothing was done now.",
-            },
-        },
-    ),
-    "SubscriptionRequest": record((), {"after": _AFTER}),
-    "Subscription": record(
-        ("name", "after", "version"), {"name": TEXT, "after": _AFTER, "version": _VERSION}
-    ),
-    "AdvanceRequest": record(
-        ("after", "expected_version"), {"after": MESSAGE_ID, "expected_version": _VERSION}
-    ),
+    **_REQUESTS,
+    **_ANSWERS,
+    "TruncateRequest": one_field_of(_REQUESTS["TruncateRequest"]),
+    "CanCommitRequestBase64": in_base64(_REQUESTS["CanCommitRequest"]),
+    "PublishAllRequestBase64": in_base64(_REQUESTS["PublishAllRequest"]),
 }
 
 _INFO_EXAMPLE = {
@@ -188,7 +67,7 @@ _INFO_EXAMPLE = {
     "sequence": None,
     "topics": ["default:orders"],
 }
-_SUBSCRIPTION_EXAMPLE = {"name": "billing", "after": ID, "version": 7}
+_SUBSCRIPTION_EXAMPLE = {"name": "billing", "after": ID_EXAMPLE, "version": 7}
 
 START_CONTENT = {
     "application/json": json_media(
@@ -227,7 +106,7 @@ COMMIT_CONTENT = {
                     "namespace": "default",
                     "topic": "orders",
                     "subscription": "billing",
-                    "after": ID,
+                    "after": ID_EXAMPLE,
                     "expected_version": 7,
                 }
             ]
@@ -251,9 +130,7 @@ INFOS_CONTENT = {
         {"type": "array", "items": reference("TransactionInfo")}, one=[_INFO_EXAMPLE]
     )
 }
-SIZE_CONTENT = {
-    "application/json": json_media(record(("size",), {"size": _COUNT}), ten={"size": 10})
-}
+SIZE_CONTENT = {"application/json": json_media(reference("InvalidSize"), ten={"size": 10})}
 TRUNCATE_CONTENT = {
     "application/json": json_media(
         reference("TruncateRequest"),
@@ -289,7 +166,7 @@ PUBLISHED_ALL_CONTENT = {
 }
 POSITION_CONTENT = {
     "application/json": json_media(
-        reference("SubscriptionRequest"), oldest={}, position={"after": ID}
+        reference("SubscriptionRequest"), oldest={}, position={"after": ID_EXAMPLE}
     ),
     "avro/binary": avro_media(avro.POSITION_SCHEMA),
 }
@@ -305,7 +182,7 @@ SUBSCRIPTIONS_CONTENT = {
 }
 MOVE_CONTENT = {
     "application/json": json_media(
-        reference("AdvanceRequest"), position={"after": ID, "expected_version": 7}
+        reference("AdvanceRequest"), position={"after": ID_EXAMPLE, "expected_version": 7}
     ),
     "avro/binary": avro_media(avro.MOVE_SCHEMA),
 }

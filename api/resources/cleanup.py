@@ -3,9 +3,10 @@
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.parts import TEXT, TIMESTAMP, WRITE_POINTER, json_media, record
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, record
 from tms.core.cleanup import Cleanup
 from tms.core.errors import InvalidRequest
+from tms.wire.json_fields import TEXT
 from tms.wire.json_states import encode_state
 
 CLEANUP = "/v1/cleanup"

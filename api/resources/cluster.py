@@ -2,9 +2,10 @@
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Operation
-from api.openapi.parts import TEXT, TIMESTAMP, Json, json_media, nullable, record
+from api.openapi.parts import TIMESTAMP, json_media, nullable, record
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
+from tms.wire.json_fields import TEXT, Json
 from tms.wire.json_states import encode_state
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)

@@ -11,12 +11,13 @@ import msgspec
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.http.query_parameters import choice_of, limit_of, time_of, values_of
-from api.openapi.parts import ID, MESSAGE_ID, TEXT, TIME, TIMESTAMP, json_media, nullable, record
+from api.openapi.parts import TIMESTAMP, json_media, nullable, record
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
+from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TEXT, TIME
 
 DEBUG = "/v1/debug"
 
@@ -48,7 +49,7 @@ _ROW = {
     "generation": 1,
     "published_ms": TIMESTAMP,
     "sequence": 0,
-    "id": ID,
+    "id": ID_EXAMPLE,
     "kind": "plain",
     "payload": "aGVsbG8=",
 }
@@ -92,7 +93,7 @@ _CLEANED = _parameter(
     "A pass of cleanup has just ended: no row of a dead generation may be left.",
     {"type": "boolean", "default": False},
 )
-_ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID}
+_ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID_EXAMPLE}
 
 
 def _inspection_of(exchange: Exchange) -> PartwiseInspection:
@@ -247,7 +248,7 @@ OPERATIONS = (
         success="What is known of it.",
         answer={
             "application/json": json_media(
-                _FACTS, plain={"id": ID, "published_ms": TIMESTAMP, "said": ["…"]}
+                _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
             )
         },
         errors=("invalid_message_id", "invalid_namespace_name", "invalid_topic_name", *_ERRORS),

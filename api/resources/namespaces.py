@@ -3,10 +3,11 @@
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import TEXT, json_media, nullable, record
+from api.openapi.parts import json_media, nullable, record
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
 from tms.core.namespaces import SETTING_MAX
+from tms.wire.json_fields import TEXT
 from tms.wire.json_namespaces import decode_settings, encode_namespace, encode_namespaces
 
 NAMESPACES = "/v1/namespaces"

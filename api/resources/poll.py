@@ -16,7 +16,6 @@ from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.http.query_parameters import choice_of, id_of, polled_transaction_of, values_of, wait_of
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
-from api.openapi.parts import POINTER
 from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
 from tms.core.errors import InvalidRequest
@@ -25,6 +24,7 @@ from tms.core.messaging import MessagingService, Page
 from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
+from tms.wire.json_fields import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
 _STOPPED_AT = b"tms-stopped-at-transaction"

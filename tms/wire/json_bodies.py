@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Sequence
 from contextlib import suppress
+from typing import Annotated
 
 import msgspec
 
@@ -9,6 +10,21 @@ from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
 from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_of
 from tms.wire.caps import messages_cap
+from tms.wire.json_fields import (
+    BASE64_TEXT,
+    LIMIT,
+    MESSAGE_ID,
+    NULL,
+    TIME,
+    MessageBytes,
+    MessageIdText,
+    SequenceId,
+    Timestamp,
+    described_by,
+    one_of,
+    reference,
+    tagged,
+)
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
 from tms.wire.json_transactions import JsonTransactions
@@ -24,40 +40,94 @@ from tms.wire.json_values import (
 )
 from tms.wire.media_types import BASE64_TYPE, JSON_TYPE
 
-
-class _PublishBody(msgspec.Struct, forbid_unknown_fields=True):
-    messages: list[JsonBytes]
-    transactionWritePointer: int | dict[str, int] | None = None  # noqa: N815  the schema's name
+GivenPointer = Annotated[int | dict[str, int], described_by(reference("WritePointer"))]
 
 
-class _RangeBody(msgspec.Struct, forbid_unknown_fields=True):
-    startTimestamp: int  # noqa: N815
-    startSequenceId: int  # noqa: N815
-    endTimestamp: int  # noqa: N815
-    endSequenceId: int  # noqa: N815
+class PublishBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages to publish, or to store."""
+
+    messages: list[MessageBytes]
+    transactionWritePointer: GivenPointer | None = None  # noqa: N815  the schema's name
 
 
-class _PublishedBody(msgspec.Struct, forbid_unknown_fields=True):
-    transactionWritePointer: int | dict[str, int]  # noqa: N815
-    rollbackRange: _RangeBody  # noqa: N815
-    messages: int = 0
-    """Told of what was published as Arrow; a rollback has no use for it."""
-    ids: list[str] = []
-    """Told where they were asked for; as above."""
+class RollbackRangeBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The ids of the entries written, both ends inclusive."""
+
+    startTimestamp: Timestamp  # noqa: N815
+    startSequenceId: SequenceId  # noqa: N815
+    endTimestamp: Timestamp  # noqa: N815
+    endSequenceId: SequenceId  # noqa: N815
 
 
-class _PollBody(msgspec.Struct, forbid_unknown_fields=True):
-    startFrom: str | int | dict[str, str | int] | None = None  # noqa: N815
+class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What was written: told to who published Arrow's messages, or asked for ids."""
+
+    ids: Annotated[
+        list[MessageIdText] | msgspec.UnsetType,
+        msgspec.Meta(description="Of the messages in their order, if `ids=true` asked for them."),
+    ] = msgspec.UNSET
+    messages: Annotated[
+        int | msgspec.UnsetType,
+        described_by(
+            {
+                "type": "integer",
+                "minimum": 0,
+                "description": "How many messages Arrow's body had; told of no other.",
+            }
+        ),
+    ] = msgspec.UNSET
+
+
+class RollbackBody(WrittenBody, forbid_unknown_fields=True, kw_only=True):
+    """What a publish in a transaction answers, which a rollback takes as it is."""
+
+    transactionWritePointer: GivenPointer  # noqa: N815
+    rollbackRange: RollbackRangeBody  # noqa: N815
+
+
+class PollBody(msgspec.Struct, forbid_unknown_fields=True):
+    """From where on to read, and how much."""
+
+    startFrom: Annotated[  # noqa: N815
+        str | int | dict[str, str | int] | None,
+        described_by(
+            {
+                **one_of(MESSAGE_ID, tagged("bytes", MESSAGE_ID), TIME, tagged("long", TIME), NULL),
+                "description": (
+                    "A message id, a publish time in milliseconds, or null for the oldest."
+                ),
+            }
+        ),
+    ] = None
     inclusive: bool = True
-    limit: int | dict[str, int] | None = None
-    transaction: str | dict[str, str] | None = None
-    end: str | None = None
-    isolation: Isolation | None = None
+    limit: Annotated[
+        int | dict[str, int] | None, described_by(one_of(LIMIT, tagged("int", LIMIT), NULL))
+    ] = None
+    transaction: Annotated[
+        str | dict[str, str] | None,
+        described_by(
+            {
+                **one_of(BASE64_TEXT, tagged("bytes", BASE64_TEXT), NULL),
+                "description": "Base64 of Tephra's TransactionCodec.",
+            }
+        ),
+    ] = None
+    end: Annotated[MessageIdText | None, msgspec.Meta(description="Nothing from this id on.")] = (
+        None
+    )
+    isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
 
 
-_publish_decoder = msgspec.json.Decoder(_PublishBody)
-_published_decoder = msgspec.json.Decoder(_PublishedBody)
-_poll_decoder = msgspec.json.Decoder(_PollBody)
+class MessageBody(msgspec.Struct):
+    """A message, as a poll answers it."""
+
+    id: MessageIdText
+    payload: Annotated[JsonBytes, described_by(reference("GivenBytes"))]
+
+
+_publish_decoder = msgspec.json.Decoder(PublishBody)
+_rollback_decoder = msgspec.json.Decoder(RollbackBody)
+_poll_decoder = msgspec.json.Decoder(PollBody)
 
 
 class JsonFormat:
@@ -96,15 +166,15 @@ class JsonFormat:
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
-        return encode(_range_record(published))
+        return encode(_rollback_body(published))
 
     def encode_published(self, published: Published) -> bytes:
         """Return the body that a publish answers that is asked for ids."""
-        return encode(_published_record(published, with_ids=True))
+        return encode(_written_body(published, with_ids=True))
 
     def decode_range(self, body: bytes) -> RollbackRange:
         """Return what a rollback is to roll back."""
-        value = decode(_published_decoder, body)
+        value = decode(_rollback_decoder, body)
         bounds = value.rollbackRange
         return RollbackRange(
             int64(untagged(value.transactionWritePointer, "long"), "transactionWritePointer"),
@@ -137,7 +207,7 @@ class JsonFormat:
         ids, payloads = block.columns()
         rows = encode(
             [
-                {"id": message_id.hex(), "payload": text}
+                MessageBody(message_id.hex(), text)
                 for message_id, text in zip(ids, self._all_json_of(payloads), strict=True)
             ]
         )
@@ -155,27 +225,31 @@ class JsonFormat:
         return b"[]" if first else b"]"
 
 
-def _range_record(published: RollbackRange) -> dict[str, object]:
-    return {
-        "transactionWritePointer": published.write_pointer,
-        "rollbackRange": {
-            "startTimestamp": published.start_timestamp,
-            "startSequenceId": published.start_sequence_id,
-            "endTimestamp": published.end_timestamp,
-            "endSequenceId": published.end_sequence_id,
-        },
-    }
+def _rollback_body(published: RollbackRange) -> RollbackBody:
+    return RollbackBody(
+        transactionWritePointer=published.write_pointer,
+        rollbackRange=RollbackRangeBody(
+            published.start_timestamp,
+            published.start_sequence_id,
+            published.end_timestamp,
+            published.end_sequence_id,
+        ),
+    )
 
 
-def _published_record(published: Published, *, with_ids: bool) -> dict[str, object]:
+def _written_body(published: Published, *, with_ids: bool) -> WrittenBody:
     written = published.rollback_range
-    record = {} if written is None else _range_record(written)
-    return {"ids": [each.hex() for each in published], **record} if with_ids else record
+    body = WrittenBody() if written is None else _rollback_body(written)
+    if with_ids:
+        body.ids = [message_id.hex() for message_id in published]
+    return body
 
 
 def encode_written(count: int, published: Published, *, with_ids: bool = False) -> bytes:
     """Return the answer to a publish or store of so many messages as Arrow."""
-    return encode({**_published_record(published, with_ids=with_ids), "messages": count})
+    body = _written_body(published, with_ids=with_ids)
+    body.messages = count
+    return encode(body)
 
 
 JSON = JsonFormat()

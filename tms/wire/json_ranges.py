@@ -1,56 +1,89 @@
 """Bodies about ranges of topics: JSON, both ways, for server and client."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from tms.core.message import FIRST_ID, parse_id
+from tms.core.message import parse_id
 from tms.core.ranges import Reach, Split, TopicRange, TopicRanges
 from tms.core.topic import TopicId
+from tms.wire.json_fields import (
+    COUNT,
+    MESSAGE_ID,
+    TIME,
+    Count,
+    EndIdText,
+    MessageIdText,
+    TopicName,
+    described_by,
+)
 from tms.wire.json_values import decode, encode
 
 Isolation = Literal["committed", "all"]
 
 
-class _AskedBody(msgspec.Struct, forbid_unknown_fields=True):
-    topics: list[str]
+class RangesAskedBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Of which topics to tell where they stand, and which messages count."""
+
+    topics: list[TopicName]
     isolation: Isolation = "committed"
 
 
-class _RangeBody(msgspec.Struct):
-    start: str
-    end: str
-    generation: int
-    expired_before: str = FIRST_ID.hex()
-    """Servers before this was told do not tell it."""
+class TopicRangeBody(msgspec.Struct):
+    """Where a topic starts and ends."""
+
+    start: Annotated[
+        str,
+        described_by(
+            {**MESSAGE_ID, "description": "The first message that has not expired, or `end`."}
+        ),
+    ]
+    end: EndIdText
+    generation: Annotated[int, described_by({"type": "integer", "minimum": 1})]
+    expired_before: Annotated[
+        str,
+        described_by(
+            {**MESSAGE_ID, "description": "All before it has expired, nothing behind it."}
+        ),
+    ]
 
 
-class _RangesBody(msgspec.Struct):
-    topics: dict[str, _RangeBody | None]
-    time_ms: int
+class RangesBody(msgspec.Struct):
+    """Where topics stand, by their names; null if there is no such topic."""
+
+    topics: dict[str, TopicRangeBody | None]
+    time_ms: Annotated[int, described_by({**TIME, "description": "The server's clock."})]
 
 
-class _SplitBody(msgspec.Struct):
-    start: str
-    end: str
-    bytes: int
+class SplitBody(msgspec.Struct):
+    """A part of a range."""
+
+    start: MessageIdText
+    end: EndIdText
+    bytes: Annotated[
+        int, described_by({**COUNT, "description": "About; 0 where that is not known."})
+    ]
 
 
-class _SplitsBody(msgspec.Struct):
-    ranges: list[_SplitBody]
+class SplitsBody(msgspec.Struct):
+    """The parts that make up a range, in order."""
+
+    ranges: list[SplitBody]
 
 
-class _ReachBody(msgspec.Struct):
-    end: str
-    messages: int
-    bytes: int
+class ReachBody(msgspec.Struct):
+    """How far a range goes, and what is in it."""
+
+    end: EndIdText
+    messages: Count
+    bytes: Count
 
 
-_asked_decoder = msgspec.json.Decoder(_AskedBody)
-_ranges_decoder = msgspec.json.Decoder(_RangesBody)
-_splits_decoder = msgspec.json.Decoder(_SplitsBody)
-_reach_decoder = msgspec.json.Decoder(_ReachBody)
+_asked_decoder = msgspec.json.Decoder(RangesAskedBody)
+_ranges_decoder = msgspec.json.Decoder(RangesBody)
+_splits_decoder = msgspec.json.Decoder(SplitsBody)
+_reach_decoder = msgspec.json.Decoder(ReachBody)
 
 
 def encode_asked(names: Collection[str], *, committed: bool) -> bytes:
@@ -68,7 +101,7 @@ def encode_ranges(ranges: TopicRanges) -> bytes:
     """Return the ranges of topics by name."""
     topics = {
         topic_id.name: found
-        and _RangeBody(
+        and TopicRangeBody(
             found.start.hex(),
             found.end.hex(),
             found.generation,
@@ -76,7 +109,7 @@ def encode_ranges(ranges: TopicRanges) -> bytes:
         )
         for topic_id, found in ranges.topics.items()
     }
-    return encode(_RangesBody(topics, ranges.time_ms))
+    return encode(RangesBody(topics, ranges.time_ms))
 
 
 def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
@@ -98,8 +131,8 @@ def decode_ranges(body: bytes, asked: Mapping[str, TopicId]) -> TopicRanges:
 
 def encode_splits(splits: Sequence[Split]) -> bytes:
     """Return the parts of a range."""
-    ranges = [_SplitBody(start.hex(), end.hex(), size) for start, end, size in splits]
-    return encode(_SplitsBody(ranges))
+    ranges = [SplitBody(start.hex(), end.hex(), size) for start, end, size in splits]
+    return encode(SplitsBody(ranges))
 
 
 def decode_splits(body: bytes) -> list[Split]:
@@ -110,7 +143,7 @@ def decode_splits(body: bytes) -> list[Split]:
 
 def encode_reach(reach: Reach) -> bytes:
     """Return how far a range reaches."""
-    return encode(_ReachBody(reach.end.hex(), reach.messages, reach.payload_bytes))
+    return encode(ReachBody(reach.end.hex(), reach.messages, reach.payload_bytes))
 
 
 def decode_reach(body: bytes) -> Reach:

@@ -1,51 +1,62 @@
 """The answers to GET of transactions and subscriptions: JSON, both ways, for server and client."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.errors import InvalidRequest
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
+from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
-from tms.wire.json_subscriptions import subscription_record
-from tms.wire.json_transactions import TYPES
+from tms.wire.json_fields import BASE64_TEXT, Count, Pointer, TimeMs, described_by
+from tms.wire.json_subscriptions import SubscriptionBody, subscription_body
+from tms.wire.json_transactions import TYPES, Kind
 from tms.wire.json_values import decode, encode
 
 
-class _InfoBody(msgspec.Struct):
-    transaction_id: int
+class InfoBody(msgspec.Struct):
+    """What is told of a transaction."""
+
+    transaction_id: Pointer
     status: TransactionStatus
-    type: str
-    write_pointers: list[int]
-    started_ms: int
-    age_ms: int
-    expires_ms: int | None
+    type: Kind
+    write_pointers: list[Pointer]
+    started_ms: TimeMs
+    age_ms: Count
+    expires_ms: TimeMs | None
     client: str
     owner: str | None
-    sequence: int | None
+    sequence: Count | None
     topics: list[str]
-    transaction: bytes | msgspec.UnsetType = msgspec.UNSET
+
+
+class OneInfoBody(InfoBody):
+    """What is told of one transaction that was asked for."""
+
+    transaction: Annotated[
+        bytes | msgspec.UnsetType,
+        described_by({**BASE64_TEXT, "description": "While it is in progress."}),
+    ] = msgspec.UNSET
     """msgspec writes bytes as base64, and what is unset not at all."""
 
 
-class _SubscriptionBody(msgspec.Struct):
-    name: str
-    after: str | None
-    version: int
+class SizeBody(msgspec.Struct):
+    """How many transactions the invalid list has."""
+
+    size: Count
 
 
-_info_decoder = msgspec.json.Decoder(_InfoBody)
-_infos_decoder = msgspec.json.Decoder(list[_InfoBody])
-_size_decoder = msgspec.json.Decoder(dict[str, int])
-_subscription_decoder = msgspec.json.Decoder(_SubscriptionBody)
-_subscriptions_decoder = msgspec.json.Decoder(list[_SubscriptionBody])
-_TYPE_NAMES = {kind: name for name, kind in TYPES.items()}
+_info_decoder = msgspec.json.Decoder(OneInfoBody)
+_infos_decoder = msgspec.json.Decoder(list[InfoBody])
+_size_decoder = msgspec.json.Decoder(SizeBody)
+_subscription_decoder = msgspec.json.Decoder(SubscriptionBody)
+_subscriptions_decoder = msgspec.json.Decoder(list[SubscriptionBody])
+_TYPE_NAMES: dict[TransactionType, Kind] = {kind: name for name, kind in TYPES.items()}
 
 
-def _info_body(info: TransactionInfo, now_ms: int) -> _InfoBody:
-    return _InfoBody(
+def _info_body(info: TransactionInfo, now_ms: int) -> OneInfoBody:
+    return OneInfoBody(
         transaction_id=info.transaction_id,
         status=info.status,
         type=_TYPE_NAMES[info.type],
@@ -60,7 +71,7 @@ def _info_body(info: TransactionInfo, now_ms: int) -> _InfoBody:
     )
 
 
-def _info_of(body: _InfoBody) -> TransactionInfo:
+def _info_of(body: InfoBody) -> TransactionInfo:
     return TransactionInfo(
         transaction_id=body.transaction_id,
         status=body.status,
@@ -101,20 +112,18 @@ def decode_infos(body: bytes) -> list[TransactionInfo]:
 
 def encode_size(count: int) -> bytes:
     """Return the size of the invalid list."""
-    return encode({"size": count})
+    return encode(SizeBody(count))
 
 
 def decode_size(body: bytes) -> int:
     """Return what was told of the size of the invalid list."""
-    told = decode(_size_decoder, body)
-    if "size" not in told:
-        raise InvalidRequest("invalid_body", format="json", expected="size")
-    return int(told["size"])
+    told: SizeBody = decode(_size_decoder, body)
+    return told.size
 
 
 def encode_subscriptions(subscriptions: Iterable[SubscriptionPosition]) -> bytes:
     """Return the list of a topic's subscriptions."""
-    return encode([subscription_record(subscription) for subscription in subscriptions])
+    return encode([subscription_body(subscription) for subscription in subscriptions])
 
 
 def decode_subscription(body: bytes, topic_id: TopicId) -> SubscriptionPosition:

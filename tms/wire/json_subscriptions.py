@@ -4,31 +4,42 @@ import msgspec
 
 from tms.core.message import parse_id
 from tms.core.subscriptions import SubscriptionPosition
-from tms.wire.json_values import Int64, decode, encode
+from tms.wire.json_fields import MessageIdText, Version
+from tms.wire.json_values import decode, encode
 from tms.wire.transaction_bodies import Move
 
 
-class _PositionBody(msgspec.Struct, forbid_unknown_fields=True):
-    after: str | None = None
+class PositionBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a new subscription starts; null is before the oldest message."""
+
+    after: MessageIdText | None = None
 
 
-class _MoveBody(msgspec.Struct, forbid_unknown_fields=True):
-    after: str
-    expected_version: Int64
+class MoveBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Where to move a subscription, and from which version."""
+
+    after: MessageIdText
+    expected_version: Version
 
 
-_position_decoder = msgspec.json.Decoder(_PositionBody)
-_move_decoder = msgspec.json.Decoder(_MoveBody)
+class SubscriptionBody(msgspec.Struct):
+    """A subscription; `after` is null before the oldest message."""
+
+    name: str
+    after: MessageIdText | None
+    version: Version
 
 
-def subscription_record(subscription: SubscriptionPosition) -> dict[str, object]:
-    """Return the JSON object that tells a subscription."""
+_position_decoder = msgspec.json.Decoder(PositionBody)
+_move_decoder = msgspec.json.Decoder(MoveBody)
+
+
+def subscription_body(subscription: SubscriptionPosition) -> SubscriptionBody:
+    """Return what is told of a subscription."""
     after = subscription.after
-    return {
-        "name": subscription.name,
-        "after": None if after is None else after.hex(),
-        "version": subscription.version,
-    }
+    return SubscriptionBody(
+        subscription.name, None if after is None else after.hex(), subscription.version
+    )
 
 
 class JsonSubscriptions:
@@ -48,4 +59,4 @@ class JsonSubscriptions:
 
     def encode_subscription(self, subscription: SubscriptionPosition) -> bytes:
         """Return what is answered of a subscription."""
-        return encode(subscription_record(subscription))
+        return encode(subscription_body(subscription))

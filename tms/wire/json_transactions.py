@@ -1,7 +1,7 @@
 """Bodies of transactions, and of a publish to several topics, as JSON."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -12,6 +12,23 @@ from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest
 from tms.wire.caps import Cap
+from tms.wire.json_fields import (
+    BASE64_TEXT,
+    COUNT,
+    POINTER,
+    TOPIC_NAME,
+    Count,
+    MessageBytes,
+    MessageIdText,
+    NamespaceName,
+    OwnerName,
+    Pointer,
+    SubscriptionName,
+    TimeMs,
+    TopicName,
+    Version,
+    described_by,
+)
 from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
 from tms.wire.transaction_bodies import (
     CommitRequest,
@@ -21,67 +38,157 @@ from tms.wire.transaction_bodies import (
     check_truncation,
 )
 
-TYPES = {"short": TransactionType.SHORT, "long": TransactionType.LONG}
+Kind = Literal["short", "long"]
+TYPES: dict[Kind, TransactionType] = {"short": TransactionType.SHORT, "long": TransactionType.LONG}
 _DEFAULT_START = StartRequest()
 
 
-class _StartBody(msgspec.Struct, forbid_unknown_fields=True):
-    type: Literal["short", "long"] = "short"
-    timeout_s: Int64 | None = None
-    client: str = ""
-    owner: str | None = None
-    sequence: Int64 | None = None
-    origin: str | None = None
-    if_open: IfOpen = IfOpen.REFUSE
+Owner = Annotated[
+    OwnerName | None,
+    msgspec.Meta(description="The producer or job whose work this is. Its sequences commit once."),
+]
+OwnersSequence = Annotated[
+    Count | None,
+    msgspec.Meta(
+        description="The number of the work among its owner's, ascending; needs an owner."
+    ),
+]
 
 
-class _StartedBody(msgspec.Struct, omit_defaults=True):
-    transaction_id: int
-    write_pointer: int
-    read_pointer: int
-    transaction: bytes | None = None
+class StartBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What transaction to start."""
+
+    type: Kind = "short"
+    timeout_s: Annotated[
+        Annotated[Int64, described_by({"type": "integer", "minimum": 1, "maximum": 3600})] | None,
+        msgspec.Meta(description="After so many seconds a short transaction becomes invalid."),
+    ] = None
+    client: Annotated[str, msgspec.Meta(description="Who asks, for those who look after it.")] = ""
+    owner: Owner = None
+    sequence: OwnersSequence = None
+    origin: Annotated[
+        OwnerName | None,
+        msgspec.Meta(description="The run of the owner. Only the same may repeat a sequence."),
+    ] = None
+    if_open: Annotated[
+        IfOpen,
+        msgspec.Meta(
+            description=(
+                "What becomes of an older transaction of the owner that is open: this one is "
+                "refused, or the older one is invalidated, or, where the sequence is the same, the "
+                "older one is the answer."
+            )
+        ),
+    ] = IfOpen.REFUSE
+
+
+class StartedBody(msgspec.Struct, omit_defaults=True):
+    """A transaction that is in progress."""
+
+    transaction_id: Pointer
+    write_pointer: Annotated[
+        int, described_by({**POINTER, "description": "To publish with, from now on."})
+    ]
+    read_pointer: Annotated[
+        int, described_by({**COUNT, "description": "What was committed up to it can be read."})
+    ]
+    transaction: Annotated[
+        bytes | None,
+        described_by({**BASE64_TEXT, "description": "Tephra's TransactionCodec."}),
+    ] = None
     """msgspec writes bytes as base64."""
 
 
-class _ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
-    changes: list[JsonBytes]
+class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What a transaction has changed: each value stands for one thing."""
+
+    changes: list[MessageBytes]
 
 
-class _AdvanceBody(msgspec.Struct, forbid_unknown_fields=True):
-    namespace: str
-    topic: str
-    subscription: str
-    after: str
-    expected_version: Int64
+class AdvanceBody(msgspec.Struct, forbid_unknown_fields=True):
+    """A position that moves with the commit."""
+
+    namespace: NamespaceName
+    topic: TopicName
+    subscription: SubscriptionName
+    after: MessageIdText
+    expected_version: Version
 
 
-class _StoredBody(msgspec.Struct, forbid_unknown_fields=True):
-    namespace: str
-    topic: str
-    write_pointer: Int64
+class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What was stored in a topic under a write pointer of the transaction."""
+
+    namespace: NamespaceName
+    topic: TopicName
+    write_pointer: Pointer
 
 
-class _CommitBody(msgspec.Struct, forbid_unknown_fields=True):
-    advances: list[_AdvanceBody] = []
-    publish: list[_StoredBody] = []
+class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What else is done with the commit."""
+
+    advances: list[AdvanceBody] = []
+    publish: Annotated[
+        list[StoredBody],
+        msgspec.Meta(
+            description="What was stored in these topics under these pointers of its own."
+        ),
+    ] = []
 
 
-class _TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
-    ids: list[Int64] | None = None
-    before_ms: Int64 | None = None
+class EndedBody(msgspec.Struct):
+    """How a transaction has ended."""
+
+    status: Annotated[str, described_by({"enum": ["aborted", "invalid"]})]
 
 
-class _PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
-    topics: dict[str, list[JsonBytes]]
-    owner: str | None = None
-    sequence: Int64 | None = None
+class TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What to take off the invalid list."""
+
+    ids: list[Pointer] | None = None
+    before_ms: TimeMs | None = None
 
 
-_start_decoder = msgspec.json.Decoder(_StartBody)
-_changes_decoder = msgspec.json.Decoder(_ChangesBody)
-_commit_decoder = msgspec.json.Decoder(_CommitBody)
-_truncation_decoder = msgspec.json.Decoder(_TruncationBody)
-_publish_all_decoder = msgspec.json.Decoder(_PublishAllBody)
+class TruncatedBody(msgspec.Struct):
+    """How many transactions were taken off the invalid list."""
+
+    truncated: Count
+
+
+class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Messages for several topics."""
+
+    topics: Annotated[
+        dict[
+            str,
+            Annotated[list[MessageBytes], msgspec.Meta(extra_json_schema={"minItems": 1})],
+        ],
+        msgspec.Meta(
+            description="Messages by the name of their topic.",
+            extra_json_schema={
+                "minProperties": 1,
+                "propertyNames": {"pattern": TOPIC_NAME["pattern"]},
+            },
+        ),
+    ]
+    owner: Owner = None
+    sequence: OwnersSequence = None
+
+
+class PublishedAllBody(msgspec.Struct):
+    """The transaction in which messages were published to several topics."""
+
+    transaction_id: Pointer
+    duplicate: Annotated[
+        bool,
+        msgspec.Meta(description="The sequence was committed before; nothing was done now."),
+    ]
+
+
+_start_decoder = msgspec.json.Decoder(StartBody)
+_changes_decoder = msgspec.json.Decoder(ChangesBody)
+_commit_decoder = msgspec.json.Decoder(CommitBody)
+_truncation_decoder = msgspec.json.Decoder(TruncationBody)
+_publish_all_decoder = msgspec.json.Decoder(PublishAllBody)
 
 
 class JsonTransactions:
@@ -112,7 +219,7 @@ class JsonTransactions:
 
     def encode_started(self, answer: StartedTransaction) -> bytes:
         """Return the answer to start and to checkpoint."""
-        return encode(_StartedBody(*answer))
+        return encode(StartedBody(*answer))
 
     def decode_changes(self, body: bytes, cap: Cap) -> Sequence[bytes]:
         """Return the changes of a can-commit. Raises `TooLarge`."""
@@ -142,7 +249,7 @@ class JsonTransactions:
 
     def encode_status(self, status: str) -> bytes:
         """Return the answer to an abort."""
-        return encode({"status": status})
+        return encode(EndedBody(status))
 
     def decode_truncation(self, body: bytes) -> Truncation:
         """Return what is to be taken off the invalid list, checked."""
@@ -151,7 +258,7 @@ class JsonTransactions:
 
     def encode_truncated(self, count: int) -> bytes:
         """Return the answer to a truncation."""
-        return encode({"truncated": count})
+        return encode(TruncatedBody(count))
 
     def decode_publish_all(self, body: bytes, cap: Cap) -> PublishAllRequest:
         """Return what a publish to several topics asks. Raises `TooLarge`."""
@@ -162,6 +269,4 @@ class JsonTransactions:
 
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to it."""
-        return encode(
-            {"transaction_id": published.write_pointer, "duplicate": published.is_duplicate}
-        )
+        return encode(PublishedAllBody(published.write_pointer, published.is_duplicate))

@@ -1,0 +1,91 @@
+"""JSON schemas of bodies, made from the structs that decode and encode them (`tms.wire`).
+
+msgspec makes the schemas of the types; a field says in `tms.wire.json_fields` what is finer.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tms.wire.json_fields import BASE64_TEXT, INSTEAD, Json, reference
+
+_DEFINED = "#/structs/"
+_SAYS_NOTHING: tuple[object, ...] = (None, "", [])
+"""Defaults that stand for nothing: a schema need not tell them."""
+
+
+def schemas_of(structs: Mapping[str, type[msgspec.Struct]], *, answered: bool) -> Json:
+    """Return the schemas of structs by the names that they are to have.
+
+    Structs within others have no name, and are told in full. `answered`: the server makes these
+    bodies, so they have no other fields than those of the struct. In a request such fields are
+    refused or ignored, as the struct says.
+    """
+    _, defined = msgspec.json.schema_components(
+        structs.values(), ref_template=f"{_DEFINED}{{name}}"
+    )
+    return {
+        name: _told(defined[struct.__name__], defined, answered=answered)
+        for name, struct in structs.items()
+    }
+
+
+def _told(schema: Any, defined: Json, *, answered: bool) -> Any:
+    """Return a schema of msgspec's as the document has it."""
+    if isinstance(schema, list):
+        return [_told(each, defined, answered=answered) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if INSTEAD in schema:
+        kept = {key: value for key, value in schema.items() if key in ("description", "default")}
+        return _without_empty_default({**schema[INSTEAD], **kept})
+    if str(schema.get("$ref")).startswith(_DEFINED):
+        meant = defined[schema["$ref"].removeprefix(_DEFINED)]
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        # What an enumeration is for says the field; its docstring is for who reads the code.
+        known = {"enum": meant["enum"]} if "enum" in meant else meant
+        return _told({**known, **rest}, defined, answered=answered)
+    told = {
+        "oneOf" if key == "anyOf" else key: (
+            {name: _told(each, defined, answered=answered) for name, each in value.items()}
+            if key == "properties"
+            else _told(value, defined, answered=answered)
+        )
+        for key, value in schema.items()
+        if key != "title"
+    }
+    if answered and "properties" in told:
+        told["additionalProperties"] = False
+    return _without_empty_default(told)
+
+
+def _without_empty_default(schema: Json) -> Json:
+    if "default" in schema and schema["default"] in _SAYS_NOTHING:
+        return {key: value for key, value in schema.items() if key != "default"}
+    return schema
+
+
+def in_base64(schema: Any) -> Any:
+    """Return a schema as it is for bytes that are all base64, which the Content-Type may say."""
+    if schema in (reference("Bytes"), reference("GivenBytes")):
+        return BASE64_TEXT
+    if isinstance(schema, dict):
+        return {key: in_base64(value) for key, value in schema.items()}
+    return [in_base64(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def one_field_of(schema: Json) -> Json:
+    """Return the schema of a body that has one of the fields of `schema`, and it is not null."""
+    return {
+        "description": schema["description"],
+        "oneOf": [
+            {
+                "type": "object",
+                "required": [name],
+                "properties": {name: field["oneOf"][0]},
+                "additionalProperties": False,
+            }
+            for name, field in schema["properties"].items()
+        ],
+    }

@@ -1,0 +1,99 @@
+"""Types for the fields of JSON bodies, with what the OpenAPI document says of their values.
+
+msgspec decodes by the plain types alone. What is finer, like the least value of a number, is
+refused later, by an error with a code of its own; so it stands in a schema here, and not in a
+constraint.
+"""
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from tms.core.limits import LIMIT_MAX, NAME_CHARS_MAX, UINT16_COUNT
+from tms.wire.json_values import INT64_MAX, Int64, JsonBytes
+
+Json = dict[str, Any]
+
+INSTEAD = "x-instead"
+"""The key of a schema that stands instead of the one that msgspec makes of the type."""
+
+
+def described_by(schema: Json) -> Meta:
+    """Return the annotation of a field whose values `schema` describes, not its type."""
+    return Meta(extra_json_schema={INSTEAD: schema})
+
+
+def reference(name: str) -> Json:
+    """Return a reference to a schema of the OpenAPI document."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def one_of(*schemas: Json) -> Json:
+    """Return the schema of what is one of several things."""
+    return {"oneOf": list(schemas)}
+
+
+def tagged(tag: str, schema: Json) -> Json:
+    """Return the schema of Avro's tagged form of a union's branch."""
+    return {
+        "type": "object",
+        "required": [tag],
+        "properties": {tag: schema},
+        "additionalProperties": False,
+    }
+
+
+def _text(pattern: str) -> Json:
+    return {"type": "string", "pattern": f"^[{pattern}]{{1,{NAME_CHARS_MAX}}}$"}
+
+
+NULL: Json = {"type": "null"}
+TEXT: Json = {"type": "string"}
+BASE64_TEXT: Json = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+ID_EXAMPLE = "0000018bcfe568000000" + "0" * 20
+MESSAGE_ID: Json = {
+    "type": "string",
+    "description": "20 bytes as hexadecimal digits: when and as which one it was published.",
+    "pattern": "^[0-7][0-9a-fA-F]{19}[0-7][0-9a-fA-F]{19}$",
+    "examples": [ID_EXAMPLE],
+}
+END_ID: Json = {**MESSAGE_ID, "description": "The position behind it: exclusive."}
+POINTER: Json = {
+    "type": "integer",
+    "format": "int64",
+    "minimum": 1,
+    "maximum": INT64_MAX,
+    "description": "A transaction's write pointer: its start in milliseconds x 1000000.",
+}
+TIME: Json = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX - 1}
+COUNT: Json = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
+LIMIT: Json = {"type": "integer", "format": "int32", "minimum": 1, "maximum": LIMIT_MAX}
+NAMESPACE_NAME = _text("A-Za-z0-9_")
+TOPIC_NAME = _text("A-Za-z0-9_-")
+SUBSCRIPTION_NAME = _text("A-Za-z0-9_.-")
+
+MessageIdText = Annotated[str, described_by(MESSAGE_ID)]
+EndIdText = Annotated[str, described_by(END_ID)]
+NamespaceName = Annotated[str, described_by(NAMESPACE_NAME)]
+TopicName = Annotated[str, described_by(TOPIC_NAME)]
+SubscriptionName = Annotated[str, described_by(SUBSCRIPTION_NAME)]
+OwnerName = Annotated[
+    str, described_by({"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX})
+]
+Pointer = Annotated[Int64, described_by(POINTER)]
+TimeMs = Annotated[Int64, described_by(TIME)]
+Timestamp = Annotated[int, described_by(TIME)]
+"""A time whose 64 bits are checked later, by an error that names the field."""
+Count = Annotated[Int64, described_by(COUNT)]
+SequenceId = Annotated[
+    int, described_by({"type": "integer", "minimum": 0, "maximum": UINT16_COUNT - 1})
+]
+Version = Annotated[
+    Int64, described_by({**COUNT, "description": "How often the position has been moved."})
+]
+MessageBytes = Annotated[JsonBytes, described_by(reference("Bytes"))]
+"""Text, or bytes that are told as such; only base64 if the Content-Type says so."""
