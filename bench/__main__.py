@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import (
     cleanup,
+    fairness,
     growth,
     hbase,
     memory,
@@ -32,6 +33,7 @@ _SUITES = {
     "transactions": transactions.run,
     "recovery": recovery.run,
     "cleanup": cleanup.run,
+    "fairness": fairness.run,
     "growth": growth.run,
     "memory": memory.run,
     "hbase": hbase.run,

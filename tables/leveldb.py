@@ -40,6 +40,9 @@ from tms.core.tables import Batch
 _BLOCK_BYTES = 16 * 1024
 _REOPEN_EVERY_S = 0.5
 _PROBE_BYTES = 64 * 1024
+_FILES_TO_MERGE = b"leveldb.num-files-at-level0"
+_FILES_TO_MERGE_MAX = 8
+"""At 12 of them LevelDB makes each write wait for a second or two, until it has merged them."""
 _CLOSED = "the store is closed"
 _OPENED_ANEW = "the store was opened anew since the batch was made"
 
@@ -240,6 +243,13 @@ class LevelDBStore:
         """Raise `StoreUnavailable` where a write would be refused now. Does not touch the disk."""
         if self._closed or self._failure is not None:
             raise StoreUnavailable(reason=self._failure or _CLOSED)
+
+    def is_behind(self) -> bool:
+        """Whether LevelDB has nearly as many files to merge as make it stop all writes."""
+        handle = self._handle
+        if handle is None or self._closed:
+            return False
+        return int(handle.get_property(_FILES_TO_MERGE)) >= _FILES_TO_MERGE_MAX
 
     def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
         """Do nothing: no write comes late."""

@@ -96,6 +96,10 @@ class MemoryStore:
         if self._closed:
             raise StoreUnavailable(reason="the store is closed")
 
+    def is_behind(self) -> bool:
+        """Return False: there is nothing to merge."""
+        return False
+
     def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
         """Do nothing: no write comes late."""
 

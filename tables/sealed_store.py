@@ -254,6 +254,10 @@ class SealedStore:
         """Raise `StoreUnavailable` where a write would be refused now."""
         self.beneath.check_writable()
 
+    def is_behind(self) -> bool:
+        """Whether a large write would now wait until the store has merged more."""
+        return self.beneath.is_behind()
+
     def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
         """Raise `StoreUnavailable` where an earlier write of one of the keys may come late."""
         self.beneath.check_settled(table, keys)

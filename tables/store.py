@@ -87,6 +87,10 @@ class Store(Protocol):
         """Raise `StoreUnavailable` where a write would be refused now. Touches no disk."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether a large write would now wait, for seconds, until the store has merged more."""
+        ...
+
     def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
         """Raise `StoreUnavailable` where an earlier write of one of the keys may come late.
 

@@ -39,6 +39,10 @@ class StoreTables:
         """Raise `StoreUnavailable` where a write would be refused now."""
         self.store.check_writable()
 
+    def is_behind(self) -> bool:
+        """Whether a large write would now wait until the store has merged more."""
+        return self.store.is_behind()
+
     def write(self, batch: Batch) -> None:
         """Write a batch; durable when it returns."""
         self.store.write(batch)

@@ -220,6 +220,10 @@ class HBaseStore:
             raise StoreUnavailable(reason=_CLOSED)
         self._settling.check()
 
+    def is_behind(self) -> bool:
+        """Return False: HBase's servers delay whom they have to by themselves."""
+        return False
+
     def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
         """Raise `StoreUnavailable` where an earlier call may still write one of the keys late."""
         doubts = self._sender.doubts

@@ -69,6 +69,9 @@ class MoodyStore:
         if self._failed:
             raise StoreUnavailable(reason="a bad mood")
 
+    def is_behind(self) -> bool:
+        return self._inner.is_behind()
+
     def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
         pass
 

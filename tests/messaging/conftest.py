@@ -30,6 +30,10 @@ class FaultyStore(MemoryStore):
         self.writes_fail = False
         self.writes_happen_all_the_same = False
         self.batches: list[int] = []
+        self.behind = False
+
+    def is_behind(self) -> bool:
+        return self.behind
 
     def write(self, batch: Batch) -> None:
         self.passed.wait()

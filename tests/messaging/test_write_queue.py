@@ -22,6 +22,18 @@ def test_small_requests_overtake_large_ones_of_which_each_flush_takes_one() -> N
     assert [queue.take(0) for _ in range(4)] == [[2, 4, 0], [1], [3], []]
 
 
+def test_a_small_request_waits_for_one_large_one_at_most() -> None:
+    queue = queue_of(LARGE_BYTES, LARGE_BYTES, LARGE_BYTES)
+    assert queue.take(0) == [0]
+
+    queue.add(3, 1)
+    assert queue.take(0) == [3], "the large one that was being written was enough to wait for"
+    queue.add(4, 1)
+    assert queue.take(0) == [4, 1], "large ones get on too"
+    queue.add(5, 1)
+    assert [queue.take(0) for _ in range(2)] == [[5], [2]]
+
+
 def test_of_much_half_is_taken() -> None:
     queue = queue_of(*[HALF_FROM_BYTES] * 4)
 

@@ -52,6 +52,36 @@ async def test_of_many_large_requests_half_is_written_while_the_others_come(
     assert len(await payloads(service)) == 3 * callers * len(large)
 
 
+LARGE = [b"x" * 1024] * 1024
+
+
+async def test_large_requests_wait_while_the_store_is_behind_and_small_ones_do_not(
+    service: Service, store: FaultyStore
+) -> None:
+    store.behind = True
+    large = [asyncio.create_task(service.publish(TOPIC, LARGE)) for _ in range(2)]
+    await settle()
+    for number in range(3):
+        await service.publish(TOPIC, [b"%d" % number])
+    assert store.batches == [1, 1, 1]
+    assert not any(each.done() for each in large)
+
+    store.behind = False
+    await asyncio.gather(*large)
+    assert store.batches == [1, 1, 1, len(LARGE), len(LARGE)]
+
+
+async def test_a_service_that_closes_writes_what_waits_for_the_store(
+    service: Service, store: FaultyStore
+) -> None:
+    store.behind = True
+    large = asyncio.create_task(service.publish(TOPIC, LARGE))
+    await settle()
+    await service.close()
+
+    assert len(await large) == len(LARGE)
+
+
 async def test_a_request_has_contiguous_ids_among_many(service: Service) -> None:
     ranges = await asyncio.gather(
         *(service.publish(TOPIC, [b"x"] * 5, POINTER + i) for i in range(50))

@@ -334,6 +334,10 @@ class Tables(Protocol):
         """Raise `StoreUnavailable` where a write would be refused now. Touches no disk."""
         ...
 
+    def is_behind(self) -> bool:
+        """Whether a large write would now wait, for seconds, until the store has merged more."""
+        ...
+
     def write(self, batch: Batch) -> None:
         """Write a batch; durable when it returns.
 

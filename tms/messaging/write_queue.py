@@ -1,8 +1,9 @@
 """What waits to be written, and what of it one flush takes.
 
-Small requests go first, in the order in which they came; then one large request at most. So who
-publishes one message does not wait for all that others publish a hundred thousand at a time, and a
-large request waits for no more than the small ones of each flush: each flush takes one.
+Small requests go first, in the order in which they came, then one large request at most. While
+small requests wait, every second flush takes no large one. So a small request waits for one large
+request at most, however many there are, and a large one for two flushes of small ones for each
+large one before it. The writer may hold large requests back for as long as the store is behind.
 
 Requests that are queued at the same time have no order among each other: a caller that needs one
 waits for the answer.
@@ -31,6 +32,8 @@ class WriteQueue(Generic[T]):
         self._flush_bytes_max = flush_bytes_max
         self._small: deque[tuple[T, int]] = deque()
         self._large: deque[tuple[T, int]] = deque()
+        self._took_large = False
+        """Whether the last flush took a large request."""
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -42,8 +45,13 @@ class WriteQueue(Generic[T]):
         queue.append((request, size_bytes))
         self.size_bytes += size_bytes
 
-    def take(self, outstanding: int) -> list[T]:
-        """Take what one flush writes.
+    @property
+    def has_large(self) -> bool:
+        """Whether a large request waits."""
+        return bool(self._large)
+
+    def take(self, outstanding: int, *, with_large: bool = True) -> list[T]:
+        """Take what one flush writes; nothing if only large requests wait and none may be taken.
 
         `outstanding` is how many requests there were at the end of the last flush: those it
         answered, and those that waited.
@@ -58,7 +66,9 @@ class WriteQueue(Generic[T]):
             request, request_bytes = small.popleft()
             taken.append(request)
             size += request_bytes
-        if self._large and (not taken or size < self._flush_bytes_max):
+        is_full = taken and (self._took_large or size >= self._flush_bytes_max)
+        self._took_large = with_large and self.has_large and not is_full
+        if self._took_large:
             request, request_bytes = self._large.popleft()
             taken.append(request)
             size += request_bytes

@@ -45,6 +45,9 @@ connections it makes flushes of 30 small requests instead of 5, for a seventh le
 request. Large requests are better received while others are written. A request that finds nothing
 under way waits for one turn."""
 
+_LOOK_AGAIN_S = 0.02
+"""How long after the store was behind the writer looks again, if only large requests wait."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -70,6 +73,7 @@ class Writer:
         self._queue: WriteQueue[Queued] = WriteQueue(limits.flush_bytes_max)
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
+        self._looks_again: asyncio.TimerHandle | None = None
         self._lone_flushes = lone_flushes
         self._outstanding = 0
         """Requests at the end of the last flush: those it answered, and those that wait."""
@@ -113,9 +117,18 @@ class Writer:
             self._flush()
 
     def _flush(self) -> None:
-        """Write what is queued, and answer each request whatever happens."""
+        """Write what is queued, unless that has to wait."""
+        taken = self._queue.take(self._outstanding, with_large=self._may_write_large())
+        if taken:
+            self._write(taken)
+            return
+        self._is_flushing = False
+        if self._looks_again is None:
+            self._looks_again = self._loop.call_later(_LOOK_AGAIN_S, self._flush_if_idle)
+
+    def _write(self, taken: list[Queued]) -> None:
+        """Write requests, and answer each of them whatever happens."""
         started = perf_counter()
-        taken = self._queue.take(self._outstanding)
         added: list[Queued] = []
 
         def done(_: object, error: BaseException | None) -> None:
@@ -151,6 +164,20 @@ class Writer:
             done(None, error)
         else:
             done(None, None)
+
+    def _may_write_large(self) -> bool:
+        """Whether a large request may be taken: it would hold up all others if the store is behind.
+
+        Small ones hardly add to what the store has to merge.
+        """
+        return self._stopping or not (self._queue.has_large and self._tables.is_behind())
+
+    def _flush_if_idle(self) -> None:
+        """Go on with large requests that had to wait, unless a flush is under way."""
+        self._looks_again = None
+        if len(self._queue) and not self._is_flushing:
+            self._is_flushing = True
+            self._flush()
 
     def _written(
         self, taken: list[Queued], added: list[Queued], error: BaseException | None
@@ -200,6 +227,7 @@ class Writer:
     async def close(self) -> None:
         """Take no more requests, and return when what is queued is written."""
         self._stopping = True
+        self._flush_if_idle()
         if self._is_flushing:
             self._drained = self._loop.create_future()
             await self._drained
