@@ -1,6 +1,7 @@
-"""JSON schemas of bodies, made from the structs that decode and encode them (`tms.wire`).
+"""JSON schemas of bodies, made from the types that decode and encode them.
 
-msgspec makes the schemas of the types; a field says in `tms.wire.json_fields` what is finer.
+msgspec makes the schemas. What is finer, a field of a struct says itself (`tms.wire.json_fields`);
+for a dataclass of `tms.core` the resource says it.
 """
 
 from collections.abc import Mapping
@@ -31,6 +32,29 @@ def schemas_of(structs: Mapping[str, type[msgspec.Struct]], *, answered: bool) -
     }
 
 
+def answer_of(kind: type, descriptions: Mapping[str, str]) -> Json:
+    """Return the schema of an answer that is a dataclass. No number in it is negative.
+
+    `descriptions` has those of fields, by the names of class and field: `Size.bytes`.
+    """
+    [schema], defined = msgspec.json.schema_components([kind], ref_template=f"{_DEFINED}{{name}}")
+    for place, description in descriptions.items():
+        name, _, field = place.partition(".")
+        described = defined[name]["properties"][field]
+        described.get("anyOf", [described])[0]["description"] = description
+    answer: Json = _from_zero(_told(schema, defined, answered=True))
+    return answer
+
+
+def _from_zero(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_from_zero(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    told = {key: _from_zero(value) for key, value in schema.items()}
+    return {**told, "minimum": 0} if told.get("type") in ("integer", "number") else told
+
+
 def _told(schema: Any, defined: Json, *, answered: bool) -> Any:
     """Return a schema of msgspec's as the document has it."""
     if isinstance(schema, list):
@@ -56,8 +80,16 @@ def _told(schema: Any, defined: Json, *, answered: bool) -> Any:
         if key != "title"
     }
     if answered and "properties" in told:
-        told["additionalProperties"] = False
+        return _as_answered(told, schema["properties"])
     return _without_empty_default(told)
+
+
+def _as_answered(told: Json, properties: Json) -> Json:
+    """Return the schema of an object of the server's: a default is written too."""
+    required = [n for n in properties if n in told["required"] or "default" in properties[n]]
+    for field in told["properties"].values():
+        field.pop("default", None)
+    return {**told, "required": required, "additionalProperties": False}
 
 
 def _without_empty_default(schema: Json) -> Json:

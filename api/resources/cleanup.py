@@ -3,52 +3,30 @@
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, record
-from tms.core.cleanup import Cleanup
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media
+from api.openapi.structs import answer_of
+from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
-from tms.wire.json_fields import TEXT
 from tms.wire.json_states import encode_state
 
 CLEANUP = "/v1/cleanup"
 
-_COUNT: Json = {"type": "integer", "minimum": 0}
-_TIME: Json = {"type": "integer", "description": "Milliseconds since 1970."}
-
-
-def _or_null(schema: Json) -> Json:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-_BOUND = {
-    "table": TEXT,
-    "start": {**TEXT, "description": "The first key of the range, in hexadecimal digits."},
-    "stop": {**TEXT, "description": "The key behind the range."},
-    "write_pointer": {**_COUNT, "description": "Nothing invalid is left up to here."},
-    "transaction_ms": _TIME,
-    "recorded_ms": _TIME,
-}
-_INVALID = {
-    "count": {**_COUNT, "description": "Write pointers on the invalid list."},
-    "oldest": _or_null(_COUNT),
-    "not_inverted": {**_COUNT, "description": "Those of them above the bound."},
-    "held_by": _or_null({**_COUNT, "description": "The transaction that holds the bound."}),
-    "waits_until_ms": _or_null({**_TIME, "description": "When the oldest can go."}),
-}
-_STATE = {
-    "is_running": {"type": "boolean"},
-    "passes": _COUNT,
-    "failed_passes": _COUNT,
-    "last_started_ms": _or_null(_TIME),
-    "last_seconds": _or_null({"type": "number", "minimum": 0}),
-    "last_rows": _or_null({**_COUNT, "description": "Rows that it deleted or inverted."}),
-    "last_failure": _or_null(TEXT),
-    "scanned_rows": _COUNT,
-    "dropped_rows": _COUNT,
-    "dropped_bytes": _COUNT,
-    "inverted_rows": _COUNT,
-    "bounds": {"type": "array", "items": record(tuple(_BOUND), _BOUND)},
-    "invalid": _or_null(record(tuple(_INVALID), _INVALID)),
-}
+_STATE = answer_of(
+    CleanupState,
+    {
+        "PruneBound.start": "The first key of the range, in hexadecimal digits.",
+        "PruneBound.stop": "The key behind the range.",
+        "PruneBound.write_pointer": "Nothing invalid is left up to here.",
+        "PruneBound.transaction_ms": "Milliseconds since 1970.",
+        "PruneBound.recorded_ms": "Milliseconds since 1970.",
+        "InvalidState.count": "Write pointers on the invalid list.",
+        "InvalidState.not_inverted": "Those of them above the bound.",
+        "InvalidState.held_by": "The transaction that holds the bound.",
+        "InvalidState.waits_until_ms": "When the oldest can go, in milliseconds since 1970.",
+        "CleanupState.last_started_ms": "Milliseconds since 1970.",
+        "CleanupState.last_rows": "Rows that it deleted or inverted.",
+    },
+)
 _EXAMPLE = {
     "is_running": False,
     "passes": 12,
@@ -80,7 +58,7 @@ _EXAMPLE = {
     },
 }
 _CONTENT = {
-    "application/json": json_media(record(tuple(_STATE), _STATE), state=_EXAMPLE),
+    "application/json": json_media(_STATE, state=_EXAMPLE),
 }
 _WAIT: Json = {
     "name": "wait",

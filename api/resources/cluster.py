@@ -2,28 +2,27 @@
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Operation
-from api.openapi.parts import TIMESTAMP, json_media, nullable, record
+from api.openapi.parts import TIMESTAMP, json_media
+from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
-from tms.wire.json_fields import TEXT, Json
+from tms.wire.json_fields import Json
 from tms.wire.json_states import encode_state
 
 _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
-_NUMBER: Json = {"type": "integer", "minimum": 0}
-_INSTANCE = {
-    "id": {**_NUMBER, "description": "No other server ever has it."},
-    "address": {**TEXT, "description": "The URL by which the others reach it."},
-    "version": TEXT,
-    "since_ms": {"type": "integer", "description": "Milliseconds since 1970."},
-    "store_format": {**_NUMBER, "description": "The newest format of the store that it knows."},
-}
-_STATE = {
-    "id": nullable({**_NUMBER, "description": "Of the server that answers."}),
-    "role": {"enum": [role.value for role in Role], "description": "Of the server that answers."},
-    "leader": nullable({**_NUMBER, "description": "The instance that leads, or takes over."}),
-    "token": nullable({**_NUMBER, "description": "Grows with each change of the leader."}),
-    "instances": {"type": "array", "items": record(tuple(_INSTANCE), _INSTANCE)},
-}
+_STATE = answer_of(
+    ClusterState,
+    {
+        "ClusterState.id": "Of the server that answers.",
+        "ClusterState.role": "Of the server that answers.",
+        "ClusterState.leader": "The instance that leads, or takes over.",
+        "ClusterState.token": "Grows with each change of the leader.",
+        "Instance.id": "No other server ever has it.",
+        "Instance.address": "The URL by which the others reach it.",
+        "Instance.since_ms": "Milliseconds since 1970.",
+        "Instance.store_format": "The newest format of the store that it knows.",
+    },
+)
 _FORMAT = {"store_format": 2}
 _EXAMPLE = {
     "id": 7,
@@ -37,9 +36,7 @@ _EXAMPLE = {
 }
 _LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}
 _CONTENT = {
-    "application/json": json_media(
-        record(tuple(_STATE), _STATE), standby=_EXAMPLE, alone=_LONE_EXAMPLE
-    ),
+    "application/json": json_media(_STATE, standby=_EXAMPLE, alone=_LONE_EXAMPLE),
 }
 
 

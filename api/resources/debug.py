@@ -11,38 +11,40 @@ import msgspec
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.http.query_parameters import choice_of, limit_of, time_of, values_of
-from api.openapi.parts import TIMESTAMP, json_media, nullable, record
+from api.openapi.parts import TIMESTAMP, json_media
+from api.openapi.structs import answer_of
 from tms.core.errors import InvalidRequest
-from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection
+from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection, Problems, Rows, Size
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
-from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TEXT, TIME
+from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME
 
 DEBUG = "/v1/debug"
 
 _HEX_DIGITS_MAX = 4096
 _KEY = re.compile(f"([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}", re.ASCII)
-_COUNT: Json = {"type": "integer", "minimum": 0}
-_NEXT = nullable({**TEXT, "description": "Where the next part begins; null at the end."})
+_NEXT = "Where the next part begins; null at the end."
 _FACTS: Json = {"type": "object", "description": "What it says, by name."}
-_ROWS = {"rows": {"type": "array", "items": _FACTS}, "next": _NEXT}
-_SIZE = {
-    "rows": _COUNT,
-    "bytes": {**_COUNT, "description": "Of the keys and values in this part."},
-    "disk_bytes": {**_COUNT, "description": "About what the whole table takes on disk."},
-    "next": _NEXT,
-}
-_PROBLEMS = {
-    "problems": {"type": "array", "items": TEXT},
-    "rows": _COUNT,
-    "sealed": {**_COUNT, "description": "Rows that a server sent when another led: hidden."},
-    "without_payloads": {
-        **_COUNT,
-        "description": "References that nothing is stored for: no messages were published.",
+_ROWS = answer_of(Rows, {"Rows.rows": "What each says, by name.", "Rows.next": _NEXT})
+_SIZE = answer_of(
+    Size,
+    {
+        "Size.bytes": "Of the keys and values in this part.",
+        "Size.disk_bytes": "About what the whole table takes on disk.",
+        "Size.next": _NEXT,
     },
-    "next": _NEXT,
-}
+)
+_PROBLEMS = answer_of(
+    Problems,
+    {
+        "Problems.sealed": "Rows that a server sent when another led: hidden.",
+        "Problems.without_payloads": (
+            "References that nothing is stored for: no messages were published."
+        ),
+        "Problems.next": _NEXT,
+    },
+)
 _ROW = {
     "table": "message",
     "topic": "default:orders",
@@ -186,11 +188,7 @@ OPERATIONS = (
         description="Decoded, in the order of their keys; nothing is changed.",
         query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
         success="The rows.",
-        answer={
-            "application/json": json_media(
-                record(tuple(_ROWS), _ROWS), rows={"rows": [_ROW], "next": None}
-            )
-        },
+        answer={"application/json": json_media(_ROWS, rows={"rows": [_ROW], "next": None})},
         errors=("invalid_namespace_name", "invalid_topic_name", *_ERRORS),
         is_compressed=True,
     ),
@@ -206,7 +204,7 @@ OPERATIONS = (
         success="How large the part is.",
         answer={
             "application/json": json_media(
-                record(tuple(_SIZE), _SIZE),
+                _SIZE,
                 size={"rows": 10_000, "bytes": 1_370_000, "disk_bytes": 2_100_000, "next": "00ff"},
             )
         },
@@ -224,7 +222,7 @@ OPERATIONS = (
         success="What is wrong with the part, a line each.",
         answer={
             "application/json": json_media(
-                record(tuple(_PROBLEMS), _PROBLEMS),
+                _PROBLEMS,
                 none={
                     "problems": [],
                     "rows": 10_000,

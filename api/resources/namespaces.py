@@ -1,54 +1,25 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
-from api.openapi.parts import json_media, nullable, record
+from api.openapi.parts import json_media
+from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
-from tms.core.namespaces import SETTING_MAX
-from tms.wire.json_fields import TEXT
-from tms.wire.json_namespaces import decode_settings, encode_namespace, encode_namespaces
+from tms.wire.json_namespaces import (
+    NamespaceBody,
+    SettingsBody,
+    decode_settings,
+    encode_namespace,
+    encode_namespaces,
+)
 
 NAMESPACES = "/v1/namespaces"
 
 
-def _number(description: str, maximum: int = SETTING_MAX) -> Json:
-    return {"type": "integer", "minimum": 1, "maximum": maximum, "description": description}
-
-
-_NUMBERS = {
-    "ttl_s_default": _number("Of topics created without a ttl; in seconds.", TTL_S_MAX),
-    "ttl_s_max": _number("The longest ttl that a topic may be given.", TTL_S_MAX),
-    "message_bytes_max": _number("The largest message."),
-    "request_bytes_max": _number("The most bytes of all messages in one request."),
-    "publish_messages_per_s": _number("On the average; a burst of a second is taken."),
-    "publish_bytes_per_s": _number("On the average; a burst of a second is taken."),
-}
-_RATES = ("publish_messages_per_s", "publish_bytes_per_s")
-_SETTINGS = record((), {name: nullable(number) for name, number in _NUMBERS.items()})
-_NAMESPACE = record(
-    ("name", "version", "settings", "rules"),
-    {
-        "name": TEXT,
-        "version": nullable(
-            {
-                "type": "integer",
-                "minimum": 0,
-                "description": "One more with each change; null where it is not declared.",
-            }
-        ),
-        "settings": record((), _NUMBERS, "What was given; the rest is left to the server."),
-        "rules": record(
-            tuple(_NUMBERS),
-            {
-                name: nullable(number) if name in _RATES else number
-                for name, number in _NUMBERS.items()
-            },
-            "What holds, by the settings and the server's own limits.",
-        ),
-    },
-)
+_SETTINGS = schemas_of({"Settings": SettingsBody}, answered=False)["Settings"]
+_NAMESPACE = schemas_of({"Namespace": NamespaceBody}, answered=True)["Namespace"]
 _GIVEN = {"ttl_s_max": 86_400, "message_bytes_max": 100_000, "publish_messages_per_s": 500}
 _EXAMPLE = {
     "name": "shop",

@@ -2,34 +2,89 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+from tms.core.limits import TTL_S_MAX
+from tms.core.namespaces import SETTING_MAX, Namespace, NamespaceRules, NamespaceSettings
+from tms.wire.json_fields import NULL, Json, described_by, one_of
 from tms.wire.json_values import decode_answer
 
 
-class _Settings(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    ttl_s_default: int | None = None
-    ttl_s_max: int | None = None
-    message_bytes_max: int | None = None
-    request_bytes_max: int | None = None
-    publish_messages_per_s: int | None = None
-    publish_bytes_per_s: int | None = None
+def _number(description: str, most: int = SETTING_MAX) -> Json:
+    return {"type": "integer", "minimum": 1, "maximum": most, "description": description}
 
 
-class _Namespace(msgspec.Struct):
+_RATE = _number("On the average; a burst of a second is taken.")
+_NUMBERS = {
+    "ttl_s_default": _number("Of topics created without a ttl; in seconds.", TTL_S_MAX),
+    "ttl_s_max": _number("The longest ttl that a topic may be given.", TTL_S_MAX),
+    "message_bytes_max": _number("The largest message."),
+    "request_bytes_max": _number("The most bytes of all messages in one request."),
+    "publish_messages_per_s": _RATE,
+    "publish_bytes_per_s": _RATE,
+}
+_TtlDefault = Annotated[int, described_by(_NUMBERS["ttl_s_default"])]
+_TtlMax = Annotated[int, described_by(_NUMBERS["ttl_s_max"])]
+_MessageMax = Annotated[int, described_by(_NUMBERS["message_bytes_max"])]
+_RequestMax = Annotated[int, described_by(_NUMBERS["request_bytes_max"])]
+_Rate = Annotated[int, described_by(_RATE)]
+
+
+class SettingsBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What a namespace sets; null, or nothing, leaves it to the server."""
+
+    ttl_s_default: _TtlDefault | None = None
+    ttl_s_max: _TtlMax | None = None
+    message_bytes_max: _MessageMax | None = None
+    request_bytes_max: _RequestMax | None = None
+    publish_messages_per_s: _Rate | None = None
+    publish_bytes_per_s: _Rate | None = None
+
+
+class RulesBody(msgspec.Struct):
+    """What holds, by the settings and the server's own limits."""
+
+    ttl_s_default: _TtlDefault
+    ttl_s_max: _TtlMax
+    message_bytes_max: _MessageMax
+    request_bytes_max: _RequestMax
+    publish_messages_per_s: _Rate | None
+    publish_bytes_per_s: _Rate | None
+
+
+class NamespaceBody(msgspec.Struct):
+    """A namespace, declared or not."""
+
     name: str
-    version: int | None
-    settings: dict[str, int]
-    rules: NamespaceRules
+    version: Annotated[
+        int | None,
+        described_by(
+            {
+                **one_of({"type": "integer", "minimum": 0}, NULL),
+                "description": "One more with each change; null if it is not declared.",
+            }
+        ),
+    ]
+    settings: Annotated[
+        dict[str, int],
+        described_by(
+            {
+                "type": "object",
+                "description": "What was given; the rest is left to the server.",
+                "properties": _NUMBERS,
+                "additionalProperties": False,
+            }
+        ),
+    ]
+    rules: RulesBody
 
 
-_settings_decoder = msgspec.json.Decoder(_Settings)
-_namespace_decoder = msgspec.json.Decoder(_Namespace)
-_namespaces_decoder = msgspec.json.Decoder(list[_Namespace])
+_settings_decoder = msgspec.json.Decoder(SettingsBody)
+_namespace_decoder = msgspec.json.Decoder(NamespaceBody)
+_namespaces_decoder = msgspec.json.Decoder(list[NamespaceBody])
 
 
 def decode_settings(body: bytes) -> NamespaceSettings:
@@ -46,24 +101,29 @@ def encode_settings(settings: NamespaceSettings) -> bytes:
     return msgspec.json.encode(settings.given())
 
 
+def _body_of(namespace: Namespace) -> NamespaceBody:
+    return NamespaceBody(
+        namespace.name,
+        namespace.version,
+        namespace.settings.given(),
+        RulesBody(**asdict(namespace.rules)),
+    )
+
+
 def namespace_record(namespace: Namespace) -> dict[str, Any]:
-    """Return what is told of a namespace."""
-    return {
-        "name": namespace.name,
-        "version": namespace.version,
-        "settings": namespace.settings.given(),
-        "rules": asdict(namespace.rules),
-    }
+    """Return what is told of a namespace, as values for JSON."""
+    record: dict[str, Any] = msgspec.to_builtins(_body_of(namespace))
+    return record
 
 
 def encode_namespace(namespace: Namespace) -> bytes:
     """Return what is told of a namespace."""
-    return msgspec.json.encode(namespace_record(namespace))
+    return msgspec.json.encode(_body_of(namespace))
 
 
 def encode_namespaces(namespaces: Iterable[Namespace]) -> bytes:
     """Return the list of namespaces."""
-    return msgspec.json.encode([namespace_record(namespace) for namespace in namespaces])
+    return msgspec.json.encode([_body_of(namespace) for namespace in namespaces])
 
 
 def decode_namespace(answer: bytes) -> Namespace:
@@ -76,12 +136,12 @@ def decode_namespaces(answer: bytes) -> list[Namespace]:
     return [_namespace_of(value) for value in decode_answer(_namespaces_decoder, answer)]
 
 
-def _namespace_of(told: _Namespace) -> Namespace:
+def _namespace_of(told: NamespaceBody) -> Namespace:
     known = NamespaceSettings.__slots__
     given = {name: value for name, value in told.settings.items() if name in known}
     return Namespace(
         name=told.name,
         version=told.version,
         settings=NamespaceSettings(**given),
-        rules=told.rules,
+        rules=NamespaceRules(**msgspec.structs.asdict(told.rules)),
     )

@@ -82,7 +82,7 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
     ] = IfOpen.REFUSE
 
 
-class StartedBody(msgspec.Struct, omit_defaults=True):
+class StartedBody(msgspec.Struct):
     """A transaction that is in progress."""
 
     transaction_id: Pointer
@@ -93,10 +93,10 @@ class StartedBody(msgspec.Struct, omit_defaults=True):
         int, described_by({**COUNT, "description": "What was committed up to it can be read."})
     ]
     transaction: Annotated[
-        bytes | None,
+        bytes | msgspec.UnsetType,
         described_by({**BASE64_TEXT, "description": "Tephra's TransactionCodec."}),
-    ] = None
-    """msgspec writes bytes as base64."""
+    ] = msgspec.UNSET
+    """msgspec writes bytes as base64, and what is unset not at all."""
 
 
 class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -219,7 +219,14 @@ class JsonTransactions:
 
     def encode_started(self, answer: StartedTransaction) -> bytes:
         """Return the answer to start and to checkpoint."""
-        return encode(StartedBody(*answer))
+        return encode(
+            StartedBody(
+                answer.transaction_id,
+                answer.write_pointer,
+                answer.read_pointer,
+                msgspec.UNSET if answer.transaction is None else answer.transaction,
+            )
+        )
 
     def decode_changes(self, body: bytes, cap: Cap) -> Sequence[bytes]:
         """Return the changes of a can-commit. Raises `TooLarge`."""

@@ -1,5 +1,7 @@
 """Schemas of structs: what a field says of its values, structs in structs, base64."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
 
@@ -7,7 +9,7 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from api.openapi.structs import in_base64, one_field_of, schemas_of
+from api.openapi.structs import answer_of, in_base64, one_field_of, schemas_of
 from tms.wire.json_fields import MESSAGE_ID, MessageBytes, MessageIdText, described_by, reference
 
 
@@ -98,3 +100,37 @@ def test_one_field_of_several(body: object, *, is_valid: bool) -> None:
     schema = one_field_of(schemas_of({"Either": Either}, answered=False)["Either"])
 
     assert jsonschema_rs.is_valid(schema, body) is is_valid
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a report."""
+
+    rows: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report."""
+
+    parts: Sequence[Part]
+    last: Part | None = None
+    next: str | None = None
+
+
+def test_an_answer_that_is_a_dataclass_has_all_of_its_fields_and_no_negative_number() -> None:
+    schema = answer_of(Report, {"Part.rows": "How many.", "Report.next": "Where to go on."})
+
+    part = {"rows": 1}
+    assert schema["properties"]["next"] == {
+        "oneOf": [{"type": "string", "description": "Where to go on."}, {"type": "null"}]
+    }
+    assert jsonschema_rs.is_valid(schema, {"parts": [part], "last": part, "next": None})
+    assert not jsonschema_rs.is_valid(schema, {"parts": [{}], "last": None, "next": None})
+    assert not jsonschema_rs.is_valid(schema, {"parts": [{"rows": -1}], "last": None, "next": None})
+    assert not jsonschema_rs.is_valid(schema, {"parts": []})
+
+
+def test_a_description_of_no_field_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        answer_of(Report, {"Report.gone": "…"})
