@@ -11,8 +11,8 @@ the failed batch was written, before any later write. While the handle is exchan
 an opening takes, reads wait.
 
 `paranoid_checks` is on: otherwise LevelDB drops what it cannot read in a damaged log and says
-nothing. A torn end of the log, as a crash leaves it, is no damage: where LevelDB does not see that
-it is one, it is cut off (`tables.leveldb_log`). Reads verify checksums, for 9 us a block: otherwise
+nothing. If a crash leaves only the beginning of the last write, LevelDB sees that and drops it.
+Reads verify checksums, for 9 us a block: otherwise
 what is damaged in a table is handed out as it is.
 """
 
@@ -30,8 +30,6 @@ import plyvel
 from tables.data_folder import DataFolder, opened_itself
 from tables.gate import Gate
 from tables.leveldb_layout import PREFIXES, Prefixes
-from tables.leveldb_log import cut_tear, newest_log
-from tables.log_room import LogRoom
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
 from tms.core.forks import tell_in_child
@@ -149,26 +147,6 @@ class LevelDBStore:
         return self._handle
 
     def _open(self) -> Any:
-        self._log_room = LogRoom(self._folder.leveldb)
-        try:
-            return self._open_leveldb()
-        except StoreCorrupt:
-            if not self._mend_log():
-                raise
-            return self._open_leveldb()
-
-    def _mend_log(self) -> bool:
-        """Cut off a batch that a crash tore; return whether there was one."""
-        log = newest_log(self._folder.leveldb)
-        try:
-            cut_bytes = cut_tear(log) if log is not None else 0
-        except OSError as error:
-            raise StoreUnavailable(folder=str(log), reason=str(error)) from error
-        if cut_bytes:
-            _log.warning("a crash tore the last write: %d bytes of it are cut off", cut_bytes)
-        return cut_bytes > 0
-
-    def _open_leveldb(self) -> Any:
         path = self._folder.leveldb
         try:
             return plyvel.DB(
@@ -266,8 +244,6 @@ class LevelDBStore:
     def _write(self, writes: Any) -> None:
         try:
             writes.write()
-            if self._sync:
-                self._log_room.written(writes.approximate_size())
         except (plyvel.Error, OSError) as error:
             self._failure = _said(error)
             _log.error(

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 import tms.aio
-from tables.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
 from tests.faults.ledger import Ledger
+from tests.faults.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
 from tests.faults.load import Load, check_log
 from tests.faults.serving import refusal, serve
 from tms.core.errors import TmsError
@@ -58,12 +58,15 @@ def check_after_restart(killed: Killed) -> None:
 
 
 def log_of(killed: Killed) -> Path:
-    log = newest_log(killed.folder / "leveldb")
-    assert log is not None
-    return log
+    return newest_log(killed.folder / "leveldb")
 
 
-@pytest.mark.parametrize("room", [0, 3 * BLOCK_BYTES])
+def append_part_of_the_last_record(log: Path, part: Callable[[bytes], bytes]) -> None:
+    data = log.read_bytes()
+    last = list(records_of(data))[-1]
+    log.write_bytes(data + part(data[last.start : last.stop]))
+
+
 @pytest.mark.parametrize(
     "part",
     [
@@ -75,16 +78,21 @@ def log_of(killed: Killed) -> Path:
         pytest.param(lambda record: bytes(50) + record[50:], id="all but its beginning"),
     ],
 )
-def test_a_torn_last_record_is_dropped(
-    killed: Killed, part: Callable[[bytes], bytes], room: int
-) -> None:
-    """With zeros behind it, or where it is the end of the file."""
-    log = log_of(killed)
-    data = log.read_bytes()
-    last = list(records_of(data))[-1]
-    torn = part(data[last.start : last.stop])
-    log.write_bytes(data[: last.stop] + torn + bytes(room))
+def test_a_torn_last_record_is_dropped(killed: Killed, part: Callable[[bytes], bytes]) -> None:
+    append_part_of_the_last_record(log_of(killed), part)
 
+    check_after_restart(killed)
+
+
+def test_a_last_record_that_goes_over_into_zeros_is_refused(killed: Killed) -> None:
+    """LevelDB cannot tell it from damage, and a program should not write into LevelDB's file."""
+    log = log_of(killed)
+    whole = log.read_bytes()
+    append_part_of_the_last_record(log, lambda record: record[:50] + bytes(len(record)))
+
+    check_refused_as_corrupt(killed.folder)
+
+    log.write_bytes(whole)
     check_after_restart(killed)
 
 
