@@ -11,8 +11,11 @@ import json
 import math
 from typing import Any
 
+import msgspec
+
 from api.http.context import ErrorAnswer
 from tms.core.errors import InternalError, TmsError
+from tms.wire.json_errors import ErrorBody, ProblemBody
 
 RETRY_AFTER_S = 1
 
@@ -38,8 +41,9 @@ def answer_of(error: Exception) -> ErrorAnswer:
 def error_body(error: TmsError) -> bytes:
     """Return the JSON that tells `error`."""
     problem = error.problem
-    told = {"code": problem.code, "message": problem.message, "detail": _json_of(error.detail)}
-    return json.dumps({"error": told}).encode()
+    body = ErrorBody(ProblemBody(problem.code, problem.message, _json_of(error.detail)))
+    # msgspec encodes no number over 64 bits and no text that is not UTF-8; both are told of here.
+    return json.dumps(msgspec.to_builtins(body)).encode()
 
 
 def _json_of(value: Any) -> Any:

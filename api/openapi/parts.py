@@ -1,10 +1,10 @@
-"""What the OpenAPI document is made of: media types with examples, records, parameters."""
+"""What the OpenAPI document is made of: media types with examples, parameters."""
 
 import json
 from typing import Any
 
 from tms.core.limits import TTL_S_MAX
-from tms.wire.json_fields import NULL, Json, one_of
+from tms.wire.json_fields import Json
 
 WRITE_POINTER = 1_700_000_000_000_000_000
 TIMESTAMP = 1_700_000_000_000
@@ -39,17 +39,6 @@ def json_media(schema: Json, **examples: Any) -> Json:
     return {"schema": schema, "examples": named}
 
 
-def record(required: tuple[str, ...], properties: Json, description: str | None = None) -> Json:
-    """Return the schema of an object that has these properties and no other."""
-    schema: Json = {
-        "type": "object",
-        "required": list(required),
-        "properties": properties,
-        "additionalProperties": False,
-    }
-    return schema if description is None else {**schema, "description": description}
-
-
 TTL: Json = {
     "description": "Seconds after which a message is no longer given.",
     "oneOf": [
@@ -57,11 +46,6 @@ TTL: Json = {
         {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"},
     ],
 }
-
-
-def nullable(schema: Json) -> Json:
-    """Return the schema of something or null."""
-    return one_of(schema, NULL)
 
 
 def query_choice(name: str, choices: tuple[str, ...], default: str, description: str) -> Json:

@@ -12,11 +12,11 @@ from api.openapi.parts import (
     avro_media,
     json_media,
     query_choice,
-    record,
 )
 from api.openapi.structs import in_base64, schemas_of
 from tms.wire import avro_bodies
 from tms.wire.json_bodies import MessageBody, PollBody, PublishBody, RollbackBody
+from tms.wire.json_errors import ErrorBody
 from tms.wire.json_fields import (
     BASE64_TEXT,
     ID_EXAMPLE,
@@ -28,41 +28,32 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
+from tms.wire.json_topics import TopicBody
 from tms.wire.media_types import ARROW_TYPE, BASE64_TYPE
 
 _BODIES = schemas_of(
     {"PublishRequest": PublishBody, "PublishResponse": RollbackBody, "ConsumeRequest": PollBody},
     answered=False,
 )
+_ANSWERS = schemas_of({"Error": ErrorBody, "Topic": TopicBody}, answered=True)
 _MESSAGE = schemas_of({"Message": MessageBody}, answered=True)["Message"]
 _PUBLISH = _BODIES["PublishRequest"]
 _MESSAGES: Json = {"type": "array", "items": _MESSAGE}
 
 SCHEMAS: Json = {
     **_BODIES,
+    **_ANSWERS,
     "PublishRequestBase64": in_base64(_PUBLISH),
-    "StoreRequest": record(
-        ("transactionWritePointer", "messages"),
-        {
+    "StoreRequest": {
+        **_PUBLISH,
+        "required": ["transactionWritePointer", "messages"],
+        "properties": {
             "transactionWritePointer": reference("WritePointer"),
             "messages": {**_PUBLISH["properties"]["messages"], "minItems": 1},
         },
-    ),
+    },
     "ConsumeResponse": _MESSAGES,
     "ConsumeResponseBase64": in_base64(_MESSAGES),
-    "Error": record(
-        ("error",),
-        {
-            "error": record(
-                ("code", "message", "detail"),
-                {
-                    "code": {"type": "string", "description": "Stable; see each operation."},
-                    "message": {"type": "string", "description": "The same for each code."},
-                    "detail": {"type": "object", "description": "What varies."},
-                },
-            )
-        },
-    ),
     "Bytes": {
         "description": "UTF-8 text as it is, any bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
@@ -87,9 +78,6 @@ SCHEMAS: Json = {
         "required": ["generation", "ttl"],
         "additionalProperties": {"type": "string"},
     },
-    "Topic": record(
-        ("name", "properties"), {"name": TEXT, "properties": reference("TopicProperties")}
-    ),
     "ContentEncoding": {"type": "string", "enum": ["gzip", "x-gzip", "identity", ""]},
 }
 

@@ -15,6 +15,7 @@ from api.openapi.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTEN
 from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
 from tms.core.topic import check_namespace
+from tms.wire.json_topics import TopicBody
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,7 +61,7 @@ async def show(exchange: Exchange) -> None:
     topic = await exchange.context.services.messaging.topic(exchange.topic_id)
     told: object = topic.all_properties()
     if exchange.context.topic_info == "seed":
-        told = {"name": topic.id.name, "properties": told}
+        told = TopicBody(topic.id.name, topic.all_properties())
     await exchange.answer(OK, _encode(told), JSON_TYPE)
 
 

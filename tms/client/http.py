@@ -38,6 +38,7 @@ from tms.core.errors import (
 )
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
+from tms.wire.json_errors import ErrorBody
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 
 CONNECTIONS_MAX = 1000
@@ -50,17 +51,7 @@ COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
 
 
-class _Described(msgspec.Struct):
-    code: str
-    message: str = ""
-    detail: dict[str, Any] = {}
-
-
-class _ErrorBody(msgspec.Struct):
-    error: _Described
-
-
-_error_decoder = msgspec.json.Decoder(_ErrorBody)
+_error_decoder = msgspec.json.Decoder(ErrorBody)
 
 _CODE_OF_STATUS = {
     413: "request_too_large",
