@@ -83,12 +83,12 @@ class InvalidSweep:
         proof = self._store.batch()
         bound = bound_of(self._store)
         todo = {p for p in listed.seen_by_all() if p > bound} - self._inverted
-        known = sorted(p for p in todo if p > listed.known_from)
+        known = sorted(p for p in todo if p > listed.knows_publications_after)
         for first in range(0, len(known), _POINTERS_AT_ONCE):
             some = known[first : first + _POINTERS_AT_ONCE]
             inverted = self._services.invert_published(some)
             yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
-        unknown = {p for p in todo if p <= listed.known_from}
+        unknown = {p for p in todo if p <= listed.knows_publications_after}
         if unknown:
             for topic in StoreMetadataTable(self._store).scan():
                 if topic.exists:

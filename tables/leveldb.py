@@ -95,7 +95,7 @@ class LevelDBBatch:
         except RuntimeError as error:
             raise StoreUnavailable(reason=str(error)) from error
 
-    def keep_whole(self) -> None:
+    def require_atomic(self) -> None:
         """Do nothing: it is atomic."""
 
 

@@ -40,7 +40,7 @@ class MemoryBatch:
         """Add a delete for each key."""
         self.writes += [(table, key, None) for key in keys]
 
-    def keep_whole(self) -> None:
+    def require_atomic(self) -> None:
         """Do nothing: it is atomic."""
 
 

@@ -92,9 +92,9 @@ class SealedBatch:
                 topic = topic_start(key)
                 self.topics[topic] = None
 
-    def keep_whole(self) -> None:
+    def require_atomic(self) -> None:
         """Let no crash leave a part of the batch."""
-        self.batch.keep_whole()
+        self.batch.require_atomic()
 
 
 class SealedStore:

@@ -18,7 +18,8 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
    only with those that were added before it to the same table and topic; one of the Metadata,
    Transaction or Bound table, and a deletion, only with all that were added before. So where a
    batch is not atomic, what is there of it is a beginning: add last what vouches for the rest.
-8. A batch that was told to be kept whole (`Batch.keep_whole`) is, after a crash, there whole or not
+8. A batch that was told to be kept whole (`Batch.require_atomic`) is, after a crash, there whole or
+not
    at all once a server has opened the store again.
 
 `compare_and_put` is atomic against all other writes of its key made through the same store.

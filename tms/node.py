@@ -19,11 +19,11 @@ from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
-from tms.messaging.engine import Engine
-from tms.messaging.publications import Publications
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
+from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.namespaces.store import UndeclaredNamespaces
@@ -61,7 +61,7 @@ class OpenServices:
     transactions: AsyncTransactions
     subscriptions: SubscriptionService
     namespaces: DeclaredNamespaces
-    _engine: Engine
+    _engine: StoreRuntime
     cleanup: CleanupService | None = None
     """None where nobody asked for it."""
     inspection: Partwise | None = None
@@ -124,7 +124,7 @@ async def open_services(
     settings: Settings | None = None,
     registry: CollectorRegistry | None = None,
     lease: HeldLease | None = None,
-    owns_loop: bool = False,
+    may_block_loop: bool = False,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
@@ -154,7 +154,7 @@ async def open_services(
         namespaces,
         has_transactions=has_transactions,
         lease=lease,
-        owns_loop=owns_loop,
+        may_block_loop=may_block_loop,
     )
     inspection = Partwise(
         tables.store,
@@ -245,7 +245,7 @@ async def services_on(
     *,
     has_transactions: bool = True,
     lease: HeldLease | None = None,
-    owns_loop: bool = False,
+    may_block_loop: bool = False,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
@@ -255,7 +255,9 @@ async def services_on(
     """
     namespaces = namespaces or UndeclaredNamespaces(limits)
     key_time = None if lease is None else KeyTime(clock, lease)
-    engine_on = partial(Engine, tables, limits, clock, registry, owns_loop=owns_loop)
+    engine_on = partial(
+        StoreRuntime, tables, limits, clock, registry, may_block_loop=may_block_loop
+    )
     if not has_transactions:
         engine = engine_on(key_time=key_time)
         messaging = Service(engine, declared=namespaces.rules)
@@ -271,7 +273,7 @@ async def services_on(
         tables.close()
         raise
     engine = engine_on(key_time=key_time)
-    publications = Publications()
+    publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)
     subscriptions = SubscriptionService(engine, messaging.states)
@@ -281,21 +283,21 @@ async def services_on(
 
 
 def open_transactions(
-    engine: Engine,
+    engine: StoreRuntime,
     recover: Recover,
     recovered: RecoveredState,
-    publications: Publications,
+    publications: UnfinishedPublications,
     registry: CollectorRegistry,
 ) -> TransactionService:
     """Return the transaction manager that goes on from what was `recovered`."""
-    writer, lanes, tables = engine.writer, engine.lanes, engine.tables
+    writer, threads, tables = engine.writer, engine.threads, engine.tables
     time = SteadyTime(engine.clock)
     journal = TransactionJournal(
-        recover, recovered, time=time, lanes=lanes, tables=tables, publications=publications
+        recover, recovered, time=time, threads=threads, tables=tables, publications=publications
     )
     TransactionMetrics(registry, journal, time)
     snapshots = Snapshots(
-        journal, writer=writer, lanes=lanes, tables=tables, limits=engine.limits, time=time
+        journal, writer=writer, threads=threads, tables=tables, limits=engine.limits, time=time
     )
     return TransactionService(
         journal, snapshots, writer=writer, publications=publications, time=time

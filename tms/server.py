@@ -86,7 +86,7 @@ def _registry() -> CollectorRegistry:
 async def _serve(settings: Settings, on_started: OnStarted) -> None:
     registry = _registry()
     services = await open_services(
-        settings.store, settings=settings, registry=registry, owns_loop=True
+        settings.store, settings=settings, registry=registry, may_block_loop=True
     )
     app = create_app(
         services,

@@ -132,9 +132,12 @@ class Tour:
         if self._services is not None:
             self._listed = self._services.invalid_list()
         if self._listed is not None:
-            bound, known_from = self._bounds.of_all, self._listed.known_from
+            bound, knows_publications_after = (
+                self._bounds.of_all,
+                self._listed.knows_publications_after,
+            )
             new = self._listed.seen_by_all() - self._before
-            known = sorted(p for p in new if p > max(bound, known_from))
+            known = sorted(p for p in new if p > max(bound, knows_publications_after))
             for first in range(0, len(known), _POINTERS_AT_ONCE):
                 assert self._services is not None
                 some = known[first : first + _POINTERS_AT_ONCE]
@@ -165,7 +168,7 @@ class Tour:
         if listed is not None:
             bound = self._bounds.of(region)
             new = listed.seen_by_all() - self._before
-            search = {p for p in new if bound < p <= listed.known_from}
+            search = {p for p in new if bound < p <= listed.knows_publications_after}
         inverted = frozenset() if listed is None else self._before | listed.seen_by_all()
         worker = Worker(self._work, region, search)
         self._tasks[worker] = _Task(proof, listed, inverted)

@@ -59,7 +59,7 @@ class HBaseBatch:
         self.runs: list[Run] = []
         self._salts = salts
 
-    def keep_whole(self) -> None:
+    def require_atomic(self) -> None:
         """Let the batch be there whole or not at all, also after a crash."""
         self._is_whole = True
 

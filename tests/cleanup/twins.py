@@ -90,7 +90,7 @@ class Twin:
             await self.transactions._journal.close()
 
         self.await_(end())
-        self.services._engine.lanes.close()
+        self.services._engine.threads.close()
         self.store.close()
 
     def reopen(self, *, crashes: bool) -> None:

@@ -71,7 +71,7 @@ async def publish_alone(server: ServerProcess, told: list[bytes], chance: random
                 break
             await publish_one(topic, told)
         else:
-            raise AssertionError("it is always the write lane that writes")
+            raise AssertionError("it is always the write thread that writes")
         asyncio.get_running_loop().call_later(chance.uniform(0, 0.02), server.kill)
         with pytest.raises((Unavailable, OutcomeUnknown)):
             await publish_on(topic, told)
@@ -99,7 +99,7 @@ def test_what_a_publisher_alone_was_told_survives_kill_9(
 ) -> None:
     told: list[bytes] = []
     for _ in range(ROUNDS // 4):
-        # Without fsync: a slow disk would have the lane write. A kill leaves what the system has.
+        # No fsync, or a slow disk would bring in the write thread. A kill leaves what was written.
         with serve(tmp_path, "--no-sync") as server:
             asyncio.run(publish_alone(server, told, chance))
     with serve(tmp_path) as server:

@@ -21,8 +21,8 @@ from tms.core.message import FIRST_ID, Message, id_after
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
-from tms.messaging.engine import Engine
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 
 START_MS = 1_800_000_000_000
 TOPICS = [TopicId("default", name) for name in "abc"]
@@ -30,7 +30,7 @@ A, B = TOPICS[:2]
 
 
 def open_on(store: MoodyStore, clock: ManualClock, **limits: int) -> Service:
-    return Service(Engine(StoreTables(store), Limits(**limits), clock, CollectorRegistry()))
+    return Service(StoreRuntime(StoreTables(store), Limits(**limits), clock, CollectorRegistry()))
 
 
 async def poll(

@@ -13,8 +13,8 @@ from tms.core.errors import OutcomeUnknown
 from tms.core.limits import Limits
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.messaging.engine import Engine
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 
 NOW_MS = 1_800_000_000_000
 TOPIC = TopicId("default", "t")
@@ -80,7 +80,7 @@ async def service(
     store: FaultyStore, clock: ManualClock, registry: CollectorRegistry, limits: Limits
 ) -> AsyncIterator[Service]:
     """A service with the topic `t`, loaded, so that publishing to it does not wait for a read."""
-    service = Service(Engine(StoreTables(store), limits, clock, registry))
+    service = Service(StoreRuntime(StoreTables(store), limits, clock, registry))
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
     yield service

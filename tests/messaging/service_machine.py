@@ -24,8 +24,8 @@ from tms.core.messaging import Page, RollbackRange
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
-from tms.messaging.engine import Engine
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class ServiceMachine(RuleBasedStateMachine):
     def open(self) -> None:
         async def make() -> Service:
             return Service(
-                Engine(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+                StoreRuntime(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
             )
 
         self.service = self.await_(make())

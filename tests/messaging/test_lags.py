@@ -17,8 +17,8 @@ from tms.core.reading import Reading
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.messaging import lags
-from tms.messaging.engine import Engine
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.traffic import OTHER
 
@@ -31,7 +31,7 @@ class Opened:
 
     def __init__(self, store: MemoryStore, clock: ManualClock, limits: Limits) -> None:
         self.registry = CollectorRegistry()
-        engine = Engine(StoreTables(store), limits, clock, self.registry)
+        engine = StoreRuntime(StoreTables(store), limits, clock, self.registry)
         self.messaging = Service(engine)
         self.subscriptions = SubscriptionService(engine, self.messaging.states)
 

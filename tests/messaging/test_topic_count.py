@@ -18,8 +18,8 @@ from tms.core.clock import ManualClock
 from tms.core.errors import OutcomeUnknown, TooLarge, TopicExists, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.messaging.engine import Engine
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 
 pytestmark = pytest.mark.anyio
 NAMES = ("a", "b", "c", "d", "e")
@@ -47,7 +47,7 @@ class CountingStore(MemoryStore):
 
 @asynccontextmanager
 async def service_on(store: MemoryStore | MoodyStore, topics_max: int) -> AsyncIterator[Service]:
-    engine = Engine(
+    engine = StoreRuntime(
         StoreTables(store),
         Limits(topics_max=topics_max),
         ManualClock(NOW_MS),

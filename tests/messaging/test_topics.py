@@ -29,7 +29,7 @@ async def test_who_reads_while_nothing_changes_waits_for_a_change_whose_caller_i
     reading = asyncio.create_task(service.unchanging(read))
     with pytest.raises(asyncio.CancelledError):
         await changing
-    await service.topics("default")  # a turn of the read lane
+    await service.topics("default")  # a turn of the read thread
     assert not reading.done()
     store.passed.set()
     now_ms, topic = await reading

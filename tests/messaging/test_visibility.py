@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from tms.core.entries import PLAIN, Entries
 from tms.core.transaction import Transaction, Visibility
-from tms.messaging.visibility import View
-from tms.messaging.visibility import given as given_of
+from tms.messaging.visibility import View, visible_in
 
 POINTER = st.integers(1, 30)
 POINTERS = st.lists(st.just(PLAIN) | POINTER | POINTER.map(int.__neg__), max_size=20)
@@ -51,7 +50,7 @@ def test_it_is_the_rule_entry_by_entry(
         if rule is Visibility.GIVE:
             expected.append(index)
 
-    found = given_of(entries, start, stop, View(transaction))
+    found = visible_in(entries, start, stop, View(transaction))
     assert [index for run in found.runs for index in run] == expected
     assert found.stopped_at == stopped_at
     assert all(len(run) == 1 for run in found.runs if run[0] in references)

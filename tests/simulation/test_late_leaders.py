@@ -94,7 +94,7 @@ class WholeBatch(MemoryBatch):
         self.is_durable = is_durable
         self.is_whole = False
 
-    def keep_whole(self) -> None:
+    def require_atomic(self) -> None:
         self.is_whole = True
 
 

@@ -1,7 +1,7 @@
 """The interface of the writer: requests of all kinds share its flushes.
 
 A flush adds the requests in the order in which they were submitted to one batch, writes that
-durably, lets them take effect, and answers them. One flush at a time: what `add_to` sees is what
+durably, lets them take effect, and answers them. One flush at a time: what `add_rows` sees is what
 all requests before it have done.
 """
 
@@ -23,24 +23,24 @@ class Write(Protocol):
         """About how much memory it holds while it waits."""
         ...
 
-    def accepted(self) -> None:
-        """Hold what must stay until `finished`: the request is in the queue."""
+    def on_queued(self) -> None:
+        """Hold what must stay until `release`: the request is in the queue."""
         ...
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add rows to the batch. May raise a `TmsError`, for this request alone, adding nothing."""
         ...
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Take effect in memory: the batch is durable."""
         ...
 
-    def failed(self) -> None:
-        """Forget what `add_to` did, if it was called: the batch may have been written, or not."""
+    def on_failed(self) -> None:
+        """Forget what `add_rows` did, if it was called: the batch may have been written, or not."""
         ...
 
-    def finished(self) -> None:
-        """Let go of what it held since `accepted`; called last, whatever happened."""
+    def release(self) -> None:
+        """Let go of what it held since `on_queued`; called last, whatever happened."""
         ...
 
     def result(self) -> Any:
@@ -51,19 +51,19 @@ class Write(Protocol):
 class Participant(Protocol):
     """What takes part in each flush with a state of its own."""
 
-    def settle(self) -> None:
-        """Before a flush: make good a `failed` one; the store takes writes again."""
+    def before_flush(self) -> None:
+        """Before a flush: if one failed before, read again what may have changed."""
         ...
 
-    def complete(self, batch: Batch) -> None:
+    def add_rows(self, batch: Batch) -> None:
         """Add the rows of the flush that no single request has."""
         ...
 
-    def applied(self) -> None:
+    def after_flush(self) -> None:
         """After a flush: all its requests have taken effect."""
         ...
 
-    def unsettle(self) -> None:
+    def flush_failed(self) -> None:
         """After a flush that failed: it may have been written, or not."""
         ...
 
@@ -80,7 +80,7 @@ class GroupCommit(Protocol):
         ...
 
 
-class Lanes(Protocol):
+class BlockingCalls(Protocol):
     """Threads for calls that block."""
 
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":

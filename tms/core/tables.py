@@ -43,7 +43,7 @@ class Batch(Protocol):
         """Add a delete for each key: `delete` for many, at less cost."""
         ...
 
-    def keep_whole(self) -> None:
+    def require_atomic(self) -> None:
         """Let no crash leave a part of the batch. Costs more on a store that is not atomic."""
         ...
 

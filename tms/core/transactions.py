@@ -223,7 +223,7 @@ class OpenTransactions(Protocol):
         ...
 
     @property
-    def known_from(self) -> int:
+    def knows_publications_after(self) -> int:
         """What was published under pointers up to this one, this process may not know."""
         ...
 
@@ -251,8 +251,8 @@ class Carried(Protocol):
         """About how much memory it holds while it waits."""
         ...
 
-    def accepted(self) -> None:
-        """Hold what must stay until `finished`."""
+    def on_queued(self) -> None:
+        """Hold what must stay until `release`."""
         ...
 
     def check(self) -> None:
@@ -263,15 +263,15 @@ class Carried(Protocol):
         """Add the rows; `check` has passed in this flush, and the transaction has not ended."""
         ...
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Take effect in memory: the batch is durable."""
         ...
 
-    def failed(self) -> None:
+    def on_failed(self) -> None:
         """Forget what `put` did, if it was called."""
         ...
 
-    def finished(self) -> None:
+    def release(self) -> None:
         """Let go of what it held."""
         ...
 

@@ -10,8 +10,8 @@ from tms.core.clock import Clock
 from tms.core.entries import PLAIN, Entries
 from tms.core.message import KEY, MessageBlock
 from tms.core.tables import Tables
-from tms.messaging.lanes import Lanes
-from tms.messaging.topic_state import TopicState, TopicStates
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.store_threads import StoreThreads
 
 _ENTRIES_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 1024 * 1024
@@ -26,10 +26,12 @@ _Rows = dict[bytes, tuple[int, bool, bytes]]
 class CacheCheck:
     """Checks the cache of one service."""
 
-    def __init__(self, states: TopicStates, tables: Tables, lanes: Lanes, clock: Clock) -> None:
+    def __init__(
+        self, states: LoadedTopics, tables: Tables, threads: StoreThreads, clock: Clock
+    ) -> None:
         self._states = states
         self._tables = tables
-        self._lanes = lanes
+        self._threads = threads
         self._clock = clock
 
     async def problems(self, after: str, limit: int) -> tuple[list[str], int, str | None]:
@@ -67,7 +69,7 @@ class CacheCheck:
             key = max(key, state.cache.floor)  # older blocks may be dropped meanwhile
             found = state.cache.slice(key, limit=_ENTRIES_AT_ONCE, bytes_max=_BYTES_AT_ONCE)
             cached = _rows_of(found.entries, found.start, found.stop)
-            stored = await self._lanes.read(
+            stored = await self._threads.read(
                 self._stored, state.prefix, key, max(cached, default=key)
             )
             different += [

@@ -21,8 +21,8 @@ from tms.core.errors import TmsError
 from tms.core.message import KEY, KEY_BYTES, first_id_at, key_after
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicMetadata
-from tms.messaging.engine import Engine
-from tms.messaging.topic_state import TopicState, TopicStates
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.traffic import OTHER
 
 SUBSCRIPTIONS_MAX = 10_000
@@ -50,10 +50,10 @@ class Lag:
 class SubscriptionLags:
     """The lags of one store's subscriptions, as they were last looked at."""
 
-    def __init__(self, engine: Engine, states: TopicStates) -> None:
+    def __init__(self, engine: StoreRuntime, states: LoadedTopics) -> None:
         """Read through `engine`; topics are known by `states`."""
         self._tables = engine.tables
-        self._lanes = engine.lanes
+        self._threads = engine.threads
         self._clock = engine.clock
         self._series_max = engine.limits.metric_series_max
         self._states = states
@@ -74,7 +74,7 @@ class SubscriptionLags:
                 _log.warning("how far subscriptions are behind could not be read: %s", error)
 
     async def _look(self) -> None:
-        found = await self._lanes.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)
+        found = await self._threads.read(self._tables.subscriptions.scan, limit=SUBSCRIPTIONS_MAX)
         before = self._lags
         self._lags = {
             (each.topic_prefix, each.position.name): (
@@ -109,7 +109,7 @@ class SubscriptionLags:
         state = self._states.peek(topic_id)
         if state is not None:
             return state.topic, state
-        return await self._lanes.read(self._tables.metadata.get, topic_id), None
+        return await self._threads.read(self._tables.metadata.get, topic_id), None
 
     async def _counted(
         self, stored: StoredPosition, topic: TopicMetadata, state: TopicState | None, rows_max: int
@@ -127,7 +127,7 @@ class SubscriptionLags:
                 break
             if rows >= rows_max:
                 return None, rows
-            entries, key = await self._lanes.read(
+            entries, key = await self._threads.read(
                 self._tables.messages.read,
                 stored.topic_prefix,
                 key,

@@ -22,14 +22,14 @@ from tms.core.reading import Reading
 from tms.core.tables import Tables
 from tms.core.transaction import Transaction
 from tms.messaging.cache import Slice
-from tms.messaging.lanes import Lanes
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.topic_state import TopicState
-from tms.messaging.visibility import View, given
+from tms.messaging.store_threads import StoreThreads
+from tms.messaging.visibility import View, visible_in
 
 
 @dataclass(slots=True)
-class _Draft:
+class _PageBuilder:
     """The page being put together."""
 
     position: bytes
@@ -69,10 +69,15 @@ class Reader:
     """Reads pages."""
 
     def __init__(
-        self, tables: Tables, lanes: Lanes, clock: Clock, limits: Limits, metrics: MessagingMetrics
+        self,
+        tables: Tables,
+        threads: StoreThreads,
+        clock: Clock,
+        limits: Limits,
+        metrics: MessagingMetrics,
     ) -> None:
         self._tables = tables
-        self._lanes = lanes
+        self._threads = threads
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
@@ -119,7 +124,7 @@ class Reader:
         oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
         limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
         position = max(reading.position, oldest)
-        draft = _Draft(position, limit, self._limits.poll_block_bytes, reading.end)
+        draft = _PageBuilder(position, limit, self._limits.poll_block_bytes, reading.end)
         view = View(snapshot)
         while not draft.done and not draft.full:
             await self._add_slice(state, draft, view, oldest[:KEY_BYTES])
@@ -135,11 +140,11 @@ class Reader:
         traffic.polled_bytes += size
 
     async def _add_slice(
-        self, state: TopicState, draft: _Draft, view: View, oldest_key: bytes
+        self, state: TopicState, draft: _PageBuilder, view: View, oldest_key: bytes
     ) -> None:
         """Add what the reader is given of the next run of entries, and move on behind it."""
         entries, start, stop, next_key = await self._slice(state, draft)
-        runs, stopped_at = given(entries, start, stop, view)
+        runs, stopped_at = visible_in(entries, start, stop, view)
         for run in runs:
             if draft.full:
                 draft.position = entries.key(run[0]) + NO_PAYLOAD_KEY
@@ -162,7 +167,7 @@ class Reader:
         else:
             draft.position = next_key + NO_PAYLOAD_KEY
 
-    async def _slice(self, state: TopicState, draft: _Draft) -> Slice:
+    async def _slice(self, state: TopicState, draft: _PageBuilder) -> Slice:
         """Return entries from the draft's position on, at least one if there is one."""
         key, limit = draft.position[:KEY_BYTES], draft.limit - draft.count
         inside_batch = draft.position[KEY_BYTES:] != NO_PAYLOAD_KEY
@@ -175,7 +180,7 @@ class Reader:
             found = state.cache.slice(key, limit=limit, bytes_max=bytes_max, stop_key=stop_key)
         else:
             self._metrics.cache_misses += 1
-            entries, next_key = await self._lanes.read(
+            entries, next_key = await self._threads.read(
                 self._tables.messages.read,
                 state.prefix,
                 key,
@@ -187,7 +192,12 @@ class Reader:
         return _without_first(found, key) if inside_batch else found
 
     async def _is_cut_in_batch(
-        self, state: TopicState, draft: _Draft, entries: Entries, index: int, oldest_key: bytes
+        self,
+        state: TopicState,
+        draft: _PageBuilder,
+        entries: Entries,
+        index: int,
+        oldest_key: bytes,
     ) -> bool:
         """Add the payloads that a reference stands for; return whether the page ends among them."""
         assert entries.pointers is not None
@@ -195,7 +205,7 @@ class Reader:
         is_resumed = key == draft.position[:KEY_BYTES]
         first_key = draft.position[KEY_BYTES:] if is_resumed else NO_PAYLOAD_KEY
         ends_inside = draft.end is not None and key == draft.end[:KEY_BYTES]
-        block, next_key = await self._lanes.read(
+        block, next_key = await self._threads.read(
             self._tables.payloads.read,
             state.prefix,
             entries.pointers[index],

@@ -5,13 +5,13 @@ known, is refused.
 """
 
 from tms.core.errors import InvalidRequest, RollbackRefused
-from tms.core.group_commit import GroupCommit, Lanes
+from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY
 from tms.core.messaging import RollbackRange
 from tms.core.tables import Tables
 from tms.core.topic import TopicId
-from tms.messaging.topic_state import TopicState
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
 
 _INT64_MAX = 2**63 - 1
@@ -22,9 +22,11 @@ _ROWS = 10_000
 class Rollbacks:
     """Rolls back for one service. Used from the event loop's thread alone."""
 
-    def __init__(self, tables: Tables, lanes: Lanes, writer: GroupCommit, writing: Writing) -> None:
+    def __init__(
+        self, tables: Tables, threads: BlockingCalls, writer: GroupCommit, writing: Writing
+    ) -> None:
         self._tables = tables
-        self._lanes = lanes
+        self._threads = threads
         self._writer = writer
         self._writing = writing
 
@@ -41,7 +43,7 @@ class Rollbacks:
         next_key: bytes | None = first_key
         own_before = 0
         while next_key is not None and next_key <= last_key:
-            rows, own, foreign, next_key = await self._lanes.read(
+            rows, own, foreign, next_key = await self._threads.read(
                 self._tables.messages.own_entries,
                 state.prefix,
                 next_key,

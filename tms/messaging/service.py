@@ -28,15 +28,15 @@ from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission
 from tms.messaging.cache import CacheBudget
 from tms.messaging.cache_check import CacheCheck
-from tms.messaging.engine import Engine
-from tms.messaging.invalid_entries import InvalidEntries
+from tms.messaging.invert_invalid import InvalidEntries
+from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.publications import Publications
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.rollbacks import Rollbacks
-from tms.messaging.topic_state import TopicStates
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
+from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.write_requests import (
     Publication,
     References,
@@ -54,8 +54,8 @@ class Service:
 
     def __init__(
         self,
-        engine: Engine,
-        publications: Publications | None = None,
+        engine: StoreRuntime,
+        publications: UnfinishedPublications | None = None,
         transactions: LocalTransactions | None = None,
         declared: Mapping[str, NamespaceRules] | None = None,
     ) -> None:
@@ -68,29 +68,29 @@ class Service:
         self._tables = engine.tables
         self._limits = engine.limits
         self._clock = engine.clock
-        self._lanes = engine.lanes
+        self._threads = engine.threads
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
         budget = CacheBudget(limits.cache_bytes_max)
-        self._states = TopicStates(
-            self._tables, self._lanes, budget, engine.traffic, limits.topics_in_memory_max
+        self._states = LoadedTopics(
+            self._tables, self._threads, budget, engine.traffic, limits.topics_in_memory_max
         )
         self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
         self._topics = Topics(engine, self._states, self._admission)
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
-        self._publications = publications or Publications()
+        self._publications = publications or UnfinishedPublications()
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
         self._writing = Writing(
             self._tables, self._states, metrics, self._publications, transactions
         )
         self._invalid_entries = InvalidEntries(
-            self._tables, self._lanes, self._writer, self._writing
+            self._tables, self._threads, self._writer, self._writing
         )
-        self._rollbacks = Rollbacks(self._tables, self._lanes, self._writer, self._writing)
-        self._reader = Reader(self._tables, self._lanes, self._clock, limits, metrics)
+        self._rollbacks = Rollbacks(self._tables, self._threads, self._writer, self._writing)
+        self._reader = Reader(self._tables, self._threads, self._clock, limits, metrics)
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page
         )
@@ -117,13 +117,13 @@ class Service:
         return self._engine.metrics
 
     @property
-    def states(self) -> TopicStates:
+    def states(self) -> LoadedTopics:
         """The topics in use."""
         return self._states
 
     def cache_check(self) -> CacheCheck:
         """Return what compares the cache with the Message table."""
-        return CacheCheck(self._states, self._tables, self._lanes, self._clock)
+        return CacheCheck(self._states, self._tables, self._threads, self._clock)
 
     async def create_topic(
         self,

@@ -25,9 +25,9 @@ from tms.core.message import ID_BYTES
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
-from tms.messaging.engine import Engine
 from tms.messaging.lags import SubscriptionLags
-from tms.messaging.topic_state import TopicState, TopicStates
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
 
 _ROW_BYTES = 200
@@ -63,7 +63,7 @@ class PositionsWriting:
     """What all writes to positions of one service work with."""
 
     tables: Tables
-    states: TopicStates
+    states: LoadedTopics
     versions: Versions
 
 
@@ -77,15 +77,15 @@ class _PositionsWrite:
         self._versions = writing.versions
         self._positions = positions
 
-    def accepted(self) -> None:
+    def on_queued(self) -> None:
         """Keep the topics' states in memory."""
         for positions in self._positions:
             self._states.hold(positions.state)
 
-    def failed(self) -> None:
+    def on_failed(self) -> None:
         """Nothing: the topics' states are loaded anew, and the positions with them."""
 
-    def finished(self) -> None:
+    def release(self) -> None:
         """Let the topics' states go."""
         for positions in self._positions:
             self._states.release(positions.state)
@@ -123,7 +123,7 @@ class Moves(_PositionsWrite):
 
     def put(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows; `check` has passed in this flush. What is in the batch stays together."""
-        batch.keep_whole()
+        batch.require_atomic()
         for positions, advance in zip(self._positions, self._advances, strict=True):
             now = positions.current[advance.name]
             moved = replace(now, after=advance.after, version=now.version + 1)
@@ -132,12 +132,12 @@ class Moves(_PositionsWrite):
             self._moved.append(moved)
             self._table.put(batch, positions.state.prefix, moved)
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Check and add."""
         self.check()
         self.put(batch, now_ms)
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Show the moves to readers."""
         for positions, moved in zip(self._positions, self._moved, strict=True):
             positions.durable[moved.name] = moved
@@ -158,7 +158,7 @@ class Creation(_PositionsWrite):
         self._after = after
         self._created: SubscriptionPosition | None = None
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add the row, unless there is one."""
         [positions], name = self._positions, self._name
         state = positions.state
@@ -171,7 +171,7 @@ class Creation(_PositionsWrite):
         self._created = positions.current[name] = created
         self._table.put(batch, state.prefix, created)
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Show it to readers."""
         assert self._created is not None
         self._positions[0].durable[self._name] = self._created
@@ -188,7 +188,7 @@ class Deletion(_PositionsWrite):
         super().__init__(writing, [positions])
         self._name = name
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Delete the row. Raises `SubscriptionNotFound`."""
         [positions] = self._positions
         positions.state.check_current()
@@ -197,7 +197,7 @@ class Deletion(_PositionsWrite):
         del positions.current[self._name]
         self._table.delete(batch, positions.state.prefix, self._name)
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Hide it from readers."""
         self._positions[0].durable.pop(self._name, None)
 
@@ -208,11 +208,11 @@ class Deletion(_PositionsWrite):
 class SubscriptionService:
     """The subscriptions of one store's topics."""
 
-    def __init__(self, engine: Engine, states: TopicStates) -> None:
+    def __init__(self, engine: StoreRuntime, states: LoadedTopics) -> None:
         """Write through `engine`; topics are known by `states`."""
         self._tables = engine.tables
         self._writer = engine.writer
-        self._lanes = engine.lanes
+        self._threads = engine.threads
         self._limits = engine.limits
         self._states = states
         self._lags = SubscriptionLags(engine, states)
@@ -288,7 +288,7 @@ class SubscriptionService:
     async def _of(self, state: TopicState) -> Positions:
         positions = self._positions.get(state)
         if positions is None:
-            found = await self._lanes.read(
+            found = await self._threads.read(
                 self._tables.subscriptions.read, state.topic.id, state.prefix
             )
             by_name = {subscription.name: subscription for subscription in found}

@@ -10,18 +10,18 @@ Used under the lock of `tms.messaging.topics`: nothing changes a topic while the
 from tms.core.errors import TooLarge
 from tms.core.tables import Tables
 from tms.core.topic import TopicId
-from tms.messaging.lanes import Lanes
+from tms.messaging.store_threads import StoreThreads
 
 _ROWS_AT_ONCE = 1000
-"""Counted in one go: others get their turn in the lane between."""
+"""Counted in one go: others get their turn in the thread between."""
 
 
 class TopicCount:
     """The number of the topics of one store."""
 
-    def __init__(self, tables: Tables, lanes: Lanes, topics_max: int) -> None:
+    def __init__(self, tables: Tables, threads: StoreThreads, topics_max: int) -> None:
         self._tables = tables
-        self._lanes = lanes
+        self._threads = threads
         self._topics_max = topics_max
         self._count: int | None = None
 
@@ -31,7 +31,7 @@ class TopicCount:
             return
         count, start = 0, b""
         while True:
-            found, following = await self._lanes.read(
+            found, following = await self._threads.read(
                 self._tables.metadata.count, start, limit=_ROWS_AT_ONCE
             )
             count += found

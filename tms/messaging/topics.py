@@ -11,9 +11,9 @@ from typing import TypeVar
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
 from tms.core.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
-from tms.messaging.engine import Engine
+from tms.messaging.loaded_topics import LoadedTopics
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topic_count import TopicCount
-from tms.messaging.topic_state import TopicStates
 
 _FIRST_GENERATION = 1
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 class Topics:
     """The topics of one store."""
 
-    def __init__(self, engine: Engine, states: TopicStates, admission: Admission) -> None:
+    def __init__(self, engine: StoreRuntime, states: LoadedTopics, admission: Admission) -> None:
         self._tables = engine.tables
-        self._lanes = engine.lanes
+        self._threads = engine.threads
         self._clock = engine.clock
         self._states = states
         self._admission = admission
-        self._count = TopicCount(engine.tables, engine.lanes, engine.limits.topics_max)
+        self._count = TopicCount(engine.tables, engine.threads, engine.limits.topics_max)
         self._changing = asyncio.Lock()
 
     async def create(self, topic_id: TopicId, properties: Mapping[str, object] | None) -> None:
@@ -76,9 +76,9 @@ class Topics:
 
     async def _forget(self, topic: TopicMetadata) -> bool:
         try:
-            return await self._lanes.write(self._tables.metadata.forget, topic)
+            return await self._threads.write(self._tables.metadata.forget, topic)
         except (StoreUnavailable, OutcomeUnknown):
-            self._states.unsettle()
+            self._states.flush_failed()
             raise
 
     async def unchanging(self, read: Callable[[], T]) -> T:
@@ -87,7 +87,7 @@ class Topics:
         So what it reads of topics and what it takes for the time are of one moment: whatever is
         changed afterwards, is changed at that time or later.
         """
-        return await self._alone(lambda: self._lanes.read(read))
+        return await self._alone(lambda: self._threads.read(read))
 
     async def _alone(self, work: Callable[[], Awaitable[T]]) -> T:
         """Return what `work` returns, with no change beside it.
@@ -125,10 +125,10 @@ class Topics:
         if adds:
             await self._count.know()
         try:
-            topic = await self._lanes.write(compare_and_put)
+            topic = await self._threads.write(compare_and_put)
         except (StoreUnavailable, OutcomeUnknown):
             self._count.forget()
-            self._states.unsettle()
+            self._states.flush_failed()
             raise
         self._states.replaced(topic)
 
@@ -140,7 +140,7 @@ class Topics:
             topics = self._tables.metadata.scan(namespace)
             return [topic.id.name for topic in topics if topic.exists]
 
-        return await self._lanes.read(scan)
+        return await self._threads.read(scan)
 
 
 def _existing(topic: TopicMetadata | None, topic_id: TopicId) -> TopicMetadata:

@@ -68,7 +68,7 @@ def _share(excluded: Sequence[int], asked: Sequence[int]) -> bool:
     return any(excluded[bisect_left(excluded, p, hi=len(excluded) - 1)] == p for p in set(asked))
 
 
-class Given(NamedTuple):
+class Visible(NamedTuple):
     """What a reader is given of some entries."""
 
     runs: list[range]
@@ -77,12 +77,12 @@ class Given(NamedTuple):
     """The index of the entry that the reader must not pass; None where there is none."""
 
 
-def given(entries: Entries, start: int, stop: int, view: View) -> Given:
+def visible_in(entries: Entries, start: int, stop: int, view: View) -> Visible:
     """Return what a reader is given of the entries from `start` to before `stop`."""
     if start == stop:
-        return Given([], None)
+        return Visible([], None)
     if view.gives_all(entries, start, stop):
-        return Given(_runs(entries, start, stop), None)
+        return Visible(_runs(entries, start, stop), None)
     assert entries.pointers is not None
     runs: list[range] = []
     run_start = start
@@ -93,8 +93,8 @@ def given(entries: Entries, start: int, stop: int, view: View) -> Given:
         runs += _runs(entries, run_start, index)
         run_start = index + 1
         if decision is Visibility.STOP:
-            return Given(runs, index)
-    return Given(runs + _runs(entries, run_start, stop), None)
+            return Visible(runs, index)
+    return Visible(runs + _runs(entries, run_start, stop), None)
 
 
 def _runs(entries: Entries, start: int, stop: int) -> list[range]:

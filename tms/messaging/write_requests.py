@@ -16,10 +16,10 @@ from tms.core.messaging import AllPublished, Published, Stored
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.metrics import MessagingMetrics
-from tms.messaging.publications import Publications
 from tms.messaging.sequence import KeySequence
-from tms.messaging.topic_state import TopicState, TopicStates
+from tms.messaging.unfinished_publications import UnfinishedPublications
 
 MESSAGE_OVERHEAD_BYTES = 100
 """What a queued message weighs besides its payload, about: Python's objects and the row's key."""
@@ -30,9 +30,9 @@ class Writing:
     """What all writes of one service work with."""
 
     tables: Tables
-    states: TopicStates
+    states: LoadedTopics
     metrics: MessagingMetrics
-    publications: Publications
+    publications: UnfinishedPublications
     transactions: OpenTransactions | None
     """None where write pointers are another manager's."""
 
@@ -55,17 +55,17 @@ class _TopicWrite:
         self.size_bytes = size_bytes
         self._writing = writing
 
-    def accepted(self) -> None:
+    def on_queued(self) -> None:
         """Keep the topic's state in memory."""
         self._writing.states.hold(self.state)
 
-    def failed(self) -> None:
+    def on_failed(self) -> None:
         """Let the cache start anew above the keys given: the table may turn out to have them."""
         state = self.state
         if not state.gone:
             state.cache.restart(state.sequence.next_floor())
 
-    def finished(self) -> None:
+    def release(self) -> None:
         """Let the topic's state go."""
         self._writing.states.release(self.state)
 
@@ -98,7 +98,7 @@ class Publication(_TopicWrite):
         self._write_pointer = write_pointer
         self._keys: list[bytes] = []
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add an entry for each payload; a reference where there is none."""
         self.state.check_current()
         write_pointer = self._write_pointer
@@ -131,7 +131,7 @@ class Publication(_TopicWrite):
             assert write_pointer is not None
             messages.append_reference(batch, state.prefix, keys[0], write_pointer)
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Show the entries to readers of the cache."""
         state, writing = self.state, self._writing
         if self._payloads:
@@ -159,25 +159,25 @@ class _Publications:
         self.size_bytes = sum(publication.size_bytes for publication in publications)
         self._publications = publications
 
-    def accepted(self) -> None:
+    def on_queued(self) -> None:
         """Keep the topics' states in memory."""
         for publication in self._publications:
-            publication.accepted()
+            publication.on_queued()
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Show the entries to readers of the cache."""
         for publication in self._publications:
-            publication.apply()
+            publication.on_durable()
 
-    def failed(self) -> None:
+    def on_failed(self) -> None:
         """Let the caches start anew."""
         for publication in self._publications:
-            publication.failed()
+            publication.on_failed()
 
-    def finished(self) -> None:
+    def release(self) -> None:
         """Let the topics' states go."""
         for publication in self._publications:
-            publication.finished()
+            publication.release()
 
 
 class PublishAll(_Publications):
@@ -196,11 +196,11 @@ class PublishAll(_Publications):
         self._sequence = sequence
         self._write_pointer = 0
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Commit a transaction and add the entries under its pointer; all in one batch."""
         for publication in self._publications:
             publication.state.check_current()
-        batch.keep_whole()
+        batch.require_atomic()
         self._write_pointer = self._transactions.commit_at_once(now_ms, self._owner, self._sequence)
         for publication in self._publications:
             publication.add_under(self._write_pointer, batch, now_ms)
@@ -231,9 +231,9 @@ class References(_Publications):
 
     def put(self, batch: Batch, now_ms: int) -> None:
         """Add the references; the transaction is still in progress."""
-        batch.keep_whole()
+        batch.require_atomic()
         for publication in self._publications:
-            publication.add_to(batch, now_ms)
+            publication.add_rows(batch, now_ms)
 
 
 class StorePayloads(_TopicWrite):
@@ -256,7 +256,7 @@ class StorePayloads(_TopicWrite):
         self._sequence = sequence
         self._first_key = b""
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each payload."""
         self.state.check_current()
         self._writing.check(self._write_pointer)
@@ -266,7 +266,7 @@ class StorePayloads(_TopicWrite):
             batch, self.state.prefix, self._write_pointer, keys, self._payloads
         )
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Count; readers find payloads in the table alone."""
         prefix, pointer = self.state.prefix, self._write_pointer
         self._writing.states.stored.add(prefix, pointer, self._first_key, self.size_bytes)
@@ -288,17 +288,17 @@ class RollBack(_TopicWrite):
         self._write_pointer = write_pointer
         self._rows = rows
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows with their pointer inverted."""
         try:
             self.state.check_current()
             self._writing.check_rollback(self._write_pointer)
             self._writing.tables.messages.invert(batch, self._rows)
         except TmsError:
-            self.failed()  # the cache shows already what is now refused
+            self.on_failed()  # the cache shows already what is now refused
             raise
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Count; the cache was told before the table."""
         self._writing.states.touch(self.state)
         self._writing.metrics.rolled_back_messages += len(self._rows)

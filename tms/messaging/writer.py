@@ -4,15 +4,15 @@ How it works, and what the order of the steps is for:
 1. A request is queued, or refused where the queue is full. Nothing queued is dropped.
 2. One flush at a time takes what is queued, small requests first (`tms.messaging.write_queue`).
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
-4. It makes one durable write of all of them, in the write lane. Meanwhile requests queue up, so
+4. It makes one durable write of all of them, in the write thread. Meanwhile requests queue up, so
    the busier it is, the more requests share one fsync. Requests that come one at a time need no
-   lane (`tms.messaging.lone_flushes`).
+   lane (`tms.messaging.inline_flush`).
 5. It lets them take effect in memory, then lets the participants know, who wake pollers, and then
    answers the requests. So what was acknowledged can be read, and nobody reads a key before every
    smaller one of its topic is readable or has failed.
-6. Where the write fails, every request of the flush fails, and the table may yet turn out to hold
-   it. Once that is settled, the participants settle what they have in memory, before anything else
-   is written.
+6. If the write fails, every request of the flush fails, and the table may yet turn out to hold it.
+   The store finds out before it takes another write. Then the participants read again what they
+   have in memory, before anything else is written.
 
 Fulfils `tms.core.group_commit.GroupCommit`, where requests and participants are described. Used
 from the event loop's thread alone.
@@ -29,9 +29,9 @@ from tms.core.errors import InternalError, QueueFull, Stopping, TmsError, error_
 from tms.core.group_commit import Participant, Write
 from tms.core.limits import Limits
 from tms.core.tables import Batch, Tables
-from tms.messaging.lanes import Lanes
-from tms.messaging.lone_flushes import LoneFlushes
+from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.store_threads import StoreThreads
 from tms.messaging.write_queue import WriteQueue
 
 Answer = asyncio.Future[Any]
@@ -57,16 +57,16 @@ class Writer:
     def __init__(
         self,
         tables: Tables,
-        lanes: Lanes,
+        threads: StoreThreads,
         clock: Clock,
         *,
         limits: Limits,
         metrics: MessagingMetrics,
-        lone_flushes: LoneFlushes,
+        inline_flush: InlineFlushPolicy,
     ) -> None:
         self._tables = tables
         self._participants: list[Participant] = []
-        self._lanes = lanes
+        self._threads = threads
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
@@ -74,7 +74,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
         self._looks_again: asyncio.TimerHandle | None = None
-        self._lone_flushes = lone_flushes
+        self._inline_flush = inline_flush
         self._outstanding = 0
         """Requests at the end of the last flush: those it answered, and those that wait."""
         self._stopping = False
@@ -102,7 +102,7 @@ class Writer:
             self._metrics.rejected_requests += 1
             raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue.size_bytes)
         answer: Answer = self._loop.create_future()
-        write.accepted()
+        write.on_queued()
         self._queue.add((write, answer), write.size_bytes)
         if not self._is_flushing:
             self._is_flushing = True
@@ -136,7 +136,7 @@ class Writer:
             seconds = perf_counter() - started
             self._metrics.flush_seconds.observe(seconds)
             self._metrics.flush_requests.observe(len(taken))
-            self._lone_flushes.ended(
+            self._inline_flush.ended(
                 len(taken), len(self._queue), seconds, failed=error is not None
             )
             self._outstanding = len(taken) + len(self._queue)
@@ -151,14 +151,14 @@ class Writer:
             batch = self._tables.batch()
             # Behind the batch: it can only be written where the store was writable before this.
             for participant in self._participants:
-                participant.settle()
+                participant.before_flush()
             added += self._add(batch, taken)
             for participant in self._participants:
-                participant.complete(batch)
-            if not (self._lanes.are_writes_done and self._lone_flushes.has_come(len(taken))):
-                self._lanes.write_then(partial(self._tables.write, batch), done)
+                participant.add_rows(batch)
+            if not (self._threads.are_writes_done and self._inline_flush.has_come(len(taken))):
+                self._threads.write_then(partial(self._tables.write, batch), done)
                 return
-            self._metrics.lone_flushes += 1
+            self._metrics.inline_flush += 1
             self._tables.write(batch)
         except Exception as error:  # whatever happened, the callers must be answered
             done(None, error)
@@ -185,11 +185,11 @@ class Writer:
         """Apply what was written and answer; or let all of it fail."""
         try:
             if error is not None:
-                raise error  # noqa: TRY301  told apart below, with those of `apply`
+                raise error  # noqa: TRY301  told apart below, with those of `on_durable`
             for write, _ in added:
-                write.apply()
+                write.on_durable()
             for participant in self._participants:
-                participant.applied()
+                participant.after_flush()
         except TmsError as failure:
             self._fail(taken, failure)
         except Exception:  # as above
@@ -200,7 +200,7 @@ class Writer:
                 if not answer.done():
                     answer.set_result(write.result())
         for write, _ in taken:
-            write.finished()
+            write.release()
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
         """Add the requests to the batch; answer those that can not be carried out any more."""
@@ -208,7 +208,7 @@ class Writer:
         added: list[Queued] = []
         for write, answer in taken:
             try:
-                write.add_to(batch, now_ms)
+                write.add_rows(batch, now_ms)
             except TmsError as error:
                 _answer(answer, error)
             else:
@@ -217,9 +217,9 @@ class Writer:
 
     def _fail(self, taken: list[Queued], error: TmsError) -> None:
         for participant in self._participants:
-            participant.unsettle()
+            participant.flush_failed()
         for write, answer in taken:
-            write.failed()
+            write.on_failed()
             self._metrics.failed_requests += 1
             # Each its own: an exception that is raised in many places gathers all their traces.
             _answer(answer, error_of(error.problem.code, error.detail))

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from tms.core.clock import Clock
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
-from tms.core.group_commit import Lanes
+from tms.core.group_commit import BlockingCalls
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
 from tms.core.transactions import Carried, Publications
@@ -72,14 +72,14 @@ class TransactionJournal:
         recovered: RecoveredState,
         *,
         time: SteadyTime,
-        lanes: Lanes,
+        threads: BlockingCalls,
         tables: Tables,
         publications: Publications,
     ) -> None:
         """Go on from what was `recovered`; `recover` does so again after a failed flush."""
         self._recover = recover
         self._time = time
-        self._lanes = lanes
+        self._threads = threads
         self._tables = tables
         self._publications = publications
         self._recovering: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class TransactionJournal:
         self.counts: Counter[EditKind] = Counter()
         """Edits since the process began, by kind."""
         self.rows_written = 0
-        self.known_from = recovered.state.last_write_pointer
+        self.knows_publications_after = recovered.state.last_write_pointer
         """What was published under greater pointers, this process knows."""
         self._adopt(recovered)
 
@@ -179,15 +179,15 @@ class TransactionJournal:
         if opened is not None and not edit.timed_out:
             self._ending[opened.id] = self._state.excluded.snapshot(opened)
 
-    def settle(self) -> None:
+    def before_flush(self) -> None:
         """Do nothing: a state that is stale is recovered beside the flushes, which refuse it."""
 
-    def complete(self, batch: Batch) -> None:
+    def add_rows(self, batch: Batch) -> None:
         """Add the edits of the flush as one row."""
         if self._edits:
             self._tables.transactions.append(batch, self.next_row, encode_row(self._edits))
 
-    def applied(self) -> None:
+    def after_flush(self) -> None:
         """Show what the flush did, and wake the readers whom a transaction had stopped."""
         if not self._is_ahead or self._is_stale:
             return
@@ -209,7 +209,7 @@ class TransactionJournal:
         for look, seen in looks:
             _look(look, seen)
 
-    def unsettle(self) -> None:
+    def flush_failed(self) -> None:
         """Decide by the state no more if it has what may not have been written."""
         if self._is_ahead and not self._is_stale:
             self._is_stale = True
@@ -230,7 +230,7 @@ class TransactionJournal:
             await asyncio.sleep(_RECOVER_EVERY_S)
             try:
                 self._tables.check_writable()
-                recovered = await self._lanes.read(self._recover, self._time.now_ms())
+                recovered = await self._threads.read(self._recover, self._time.now_ms())
             except StoreUnavailable:
                 continue
             except Stopping:
@@ -277,12 +277,12 @@ class Transition:
         self._carried = carried
         self._result: Any = None
 
-    def accepted(self) -> None:
+    def on_queued(self) -> None:
         """Hold the topics."""
         for each in self._carried:
-            each.accepted()
+            each.on_queued()
 
-    def add_to(self, batch: Batch, now_ms: int) -> None:
+    def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
         edits, answer = journal.decided(self._decide)
@@ -294,20 +294,20 @@ class Transition:
         journal.carry_out(edits)
         self._result = None if answer is None else answer()
 
-    def apply(self) -> None:
+    def on_durable(self) -> None:
         """Show what was carried; the state has changed in the flush."""
         for each in self._carried:
-            each.apply()
+            each.on_durable()
 
-    def failed(self) -> None:
+    def on_failed(self) -> None:
         """Let the topics be loaded anew; the state is recovered."""
         for each in self._carried:
-            each.failed()
+            each.on_failed()
 
-    def finished(self) -> None:
+    def release(self) -> None:
         """Let the topics go."""
         for each in self._carried:
-            each.finished()
+            each.release()
 
     def result(self) -> Any:
         """Return what was decided."""

@@ -21,7 +21,7 @@ class InvalidList:
     """The oldest transaction in progress; above all where there is none."""
     last_write_pointer: int
     """Whatever starts from now on has a greater one."""
-    known_from: int
+    knows_publications_after: int
     """What was published under greater pointers, this process knows."""
 
     def seen_by_all(self) -> set[int]:
@@ -34,12 +34,12 @@ class InvalidList:
         return min(self.first_in_progress - 1, self.last_write_pointer)
 
 
-def invalid_list(state: TransactionState, known_from: int) -> InvalidList:
+def invalid_list(state: TransactionState, knows_publications_after: int) -> InvalidList:
     """Return the invalid list of a state that is durable."""
     by_pointer = state.invalids.by_pointer
     return InvalidList(
         {pointer: by_pointer[pointer].since for pointer in state.invalids.ascending},
         state.opened.first,
         state.last_write_pointer,
-        known_from,
+        knows_publications_after,
     )

@@ -150,7 +150,7 @@ class TransactionService:
         def decide(state: TransactionState, _: int) -> Decision:
             pointers = self._journal.pointers(transaction_id)
             journal = self._journal
-            is_from_before = bool(pointers) and transaction_id <= journal.known_from
+            is_from_before = bool(pointers) and transaction_id <= journal.knows_publications_after
             is_unknown = is_from_before or transaction_id in journal.recovered_ids
             if is_unknown or self._publications.are_left(pointers):
                 edits = state.invalidate(transaction_id)
@@ -219,7 +219,9 @@ class TransactionService:
 
     async def invalid_list(self) -> InvalidList:
         """Return the invalid list as cleanup needs it."""
-        return await self._seen(lambda state: invalid_list(state, self._journal.known_from))
+        return await self._seen(
+            lambda state: invalid_list(state, self._journal.knows_publications_after)
+        )
 
     async def snapshot(self) -> bytes:
         """Return the whole state, as `docs/formats.md` describes it."""
@@ -250,9 +252,9 @@ class TransactionService:
         return self._journal.latest()
 
     @property
-    def known_from(self) -> int:
+    def knows_publications_after(self) -> int:
         """What was published under pointers up to this one, this process may not know."""
-        return self._journal.known_from
+        return self._journal.knows_publications_after
 
     def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:  # noqa: ARG002
         """Start and commit a transaction within a flush; return its write pointer."""

@@ -8,7 +8,7 @@ slices, so that it holds nothing up. Used from the event loop's thread alone.
 import logging
 
 from tms.core.errors import StoreUnavailable
-from tms.core.group_commit import GroupCommit, Lanes
+from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import Tables
@@ -29,7 +29,7 @@ class Snapshots:
         journal: TransactionJournal,
         *,
         writer: GroupCommit,
-        lanes: Lanes,
+        threads: BlockingCalls,
         tables: Tables,
         limits: Limits,
         time: SteadyTime,
@@ -37,7 +37,7 @@ class Snapshots:
         """Write what `journal` has to `tables`, as often as `limits` say."""
         self._journal = journal
         self._writer = writer
-        self._lanes = lanes
+        self._threads = threads
         self._tables = tables
         self._limits = limits
         self._time = time
@@ -77,10 +77,12 @@ class Snapshots:
                 edits = self._journal.counts.total()
                 data, row = await self.taken()
                 self._edits, self._row, self._written_ms = edits, row, self._time.now_ms()
-                await self._lanes.write(table.put_snapshot, row, data)
-                kept = await self._lanes.read(table.snapshots)
+                await self._threads.write(table.put_snapshot, row, data)
+                kept = await self._threads.read(table.snapshots)
                 oldest = kept[-self._limits.transaction_snapshots_kept :][0]
-                while await self._lanes.write(table.drop_before, oldest, _DROP_ROWS) == _DROP_ROWS:
+                while (
+                    await self._threads.write(table.drop_before, oldest, _DROP_ROWS) == _DROP_ROWS
+                ):
                     pass
         except StoreUnavailable as error:
             _log.warning("no snapshot of transactions could be written: %s", error)

@@ -101,7 +101,7 @@ def is_settled(store: HBaseStore, key: bytes) -> bool:
 
 def write_whole(store: HBaseStore) -> None:
     batch = store.batch()
-    batch.keep_whole()
+    batch.require_atomic()
     for table in (MESSAGE, SUBSCRIPTION, TRANSACTION):
         batch.put_rows(table, ROW[table])
     batch.delete(PAYLOAD, b"ns:a:gone")
@@ -166,7 +166,7 @@ def test_what_hbase_refuses_for_good_keeps_nobody_from_taking_over(
     assert hbase_store
     mortal = Mortal(place)
     batch = mortal.store.batch()
-    batch.keep_whole()
+    batch.require_atomic()
     batch.put_rows(MESSAGE, [(b"ns:a:1", bytes(17 * 1024 * 1024))])
     batch.put_rows(TRANSACTION, ROW[TRANSACTION])
     refused = mortal.gateway.once

@@ -71,11 +71,11 @@ def test_a_part_is_what_one_call_has_room_for(sizes: list[int]) -> None:
 def test_only_what_may_not_be_found_in_part_needs_an_intent() -> None:
     one = batch_of([(MESSAGE, b"a", b"v"), (TRANSACTION, b"e", b"v")])
     assert not one.needs_intent
-    one.keep_whole()
+    one.require_atomic()
     assert one.needs_intent
 
     row = batch_of([(SUBSCRIPTION, b"s", b"v")])
-    row.keep_whole()
+    row.require_atomic()
     assert not row.needs_intent
     many = [(MESSAGE, b"%d" % number, b"") for number in range(5001)]
     assert batch_of([*many]).needs_intent

@@ -1,10 +1,10 @@
 """Finds entries of transactions that were in progress when this process began.
 
-What is published is noted in memory (`tms.messaging.publications`), so of those transactions it is
-not known where they have published before. A search looks for it in the Message table, from about
-when the oldest of them began, once for each topic, a bounded number of pages at a time: where it
-has got to, there is no such entry before. It ends soon after a restart, and is needed no more when
-the last of those transactions has ended.
+What is published is noted in memory (`tms.messaging.unfinished_publications`), so of those
+transactions it is not known where they have published before. A search looks for it in the Message
+table, from about when the oldest of them began, once for each topic, a bounded number of pages at a
+time: where it has got to, there is no such entry before. It ends soon after a restart, and is
+needed no more when the last of those transactions has ended.
 
 Used from the event loop's thread alone.
 """
@@ -16,8 +16,8 @@ from tms.core.entries import Entries
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, first_id_at
 from tms.core.tables import Tables
-from tms.messaging.lanes import Lanes
-from tms.messaging.topic_state import TopicState
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.store_threads import StoreThreads
 
 PAGES_AT_ONCE = 64
 """Pages read for one caller at most, of all topics together."""
@@ -38,9 +38,9 @@ class _Search:
 class EntriesBeforeRestart:
     """The searches of one process's topics."""
 
-    def __init__(self, tables: Tables, lanes: Lanes) -> None:
+    def __init__(self, tables: Tables, threads: StoreThreads) -> None:
         self._tables = tables
-        self._lanes = lanes
+        self._threads = threads
         self._searches: dict[tuple[bytes, bool], _Search] = {}
 
     def forget(self) -> None:
@@ -67,7 +67,7 @@ class EntriesBeforeRestart:
                 return search.position, read
             read += 1
             position = search.position
-            entries, next_key = await self._lanes.read(
+            entries, next_key = await self._threads.read(
                 self._tables.messages.read,
                 state.prefix,
                 position,

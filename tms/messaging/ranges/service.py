@@ -28,11 +28,11 @@ from tms.core.ranges import Reach, Split, TopicRange, TopicRanges, check_count, 
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import LocalTransactions
-from tms.messaging.engine import Engine
-from tms.messaging.publications import Generation, Publications
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.ranges.entries_before_restart import PAGES_AT_ONCE, EntriesBeforeRestart
 from tms.messaging.ranges.splits import PARTS_MAX, Splitting
-from tms.messaging.topic_state import TopicState, TopicStates
+from tms.messaging.store_runtime import StoreRuntime
+from tms.messaging.unfinished_publications import Generation, UnfinishedPublications
 
 TOPICS_MAX = 10_000
 """Topics asked for at once, at most."""
@@ -49,21 +49,21 @@ class RangeService:
 
     def __init__(
         self,
-        engine: Engine,
-        states: TopicStates,
-        publications: Publications,
+        engine: StoreRuntime,
+        states: LoadedTopics,
+        publications: UnfinishedPublications,
         transactions: LocalTransactions | None,
         page: ReadPage,
     ) -> None:
         """Read by `page`; write pointers are those of `transactions`, or another manager's."""
         self._tables = engine.tables
-        self._lanes = engine.lanes
+        self._threads = engine.threads
         self._clock = engine.clock
         self._states = states
         self._publications = publications
         self._transactions = transactions
         self._page = page
-        self._before_restart = EntriesBeforeRestart(engine.tables, engine.lanes)
+        self._before_restart = EntriesBeforeRestart(engine.tables, engine.threads)
 
     async def ranges(
         self, topic_ids: Collection[TopicId], *, committed: bool = True
@@ -108,9 +108,11 @@ class RangeService:
         """Lower the ends to the first entries that are not decided."""
         if self._transactions is None:
             return
-        known_from = self._transactions.known_from
+        knows_publications_after = self._transactions.knows_publications_after
         in_progress = self._transactions.latest().in_progress
-        from_before = frozenset(pointer for pointer in in_progress if pointer <= known_from)
+        from_before = frozenset(
+            pointer for pointer in in_progress if pointer <= knows_publications_after
+        )
         if from_before:
             pages = PAGES_AT_ONCE
             for topic_id, state in states.items():
@@ -144,7 +146,7 @@ class RangeService:
                 in_table.append((topic_id, state.prefix, key))
         for at in range(0, len(in_table), _LOOKED_UP_AT_ONCE):
             part = in_table[at : at + _LOOKED_UP_AT_ONCE]
-            keys = await self._lanes.read(self._look_up, part)
+            keys = await self._threads.read(self._look_up, part)
             first.update(zip((topic_id for topic_id, _, _ in part), keys, strict=True))
         return first
 
@@ -162,14 +164,14 @@ class RangeService:
             return [Split(start, end, 0)]
         splitting = Splitting(self._tables, state.prefix, start, end, min(parts, PARTS_MAX))
         cache = state.cache
-        pieces = await self._lanes.read(splitting.pieces, cache.floor, cache.pieces())
+        pieces = await self._threads.read(splitting.pieces, cache.floor, cache.pieces())
         stored = self._states.stored
         noted = {
             pointer: stored.runs(state.prefix, pointer)
             for piece in pieces or ()
             if (pointer := piece.write_pointer) is not None
         }
-        return await self._lanes.read(splitting.splits, pieces, noted)
+        return await self._threads.read(splitting.splits, pieces, noted)
 
     async def reach(
         self,

@@ -10,7 +10,7 @@ What is known of sizes, and how it is used:
 4. Where all that gives fewer pieces than parts, and there is little, the messages themselves.
 Where the store tells nothing (HBase), parts are of equal time.
 
-`Splitting` is used in two steps in the read lane, for it blocks; between them the event loop's
+`Splitting` is used in two steps in the read thread, for it blocks; between them the event loop's
 thread adds what it knows of the pointers that were found. All else here is pure.
 """
 
@@ -30,7 +30,7 @@ from tms.core.message import (
 from tms.core.ranges import Split
 from tms.core.tables import Tables
 from tms.messaging.cache import Piece
-from tms.messaging.stored_sizes import StoredRun
+from tms.messaging.recent_store_sizes import StoredRun
 
 PARTS_MAX = 1_000
 _PIECES_A_PART = 4

@@ -7,7 +7,7 @@ however many are, so that a topic never has two sequences at once, and nobody wa
 are the topics of requests under way, each of which names a bounded number of them, and of polls
 that wait.
 
-A write that failed may have been done, which the store settles before it takes the next one. Until
+A write that failed may have been done. The store finds that out before it takes the next one. Until
 then states stay as they are, for readers; then all are loaded anew, and what still waits to be
 written to an old one fails.
 
@@ -25,9 +25,9 @@ from tms.core.errors import StoreUnavailable, TooLarge, TopicNotFound
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
-from tms.messaging.lanes import Lanes
+from tms.messaging.recent_store_sizes import StoredSizes
 from tms.messaging.sequence import KeySequence
-from tms.messaging.stored_sizes import StoredSizes
+from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import Traffic, TrafficByTopic
 
 _PAYLOAD_SEQUENCES_MAX = 50_000
@@ -54,13 +54,13 @@ class TopicState:
         """The key above all durable entries: what comes has this or a greater one."""
         self.cache = TopicCache(budget, self.end)
         self.in_use = 0
-        """How often it is held (`TopicStates.hold`): while it is, it stays."""
+        """How often it is held (`LoadedTopics.hold`): while it is, it stays."""
         self.changes = 0
         """Goes up whenever a reader that found nothing should look again."""
         self.gone = False
         """Whether the topic was deleted after this state was loaded."""
         self.stale = False
-        """Whether it made room for others, or what it says may no longer hold (`settle`)."""
+        """Whether it made room for others, or what it says may no longer hold (`before_flush`)."""
         self._waiters: set[asyncio.Future[None]] = set()
 
     def check_current(self) -> None:
@@ -112,20 +112,20 @@ class _Loading:
         """What was loaded, held once for each of the callers."""
 
 
-class TopicStates:
+class LoadedTopics:
     """The states of the topics in use. Takes part in each flush (`group_commit.Participant`)."""
 
     def __init__(
         self,
         tables: Tables,
-        lanes: Lanes,
+        threads: StoreThreads,
         budget: CacheBudget,
         traffic: TrafficByTopic,
         count_max: int,
     ) -> None:
         self._tables = tables
         self._traffic = traffic
-        self._lanes = lanes
+        self._threads = threads
         self._budget = budget
         self._count_max = count_max
         self._states: dict[TopicId, TopicState] = {}
@@ -133,7 +133,7 @@ class TopicStates:
         """Those of them that nobody holds; the one used last is the last."""
         self._loading: dict[TopicId, _Loading] = {}
         self._replacements = 0
-        self._is_unsettled = False
+        self._must_reload = False
         self._touched: set[TopicState] = set()
         self._payload_sequences: LRUCache[tuple[bytes, int], KeySequence] = LRUCache(
             _PAYLOAD_SEQUENCES_MAX
@@ -145,8 +145,8 @@ class TopicStates:
 
     def loaded(self, topic_id: TopicId) -> TopicState | None:
         """Return the state of a topic if it is in memory; it is current until the caller waits."""
-        if self._is_unsettled:
-            self.settle()
+        if self._must_reload:
+            self.before_flush()
         state = self._states.get(topic_id)
         if state is not None and not state.in_use:
             self._idle.move_to_end(state)
@@ -154,7 +154,7 @@ class TopicStates:
 
     def peek(self, topic_id: TopicId) -> TopicState | None:
         """Return the state of a topic if it is in memory and current, as if nobody had asked."""
-        return None if self._is_unsettled else self._states.get(topic_id)
+        return None if self._must_reload else self._states.get(topic_id)
 
     async def get(self, topic_id: TopicId) -> TopicState:
         """Return the state of a topic, loading it where need be. Raises `TopicNotFound`.
@@ -175,7 +175,7 @@ class TopicStates:
                 loading.callers -= 1
                 if loading.state is not None:
                     self.release(loading.state)
-            # A failed write may have been settled before the caller's turn came here.
+            # States may have been marked as stale before the caller's turn came here.
             if not state.stale:
                 break
         return state
@@ -239,7 +239,7 @@ class TopicStates:
 
         while True:
             replacements = self._replacements
-            found = await self._lanes.read(read)
+            found = await self._threads.read(read)
             # What was read before a topic was replaced may be older than that: read it again.
             if replacements == self._replacements:
                 return found
@@ -257,7 +257,7 @@ class TopicStates:
         name = (state.prefix, write_pointer)
         sequence = self._payload_sequences.get(name)
         if sequence is None:
-            last_key = await self._lanes.read(
+            last_key = await self._threads.read(
                 self._tables.payloads.last_key, state.prefix, write_pointer
             )
             # Another request may have loaded it meanwhile, and used it.
@@ -287,29 +287,29 @@ class TopicStates:
         """Have the readers of a topic woken once the flush has taken effect."""
         self._touched.add(state)
 
-    def complete(self, batch: Batch) -> None:
+    def add_rows(self, batch: Batch) -> None:
         """Add nothing to a flush: its requests have all rows of topics."""
 
-    def applied(self) -> None:
+    def after_flush(self) -> None:
         """Wake the readers of what a flush has changed."""
         for state in self._touched:
             state.changed()
         self._touched.clear()
 
-    def unsettle(self) -> None:
+    def flush_failed(self) -> None:
         """Take note that a write failed, which may have been done."""
         self._touched.clear()
-        self._is_unsettled = True
+        self._must_reload = True
 
-    def settle(self) -> None:
+    def before_flush(self) -> None:
         """Once the store takes writes again after one failed, load all states anew."""
-        if not self._is_unsettled:
+        if not self._must_reload:
             return
         try:
             self._tables.check_writable()
         except StoreUnavailable:
             return
-        self._is_unsettled = False
+        self._must_reload = False
         self._replacements += 1
         for state in self._states.values():
             state.stale = True

@@ -9,14 +9,14 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import Clock
 from tms.core.limits import Limits
 from tms.core.tables import Tables
-from tms.messaging.lanes import Lanes
-from tms.messaging.lone_flushes import LoneFlushes
+from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics
+from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import TrafficByTopic
 from tms.messaging.writer import Writer
 
 
-class Engine:
+class StoreRuntime:
     """The writer on one store, with what it stands on."""
 
     def __init__(
@@ -28,12 +28,12 @@ class Engine:
         *,
         read_threads: int = 1,
         key_time: Clock | None = None,
-        owns_loop: bool = False,
+        may_block_loop: bool = False,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Keys are given by `key_time`, or by the clock. Where it `owns_loop`, nobody else's work is
-        done in the event loop: then that may write itself (`tms.messaging.lone_flushes`).
+        Keys are given by `key_time`, or by the clock. Where it `may_block_loop`, nobody else's work
+        is done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
         """
         self.tables = tables
         self.limits = limits
@@ -41,15 +41,17 @@ class Engine:
         self.metrics = MessagingMetrics(registry)
         self.traffic = TrafficByTopic(limits.metric_series_max)
         self.metrics.include(self.traffic)
-        self.lanes = Lanes(read_threads=read_threads)
-        lone_flushes = LoneFlushes(self.metrics, allowed=owns_loop and tables.is_embedded)
+        self.threads = StoreThreads(read_threads=read_threads)
+        inline_flush = InlineFlushPolicy(
+            self.metrics, allowed=may_block_loop and tables.is_embedded
+        )
         self.writer = Writer(
             tables,
-            self.lanes,
+            self.threads,
             key_time or clock,
             limits=limits,
             metrics=self.metrics,
-            lone_flushes=lone_flushes,
+            inline_flush=inline_flush,
         )
         self._closed = False
 
@@ -59,5 +61,5 @@ class Engine:
             return
         self._closed = True
         await self.writer.close()
-        await self.lanes.write(self.tables.close)
-        self.lanes.close()
+        await self.threads.write(self.tables.close)
+        self.threads.close()

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from tms.core.errors import TopicNotFound
-from tms.core.group_commit import GroupCommit, Lanes
+from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.message import KEY_BYTES
 from tms.core.tables import Tables
 from tms.core.topic import TopicId
-from tms.messaging.topic_state import TopicState
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
 
 Row = tuple[bytes, bytes]
@@ -25,10 +25,12 @@ _ROWS = 2_000
 class InvalidEntries:
     """Inverts the entries of invalid transactions. Used from the event loop's thread alone."""
 
-    def __init__(self, tables: Tables, lanes: Lanes, writer: GroupCommit, writing: Writing) -> None:
+    def __init__(
+        self, tables: Tables, threads: BlockingCalls, writer: GroupCommit, writing: Writing
+    ) -> None:
         self._tables = tables
         self._states = writing.states
-        self._lanes = lanes
+        self._threads = threads
         self._writer = writer
         self._writing = writing
 
@@ -61,7 +63,7 @@ class InvalidEntries:
         count = 0
         next_key: bytes | None = first_key
         while next_key is not None and next_key <= last_key:
-            found = await self._lanes.read(
+            found = await self._threads.read(
                 self._tables.messages.own_entries,
                 state.prefix,
                 next_key,

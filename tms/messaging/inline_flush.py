@@ -1,20 +1,19 @@
-"""Says whether a flush is written in the event loop's own thread, rather than in the write lane.
+"""Says whether the event loop writes a flush itself, instead of the write thread.
 
-To the lane and back are two changes of threads: a fifth of the time of a publish that comes alone.
-So where requests come one at a time and nothing else is asked for, the loop writes itself. What it
-puts at stake is that all else waits where the disk is slow for once. So it does so only
+To give a flush to the write thread and to hear from it are two changes of threads. That is a fifth
+of the time of a publish that comes alone. So if requests come one at a time, the loop writes by
+itself. The risk is that all else waits if the disk is slow for once. So the loop does it only
 
-1. where the loop is the server's: in an application's, with the embedded client, other work would
-   wait at each publish; and on a store that is this process's own: one elsewhere may be gone, and
-   then takes long to say so;
-2. after some flushes in a row that had one request each, with none behind it, succeeded, and were
-   quick;
-3. while nobody polls: polls are what a slow write would hold up;
-4. while the write lane has nothing to do, which was asked for before;
-5. but for one of some: while the loop writes it does not see who else has come, as the next request
-   shows that waits behind a flush of the lane.
+1. if the loop is the server's. In an application's loop other work would wait at each publish;
+2. if the store is this process's own. One elsewhere may be gone, and takes long to say so;
+3. after some flushes in a row that had one request each, with none behind it, and were quick;
+4. while nobody polls, because polls are what a slow write would hold up;
+5. while the write thread has nothing to do;
+6. but not every 32nd time. While the loop writes, it does not see who else has come. A request that
+   waits behind a flush of the write thread shows that.
 
-Two requests at once, a poll, a failure or a slow write, and the lane has the flushes again.
+After two requests at once, a poll, a failure or a slow write the write thread has the flushes
+again.
 """
 
 from tms.messaging.metrics import MessagingMetrics
@@ -23,11 +22,11 @@ _IN_A_ROW = 4
 """Few: also a good disk is slow once in a hundred times, and then as quick as before."""
 _QUICK_S = 0.001
 """Where a disk takes longer, the changes of threads are a small part of it."""
-_LANE_EVERY = 32
-"""Of lone flushes: what the lane takes longer for one is then under a hundredth of all."""
+_THREAD_EVERY = 32
+"""Each so many flushes the write thread has one; that costs less than a hundredth of the time."""
 
 
-class LoneFlushes:
+class InlineFlushPolicy:
     """Keeps count of the flushes of one request."""
 
     def __init__(self, metrics: MessagingMetrics, *, allowed: bool) -> None:
@@ -43,7 +42,7 @@ class LoneFlushes:
         return (
             requests == 1
             and self._in_a_row >= self._wanted
-            and self._in_a_row % _LANE_EVERY != 0
+            and self._in_a_row % _THREAD_EVERY != 0
             and self._polls == self._polled()
         )
 

@@ -1,11 +1,9 @@
-"""The threads that the service waits for tables on, so that the event loop never does.
+"""The threads that wait for tables, so that the event loop never does.
 
-One lane writes: one flush at a time, in order. Another reads. A call crosses threads once each way,
-and answers that are ready together cross together: with a thread pool's futures, each of them
-waking the loop by itself, the crossing costs more than reading a hundred messages from disk. An
-answer that came quickly waits for the next ones too, while more is asked: a loop that is awake
-wants the interpreter's lock, which a scan gives up at every row. What took its time is told of at
-once.
+One thread writes: one flush at a time, in order. Another one reads. A call crosses threads once
+each way. Answers that are ready together cross together, because each crossing that wakes the loop
+by itself costs more than reading a hundred messages from disk. So an answer that came quickly waits
+for the next ones if more is asked. One that took its time is given at once.
 """
 
 import asyncio
@@ -23,8 +21,9 @@ from tms.core.errors import Stopping
 _QUICK_S = 0.001
 """A call that took no longer found what it wanted in memory, and so, most likely, will the next."""
 _TOGETHER_MAX = 8
-"""Of reads, where one thread makes them all: elsewhere another may make the next call, to a server
-that is gone. The answers to a flush do not wait for a snapshot that is written behind it."""
+"""How many quick answers of the read thread may wait. Not those of several threads, because one of
+them may wait for a server that is gone. Not those of the write thread, because a flush would wait
+for the snapshot that is written behind it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +33,7 @@ OnDone = Callable[[Any, BaseException | None], None]
 """Is given what a call returned, or what it raised."""
 
 
-class Lane:
+class StoreThread:
     """Threads that make calls in the order they are asked for, each thread one at a time."""
 
     def __init__(self, name: str, threads: int, together_max: int = 1) -> None:
@@ -122,30 +121,30 @@ def _resolve(answer: "asyncio.Future[T]", result: T, error: BaseException | None
         answer.set_exception(error)
 
 
-class Lanes:
-    """A write lane of one thread, and a read lane."""
+class StoreThreads:
+    """A write thread of one thread, and a read thread."""
 
     def __init__(self, *, read_threads: int) -> None:
         """Start both. Call it within a running event loop."""
-        self._writes = Lane("tms-write", 1)
+        self._writes = StoreThread("tms-write", 1)
         together_max = _TOGETHER_MAX if read_threads == 1 else 1
-        self._reads = Lane("tms-read", read_threads, together_max)
+        self._reads = StoreThread("tms-read", read_threads, together_max)
 
     def write(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return what `call` returns, made in the write lane after all that was asked before."""
+        """Return what `call` returns, made in the write thread after all that was asked before."""
         return self._writes.future(call, *args, **kwargs)
 
     @property
     def are_writes_done(self) -> bool:
-        """Whether all that the write lane was asked for has been done, and told."""
+        """Whether all that the write thread was asked for has been done, and told."""
         return not self._writes.under_way
 
     def write_then(self, call: Callable[[], Any], on_done: OnDone) -> None:
-        """Make `call` in the write lane, then `on_done` in the event loop, at once."""
+        """Make `call` in the write thread, then `on_done` in the event loop, at once."""
         self._writes.call(call, on_done)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return what `call` returns, made in the read lane."""
+        """Return what `call` returns, made in the read thread."""
         return self._reads.future(call, *args, **kwargs)
 
     def close(self) -> None:

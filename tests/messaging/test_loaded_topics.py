@@ -13,9 +13,9 @@ from tests.messaging.conftest import NOW_MS
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.messaging import topic_state
-from tms.messaging.engine import Engine
+from tms.messaging import loaded_topics
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 
 pytestmark = pytest.mark.anyio
 
@@ -38,13 +38,13 @@ async def lines_to_load_another(in_memory: int) -> int:
     """Return what it takes to load a topic where so many are in memory, and no more may be."""
     limits, registry = Limits(topics_in_memory_max=in_memory), CollectorRegistry()
     tables = StoreTables(MemoryStore())
-    service = Service(Engine(tables, limits, ManualClock(NOW_MS), registry))
+    service = Service(StoreRuntime(tables, limits, ManualClock(NOW_MS), registry))
     *ids, another = [TopicId("default", f"t{number}") for number in range(in_memory + 1)]
     for topic_id in (*ids, another):
         await service.create_topic(topic_id)
     for topic_id in ids:
         await service.publish(topic_id, [b"x"])
-    lines = CountedLines(topic_state.__file__)
+    lines = CountedLines(loaded_topics.__file__)
     before = sys.gettrace()
     sys.settrace(lines)
     await service.publish(another, [b"x"])

@@ -2,8 +2,8 @@
 
 It answers three questions: where a transaction has published, for those who look after the server;
 whether all of that was rolled back, without which an abort would make it visible; and whose readers
-to wake when it ends. Publications are noted when they join a flush, so what a flush has done before
-is known within it. Those that then fail stay noted: they may be in the table.
+to wake when it ends. Publications are noted when they join a flush, so what a flush has
+done before is known within it. Those that then fail stay noted: they may be in the table.
 
 Fulfils `tms.core.transactions.Publications`. Used from the event loop's thread alone.
 """
@@ -35,7 +35,7 @@ class Generation(NamedTuple):
         return cls(topic.id, topic.generation)
 
 
-class Publications:
+class UnfinishedPublications:
     """The ranges of all write pointers in use."""
 
     def __init__(self) -> None:

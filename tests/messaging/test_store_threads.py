@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import Stopping
-from tms.messaging import lanes as lanes_module
-from tms.messaging.lanes import Lane, Lanes
+from tms.messaging import store_threads as store_threads_module
+from tms.messaging.store_threads import StoreThread, StoreThreads
 
 pytestmark = pytest.mark.anyio
 
@@ -20,17 +20,17 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
-        patch.setattr(lanes_module, "perf_counter", lambda: self.now_s)
+        patch.setattr(store_threads_module, "perf_counter", lambda: self.now_s)
 
     def take(self, seconds: float) -> None:
         self.now_s += seconds
 
 
 @pytest.fixture
-async def lane(anyio_backend: object) -> AsyncIterator[Lane]:
-    lane = Lane("test", 1, 8)
-    yield lane
-    lane.close()
+async def thread(anyio_backend: object) -> AsyncIterator[StoreThread]:
+    thread = StoreThread("test", 1, 8)
+    yield thread
+    thread.close()
 
 
 @given(
@@ -50,10 +50,10 @@ def test_each_call_is_answered(
         return number
 
     async def ask_all() -> None:
-        lane = Lane("test", threads, together_max)
-        answers = [lane.future(carry_out, number, kind) for number, kind in enumerate(calls)]
+        thread = StoreThread("test", threads, together_max)
+        answers = [thread.future(carry_out, number, kind) for number, kind in enumerate(calls)]
         if closes:
-            lane.close()
+            thread.close()
         async with asyncio.timeout(5):
             for number, (kind, answer) in enumerate(zip(calls, answers, strict=True)):
                 if kind == "wrong":
@@ -62,18 +62,18 @@ def test_each_call_is_answered(
                 else:
                     assert await answer == number
         if not closes:
-            lane.close()
+            thread.close()
         with pytest.raises(Stopping):
-            lane.future(carry_out, 0, "quick")
+            thread.future(carry_out, 0, "quick")
 
     with pytest.MonkeyPatch.context() as patch:
         clock = Clock(patch)
         asyncio.run(ask_all())
 
 
-async def test_answers_come_in_the_order_of_the_calls(lane: Lane) -> None:
+async def test_answers_come_in_the_order_of_the_calls(thread: StoreThread) -> None:
     done: list[int] = []
-    answers = [lane.future(int, number) for number in range(100)]
+    answers = [thread.future(int, number) for number in range(100)]
     for answer in answers:
         answer.add_done_callback(lambda answer: done.append(answer.result()))
     await asyncio.gather(*answers)
@@ -82,11 +82,11 @@ async def test_answers_come_in_the_order_of_the_calls(lane: Lane) -> None:
 
 
 async def test_what_took_its_time_does_not_wait_for_the_next(
-    lane: Lane, monkeypatch: pytest.MonkeyPatch
+    thread: StoreThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end = threading.Event()
-    slow = lane.future(Clock(monkeypatch).take, 0.002)
-    held = lane.future(may_end.wait, 5)
+    slow = thread.future(Clock(monkeypatch).take, 0.002)
+    held = thread.future(may_end.wait, 5)
     await asyncio.wait_for(slow, 2)
     assert not held.done()
     may_end.set()
@@ -94,11 +94,11 @@ async def test_what_took_its_time_does_not_wait_for_the_next(
     assert await held
 
 
-async def test_no_more_than_some_quick_answers_wait(lane: Lane) -> None:
+async def test_no_more_than_some_quick_answers_wait(thread: StoreThread) -> None:
     gate, may_end = threading.Event(), threading.Event()
-    first = lane.future(gate.wait, 5)
-    quick = [lane.future(int, number) for number in range(20)]
-    held = lane.future(may_end.wait, 5)
+    first = thread.future(gate.wait, 5)
+    quick = [thread.future(int, number) for number in range(20)]
+    held = thread.future(may_end.wait, 5)
     gate.set()
     await asyncio.wait_for(asyncio.gather(first, *quick[:8]), 2)
     assert not held.done()
@@ -112,10 +112,10 @@ async def test_no_more_than_some_quick_answers_wait(lane: Lane) -> None:
 async def test_an_answer_waits_only_where_one_thread_reads(
     anyio_backend: object, verb: str
 ) -> None:
-    lanes = Lanes(read_threads=2)
-    ask = lanes.write if verb == "write" else lanes.read
+    threads = StoreThreads(read_threads=2)
+    ask = threads.write if verb == "write" else threads.read
     gate, may_end = threading.Event(), threading.Event()
-    other = lanes.read(may_end.wait, 5)
+    other = threads.read(may_end.wait, 5)
     first = ask(gate.wait, 5)
     quick = ask(int, 1)
     held = ask(may_end.wait, 5)
@@ -127,4 +127,4 @@ async def test_an_answer_waits_only_where_one_thread_reads(
 
     assert await held
     assert await other
-    lanes.close()
+    threads.close()

@@ -1,4 +1,4 @@
-"""Who writes a flush: the event loop where requests come alone, otherwise the write lane."""
+"""Who writes a flush: the event loop where requests come alone, otherwise the write thread."""
 
 import asyncio
 import threading
@@ -19,15 +19,15 @@ from tms.core.message import FIRST_ID
 from tms.core.reading import Reading
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
-from tms.messaging import lone_flushes
-from tms.messaging.engine import Engine
-from tms.messaging.lone_flushes import LoneFlushes
+from tms.messaging import inline_flush
+from tms.messaging.inline_flush import InlineFlushPolicy
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.service import Service
+from tms.messaging.store_runtime import StoreRuntime
 
-IN_A_ROW = lone_flushes._IN_A_ROW
-LANE_EVERY = lone_flushes._LANE_EVERY
-QUICK_S = lone_flushes._QUICK_S
+IN_A_ROW = inline_flush._IN_A_ROW
+LANE_EVERY = inline_flush._THREAD_EVERY
+QUICK_S = inline_flush._QUICK_S
 STANDS_STILL_S = 10.0
 """How long the loop would, if it were wrong."""
 TRIES_MAX = 10_000
@@ -61,9 +61,11 @@ def store() -> WatchedStore:
     return WatchedStore()
 
 
-async def service_on(store: WatchedStore, *, owns_loop: bool = True) -> Service:
+async def service_on(store: WatchedStore, *, may_block_loop: bool = True) -> Service:
     tables, clock = StoreTables(store), ManualClock(NOW_MS)
-    engine = Engine(tables, Limits(), clock, CollectorRegistry(), owns_loop=owns_loop)
+    engine = StoreRuntime(
+        tables, Limits(), clock, CollectorRegistry(), may_block_loop=may_block_loop
+    )
     service = Service(engine)
     await service.create_topic(TOPIC)
     await service.topic(TOPIC)
@@ -84,7 +86,7 @@ async def publish_until_here(service: Service, store: WatchedStore) -> None:
         await service.publish(TOPIC, [b"x"])
         if store.last_was_here:
             return
-    raise AssertionError("it is always the lane that writes")
+    raise AssertionError("it is always the write thread")
 
 
 @pytest.mark.anyio
@@ -166,12 +168,14 @@ class TestWriter:
 
         assert not store.last_was_here
 
-    @pytest.mark.parametrize(("kind", "owns_loop"), [(ElsewhereStore, True), (WatchedStore, False)])
+    @pytest.mark.parametrize(
+        ("kind", "may_block_loop"), [(ElsewhereStore, True), (WatchedStore, False)]
+    )
     async def test_neither_a_store_elsewhere_nor_an_application_is_waited_for(
-        self, kind: type[WatchedStore], *, owns_loop: bool
+        self, kind: type[WatchedStore], *, may_block_loop: bool
     ) -> None:
         store = kind()
-        service = await service_on(store, owns_loop=owns_loop)
+        service = await service_on(store, may_block_loop=may_block_loop)
         for _ in range(20 * IN_A_ROW):
             await service.publish(TOPIC, [b"x"])
             assert not store.last_was_here
@@ -194,7 +198,7 @@ RUNS = st.tuples(st.integers(0, 2 * LANE_EVERY), st.sampled_from(OTHERS))
 @given(st.lists(RUNS, min_size=1, max_size=6))
 def test_so_many_lone_flushes_in_a_row_are_waited_for(runs: list[tuple[int, Flush]]) -> None:
     metrics = MessagingMetrics(CollectorRegistry())
-    lone = LoneFlushes(metrics, allowed=True)
+    lone = InlineFlushPolicy(metrics, allowed=True)
     in_a_row = 0
     for flush in (flush for count, other in runs for flush in (*[LONE] * count, other, LONE)):
         requests, waiting, seconds, failed, polls = flush
