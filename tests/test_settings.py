@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +13,10 @@ import pytest
 from tests.cli.conftest import run_command
 from tms.core.limits import Limits
 from tms.settings import DEFAULT, Settings, WrongSettings, flag_of, load, variable_of
+from tms.settings.advanced import ADVANCED
+
+HELP_LINES_MAX = 60
+"""What a screen shows."""
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +73,7 @@ def test_the_file_may_be_named_by_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "tms.toml"
-    file.write_text("stop_grace_s = 2.5")
+    file.write_text("[advanced]\nstop_grace_s = 2.5")
     monkeypatch.setenv("TMS_CONFIG", str(file))
 
     assert load({}).settings.stop_grace_s == 2.5
@@ -161,6 +167,39 @@ def test_unknown_names_are_refused_and_the_nearest_is_named(
     ]
 
 
+def test_a_setting_in_the_wrong_section_is_told_where_it_belongs(tmp_path: Path) -> None:
+    file = tmp_path / "tms.toml"
+    file.write_text("stop_grace_s = 1\n[advanced]\nsync = false\nstop_grac_s = 2\n")
+
+    assert problems({}, file) == [
+        f"{file}: stop_grace_s belongs into the section [advanced]",
+        f"{file}: sync belongs above the section [advanced]",
+        f"{file}: stop_grac_s is no setting; do you mean stop_grace_s?",
+    ]
+    file.write_text("advanced = 1")
+    assert problems({}, file) == [f"{file}: [advanced] is a table of settings"]
+
+
+def test_advanced_settings_are_settings_and_not_in_the_help() -> None:
+    assert set(Settings.model_fields) > ADVANCED
+    assert load({"stop_grace_s": "1"}).settings.stop_grace_s == 1
+
+    text = subprocess.run(
+        [sys.executable, "-m", "tms", "serve", "--help"],
+        env={**os.environ, "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert len(text.splitlines()) <= HELP_LINES_MAX
+    for name in Settings.model_fields:
+        flag = flag_of(name).replace(
+            "--", "--[no-]", isinstance(Settings.model_fields[name].default, bool)
+        )
+        assert (f"  {flag} " in text) is (name not in ADVANCED), name
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -197,7 +236,7 @@ def test_config_shows_values_sources_and_descriptions(monkeypatch: pytest.Monkey
     code, out, err = run_command("config", "--store", "memory:", "--no-sync")
 
     assert (code, err) == (0, "")
-    assert 'store = "memory:"  (--store)\n    Where everything is kept' in out
+    assert 'store = "memory:"  (--store)\n    Where all is kept' in out
     assert "sync = false  (--sync)\n" in out
     assert "ttl_s_default = 60  (TMS_TTL_S_DEFAULT)\n" in out
     assert 'listen = "127.0.0.1:11015"  (default)\n' in out
@@ -227,9 +266,12 @@ def test_config_makes_a_file_that_gives_the_same_settings(tmp_path: Path) -> Non
         "store": 'leveldb:a "b"\\c',
         "poll_wait_s_max": 1.5,
         "sync": False,
+        "advanced": {},
     }
-    everything = "\n".join(line.removeprefix("# ") for line in written.splitlines() if "=" in line)
-    assert set(tomllib.loads(everything)) == set(Settings.model_fields)
+    lines = [line for line in written.splitlines() if "=" in line or line.startswith("[")]
+    everything = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines))
+    assert set(everything.pop("advanced")) == ADVANCED
+    assert set(everything) == set(Settings.model_fields) - ADVANCED
     file = tmp_path / "tms.toml"
     file.write_text(written)
     assert run_command("config", "--toml", "--config", str(file))[1] == written

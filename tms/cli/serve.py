@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 import typer
+from typer.core import TyperCommand
 
 from tms.cli.configured import ConfigOption, stop
 from tms.cli.durations import METAVAR
@@ -28,6 +29,7 @@ from tms.settings import (
     load,
     variable_of,
 )
+from tms.settings.advanced import ADVANCED, SECTION
 
 EXAMPLES = """\b
 Examples:
@@ -40,11 +42,27 @@ Examples:
   tms config
   tms config --toml > tms.toml      a file to start from, for --config"""
 
+_FLAG_COLUMNS = 42
 _HIDDEN = "# User and password are not shown: put them where *** is."
 
 TomlOption = Annotated[
     bool, typer.Option("--toml", help="As a TOML file to start from.", show_default=False)
 ]
+
+
+class _OnOneScreen(TyperCommand):
+    """A command whose options have a line each."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options; of a switch both forms in one word."""
+        rows = []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                both = "--[no-]" + param.opts[0].removeprefix("--")
+                rows.append((both if param.secondary_opts else record[0], record[1]))
+        with formatter.section("Options"):
+            formatter.write_dl(rows, col_max=_FLAG_COLUMNS)
 
 
 def _parameter(name: str, annotation: object, default: object = None) -> inspect.Parameter:
@@ -61,11 +79,15 @@ def _setting(name: str) -> inspect.Parameter:
         flag, kind = f"{flag}/--no-{flag.removeprefix('--')}", bool
     elif field.annotation in (int, float):
         metavar = METAVAR if is_duration(name) else "NUMBER"
+    short = (field.description or "").partition(". ")[0].removesuffix(".")
+    shown = {"": "", False: "off", True: "on"}.get(field.default, field.default)
+    default = f" [{shown}]" if shown != "" else ""
     option = typer.Option(
         flag,
         metavar=metavar,
-        help=f"{field.description}  [env: {variable_of(name)}; default: {field.default}]",
+        help=f"{short}{default}",
         show_default=False,
+        hidden=name in ADVANCED,
     )
     return _parameter(name, Annotated[kind | None, option])
 
@@ -85,9 +107,10 @@ def _load(config: Path | None, flags: dict[str, object]) -> Loaded:
 
 
 def _serve(*, config: Path | None, **flags: object) -> None:
-    """Run a server until Ctrl-C or SIGTERM.
+    """Run a server until Ctrl-C or SIGTERM; it finishes what it has accepted.
 
-    Then what it accepted is finished first.
+    `tms config` says more of each setting, lists the seldom ones too, and names the environment
+    variables.
     """
     settings = _load(config, flags).settings
     store = without_credentials(settings.store)
@@ -138,9 +161,13 @@ def _show(
     """
     target: Target = context.obj
     loaded = _load(config, flags)
-    values = _values(loaded)
-    for name, field in Settings.model_fields.items():
-        value, source = values[name], loaded.sources[name]
+    values, has_section = _values(loaded), False
+    for name in sorted(Settings.model_fields, key=ADVANCED.__contains__):
+        field, value, source = Settings.model_fields[name], values[name], loaded.sources[name]
+        if name in ADVANCED and not has_section:
+            has_section = True
+            if not (as_json or target.as_json) or as_toml:
+                print(f"[{SECTION}]")
         if as_toml:
             mark = "# " if source == DEFAULT else ""
             hidden = f"{_HIDDEN}\n" if value != getattr(loaded.settings, name) else ""
@@ -176,8 +203,9 @@ def _described(loaded: Loaded) -> list[dict[str, object]]:
 
 
 app = typer.Typer(rich_markup_mode=None)
-app.command("serve", epilog=EXAMPLES)(_command(_serve))
-app.command("config", epilog=CONFIG_EXAMPLES)(
+_WIDE = {"max_content_width": 100}
+app.command("serve", cls=_OnOneScreen, context_settings=_WIDE, epilog=EXAMPLES)(_command(_serve))
+app.command("config", cls=_OnOneScreen, context_settings=_WIDE, epilog=CONFIG_EXAMPLES)(
     _command(
         _show,
         _parameter("context", typer.Context, inspect.Parameter.empty),

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from tms.core.credentials import without_credentials
+from tms.settings.advanced import ADVANCED, SECTION
 from tms.settings.values import ENVIRONMENT_PREFIX, Settings
 
 CONFIG_VARIABLE = "TMS_CONFIG"
@@ -68,12 +69,8 @@ def load(flags: Mapping[str, object], config: Path | None = None) -> Loaded:
     sources = dict.fromkeys(Settings.model_fields, DEFAULT)
     problems = _unknown_variables()
     if file is not None:
-        in_file = _read(file)
-        problems += [
-            f"{file}: {name} is no setting{_suggestion(name, Settings.model_fields)}"
-            for name in in_file
-            if name not in Settings.model_fields
-        ]
+        in_file, wrong = _settings_in(file)
+        problems += wrong
         values.update(in_file)
         sources.update(dict.fromkeys(in_file, str(file)))
     in_environment = EnvSettingsSource(Settings)()
@@ -99,6 +96,24 @@ def _read(file: Path) -> dict[str, Any]:
         raise WrongSettings([f"{file} cannot be read: {error.strerror}"]) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise WrongSettings([f"{file} is not TOML: {error}"]) from None
+
+
+def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings of a file, and a line for each that is unknown or in the wrong place."""
+    at_top = _read(file)
+    section = at_top.pop(SECTION, {})
+    if not isinstance(section, dict):
+        raise WrongSettings([f"{file}: [{SECTION}] is a table of settings"])
+    problems = []
+    for name in (*at_top, *section):
+        if name not in Settings.model_fields:
+            suggestion = _suggestion(name, Settings.model_fields)
+            problems.append(f"{file}: {name} is no setting{suggestion}")
+        elif name in at_top and name in ADVANCED:
+            problems.append(f"{file}: {name} belongs into the section [{SECTION}]")
+        elif name in section and name not in ADVANCED:
+            problems.append(f"{file}: {name} belongs above the section [{SECTION}]")
+    return at_top | section, problems
 
 
 def _unknown_variables() -> list[str]:

@@ -13,17 +13,19 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tms.core.durations import seconds_of
 from tms.core.limits import Limits
+from tms.settings.addresses import (
+    ADDRESS,
+    METADATA,
+    METADATA_STORES,
+    PORT_MAX,
+    SHARED_METADATA,
+    STORE,
+    STORES,
+    URL,
+)
 
 ENVIRONMENT_PREFIX = "TMS_"
 
-_STORE = re.compile(r"memory:|leveldb:.+|hbase://\S+:\d+/\S+")
-_STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
-_METADATA = re.compile(r"|leveldb:.+|(memory|zk|etcd)://.*")
-_METADATA_STORES = "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
-_ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
-_URL = re.compile(r"https?://[^\s/]+:\d{1,5}", re.ASCII)
-_SHARED = re.compile(r"(zk|etcd)://")
-_PORT_MAX = 65_535
 _IN_SECONDS = re.compile(r"_s(_|$)")
 _LIMITS = Limits()
 
@@ -50,56 +52,58 @@ class Settings(BaseSettings):
 
     store: str = Field(
         default="leveldb:./tms-data",
-        description="Where everything is kept: leveldb:DIR, hbase://HOST:PORT/PREFIX (a Thrift "
-        "gateway; `tms init` creates the tables), or memory: to keep nothing.",
+        description="Where all is kept: leveldb:, memory:, hbase://. memory: keeps nothing when "
+        "the server ends. HBase is named as hbase://HOST:PORT/PREFIX, by its Thrift gateway; `tms "
+        "init` creates the tables.",
     )
     listen: str = Field(
         default="127.0.0.1:11015",
-        description="The address served: HOST:PORT, [::1]:PORT for IPv6; port 0 is any free one.",
+        description="The address; port 0 is any free one. IPv6 is written as [::1]:PORT.",
     )
     metadata: str = Field(
         default="",
-        description="Where namespaces, and what servers of a cluster know of each other, are kept: "
-        "a metadata store's URL, as for `tms metadata`. By default in the data folder, in memory "
-        "with memory:, and nowhere with hbase:.",
+        description="The URL of a metadata store for namespaces. A cluster has it too. The URL is "
+        "as for `tms metadata`. By default it is in the data folder, in memory with memory:, and "
+        "nowhere with hbase:.",
     )
     advertise: str = Field(
         default="",
-        description="The URL by which other servers reach this one, http://HOST:PORT. With it, the "
-        "servers that share a store on HBase and a metadata store are a cluster: one leads, the "
-        "others forward to it, and take over.",
+        description="The URL by which other servers of a cluster reach this. With it, the servers "
+        "that share a store on HBase and a metadata store are a cluster: one leads, the others "
+        "forward to it, and take over.",
     )
     allowed_hosts: str = Field(
         default="",
-        description="Names, separated by commas, by which clients may call this server in Host, "
-        "besides the loopback names, IP addresses, the machine's name, and what --listen and "
-        "--advertise name.",
+        description="More names that requests may have in Host. They are separated by commas. The "
+        "loopback names, IP addresses, the machine's name, and what --listen and --advertise "
+        "name, are allowed in any case.",
     )
     lease_s: float = Field(
         default=10.0,
         ge=0.5,
-        description="How long the leader of a cluster leads without renewing its lease.",
+        description="How long a leader leads without renewing. Others take over a tenth later at "
+        "the earliest.",
     )
     topic_info: Literal["seed", "flat"] = Field(
         default="seed",
-        description="The form of a topic's properties in REST: seed nests them beside the name, "
-        "flat is CDAP's.",
+        description="A topic's form in REST: nested, or CDAP's. seed nests the properties beside "
+        "the name.",
     )
     transactions: Literal["own", "foreign"] = Field(
         default="own",
-        description="own: this server manages transactions, and refuses write pointers that it did "
-        "not give out. foreign: it takes any, for those whose transaction manager is elsewhere.",
+        description="Whose: this server's, or another manager's. own: this server manages "
+        "transactions, and refuses write pointers that it did not give out. foreign: it takes "
+        "any, because their manager is elsewhere.",
     )
     cleanup_invalid: bool = Field(
         default=True,
-        description="Take transactions off the invalid list by itself, once nothing is left of "
-        "them that a reader could see.",
+        description="Take transactions off the invalid list once it is safe. It is safe once "
+        "nothing is left of them that a reader could see.",
     )
     cleanup_workers: int = Field(
         default=2,
         ge=0,
-        description="How many regions of a store on HBase are cleaned up at a time; 0 leaves that "
-        "to `tms prune`.",
+        description="Regions of HBase cleaned up at a time. 0 leaves that to `tms prune`.",
     )
     stop_grace_s: float = Field(
         default=10.0,
@@ -111,8 +115,8 @@ class Settings(BaseSettings):
     )
     sync: bool = Field(
         default=True,
-        description="Sync to disk before acknowledging. When off, a crash of the machine (not of "
-        "the server alone) loses what was acknowledged in the seconds before.",
+        description="Sync to disk before acknowledging. Without it, a crash of the machine (not "
+        "of the server alone) loses what was acknowledged in the seconds before.",
     )
     leveldb_write_buffer_bytes: int = Field(
         default=16 * 1024 * 1024,
@@ -131,7 +135,7 @@ class Settings(BaseSettings):
     hbase_timeout_s: float = Field(
         default=30.0,
         gt=0,
-        description="How long an answer of the gateway is waited for. Let the gateway's own "
+        description="How long to wait for an answer of the gateway. Let the gateway's own "
         "hbase.client.operation.timeout be shorter: then a call that is repeated has ended there.",
     )
     hbase_retry_s: float = Field(
@@ -142,9 +146,10 @@ class Settings(BaseSettings):
     hbase_gateway_idle_s: float = Field(
         default=60.0,
         gt=0,
-        description="After how long the gateway has closed an idle connection: no less than its "
-        "hbase.thrift.server.socket.read.timeout. Whoever takes over in a cluster waits for twice "
-        "this and hbase_timeout_s, so that nothing of the last leader can arrive any more.",
+        description="When the gateway closes an idle connection. It is at most that. It is no "
+        "less than the gateway's hbase.thrift.server.socket.read.timeout. Whoever takes over in a "
+        "cluster waits for twice this and hbase_timeout_s, so that nothing of the last leader can "
+        "arrive any more.",
     )
     hbase_transport: Literal["buffered", "framed"] = Field(
         default="buffered", description="The gateway's Thrift transport."
@@ -154,36 +159,37 @@ class Settings(BaseSettings):
     )
     hbase_tls: bool = Field(
         default=False,
-        description="Talk TLS to the gateway, whose certificate must be its host's.",
+        description="Talk TLS to the gateway. Its certificate must be its host's.",
     )
     hbase_tls_ca: str = Field(
         default="",
-        description="A file of the certificates to trust the gateway by; else the machine's own.",
+        description="A file of the certificates to trust the gateway by. Without it, the "
+        "machine's own are trusted.",
     )
     hbase_tls_certificate: str = Field(
         default="",
-        description="A file with this server's certificate and key, for a gateway that asks.",
+        description="A file with this server's certificate and key. It is for a gateway that asks "
+        "for one.",
     )
 
-    ttl_s_default: int = _limit(
-        "ttl_s_default", "How long messages live in a topic created without a ttl."
-    )
+    ttl_s_default: int = _limit("ttl_s_default", "How long messages live by default.")
     transaction_lifetime_s_max: int = _limit(
         "transaction_lifetime_s_max",
         "Writing under a write pointer older than this is refused.",
     )
     transaction_timeout_s_default: int = _limit(
         "transaction_timeout_s_default",
-        "After how many seconds a short transaction becomes invalid that names no timeout.",
+        "A short transaction's timeout by default. Then it becomes invalid.",
     )
     transaction_timeout_s_max: int = _limit(
-        "transaction_timeout_s_max", "The longest timeout that a short transaction may ask for."
+        "transaction_timeout_s_max", "The longest timeout of a short transaction."
     )
     transaction_long_timeout_s: int = _limit(
-        "transaction_long_timeout_s", "After how many seconds a long transaction becomes invalid."
+        "transaction_long_timeout_s", "When a long transaction becomes invalid."
     )
     transactions_in_progress_max: int = _limit(
-        "transactions_in_progress_max", "The most transactions in progress; then starts get 503."
+        "transactions_in_progress_max",
+        "The most transactions in progress. Starting another one gets 503.",
     )
     transaction_changes_max: int = _limit(
         "transaction_changes_max", "The most changes that a transaction may announce."
@@ -221,7 +227,7 @@ class Settings(BaseSettings):
     )
     cleanup_period_s: float = _limit(
         "cleanup_period_s",
-        "How often what has expired, was deleted or is invalid is cleaned up.",
+        "How often to clean up what is dead. That is what has expired, was deleted or is invalid.",
     )
     cleanup_slice_rows: int = _limit(
         "cleanup_slice_rows", "The most rows that cleanup reads or deletes at a time."
@@ -237,9 +243,7 @@ class Settings(BaseSettings):
         "How much longer than it must an invalid transaction stays on the list, and the name of a "
         "deleted topic in the table.",
     )
-    request_bytes_max: int = _limit(
-        "request_bytes_max", "The largest body of a request, after decompression."
-    )
+    request_bytes_max: int = _limit("request_bytes_max", "The largest body, after decompression.")
     request_messages_max: int = _limit(
         "request_messages_max", "The most messages in one publish or store."
     )
@@ -264,21 +268,20 @@ class Settings(BaseSettings):
         "there are fewer, so that the store can open its own.",
     )
     queue_bytes_max: int = _limit(
-        "queue_bytes_max", "The most payload waiting to be written; then publishers get 503."
+        "queue_bytes_max",
+        "The most payload that waits to be written. Publishers get 503 beyond it.",
     )
     queue_requests_max: int = _limit(
         "queue_requests_max", "The most publishes waiting to be written; then they get 503."
     )
     flush_bytes_max: int = _limit("flush_bytes_max", "The most payload in one write to the store.")
-    cache_bytes_max: int = _limit(
-        "cache_bytes_max", "Memory for the latest messages of all topics; 0 for none."
-    )
+    cache_bytes_max: int = _limit("cache_bytes_max", "Memory for the latest messages; 0 for none.")
     topics_in_memory_max: int = _limit(
         "topics_in_memory_max",
-        "The most topics that stay in memory when nobody uses them, and that one request names.",
+        "The most topics in memory that nobody uses. One request may name as many.",
     )
     topics_max: int = _limit(
-        "topics_max", "The most topics of all namespaces; then creating one is refused."
+        "topics_max", "The most topics of all namespaces. Creating another one is refused."
     )
     topic_properties_bytes_max: int = _limit(
         "topic_properties_bytes_max",
@@ -299,16 +302,16 @@ class Settings(BaseSettings):
         "own; the rest is counted together.",
     )
     poll_messages_default: int = _limit(
-        "poll_messages_default", "How many messages a poll gives that names no limit."
+        "poll_messages_default", "Messages of a poll that has no limit."
     )
     poll_messages_max: int = _limit(
-        "poll_messages_max", "The most messages that one poll gives, whatever its limit."
+        "poll_messages_max", "The most messages that one poll gives. A greater limit is cut to it."
     )
     poll_block_bytes: int = _limit(
         "poll_block_bytes", "A poll's answer is sent in parts of about this size."
     )
     poll_wait_s_max: float = _limit(
-        "poll_wait_s_max", "The longest that a poll waits for messages, whatever it asks."
+        "poll_wait_s_max", "The longest that a poll waits for messages. A longer wait is cut to it."
     )
 
     @field_validator("*", mode="before")
@@ -321,35 +324,35 @@ class Settings(BaseSettings):
     @field_validator("store")
     @classmethod
     def _check_store(cls, store: str) -> str:
-        if not _STORE.fullmatch(store):
-            raise ValueError(f"{_STORES} is wanted")
+        if not STORE.fullmatch(store):
+            raise ValueError(f"{STORES} is wanted")
         return store
 
     @field_validator("metadata")
     @classmethod
     def _check_metadata(cls, metadata: str) -> str:
-        if not _METADATA.fullmatch(metadata):
-            raise ValueError(f"{_METADATA_STORES} is wanted")
+        if not METADATA.fullmatch(metadata):
+            raise ValueError(f"{METADATA_STORES} is wanted")
         return metadata
 
     @field_validator("listen")
     @classmethod
     def _check_listen(cls, listen: str) -> str:
-        address = _ADDRESS.fullmatch(listen)
-        if not address or int(address["port"]) > _PORT_MAX:
-            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {_PORT_MAX}")
+        address = ADDRESS.fullmatch(listen)
+        if not address or int(address["port"]) > PORT_MAX:
+            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {PORT_MAX}")
         return listen
 
     @field_validator("advertise")
     @classmethod
     def _check_advertise(cls, advertise: str) -> str:
-        if advertise and not _URL.fullmatch(advertise):
+        if advertise and not URL.fullmatch(advertise):
             raise ValueError("http://HOST:PORT is wanted")
         return advertise
 
     @model_validator(mode="after")
     def _check_cluster(self) -> "Settings":
-        is_shared = self.store.startswith("hbase:") and _SHARED.match(self.metadata)
+        is_shared = self.store.startswith("hbase:") and SHARED_METADATA.match(self.metadata)
         if self.advertise and not is_shared:
             raise ValueError(
                 "advertise is for servers that share a store, hbase://…, and have metadata in "

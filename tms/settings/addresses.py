@@ -1,0 +1,12 @@
+"""How addresses and stores are written in settings."""
+
+import re
+
+STORE = re.compile(r"memory:|leveldb:.+|hbase://\S+:\d+/\S+")
+STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
+METADATA = re.compile(r"|leveldb:.+|(memory|zk|etcd)://.*")
+METADATA_STORES = "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
+SHARED_METADATA = re.compile(r"(zk|etcd)://")
+ADDRESS = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:\[\]/]+):(?P<port>\d{1,5})", re.ASCII)
+URL = re.compile(r"https?://[^\s/]+:\d{1,5}", re.ASCII)
+PORT_MAX = 65_535
