@@ -6,6 +6,7 @@ about a topic, a subscription and a transaction that are there.
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -27,7 +28,7 @@ from tms.wire.media_types import ARROW_TYPE
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = 30
+EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "30"))
 TOO_LARGE = 413
 
 BEYOND_SCHEMAS = (
