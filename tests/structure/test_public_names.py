@@ -1,4 +1,4 @@
-"""`__all__`, where there is one, is sorted, complete, and names only what is there."""
+"""Public names: `__all__` is sorted, complete and true, and a class has a name of its own."""
 
 import ast
 from collections.abc import Iterator
@@ -67,6 +67,16 @@ def test_every_error_is_a_name_of_the_library() -> None:
         return {error.__name__}.union(*(kinds(kind) for kind in error.__subclasses__()))
 
     assert set() == kinds(TmsError) - set(tms.__all__)
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for source in sources(*PRODUCT):
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(source.place)
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_there_is_one_subscription() -> None:
