@@ -30,7 +30,7 @@ from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
 from tables.store import MESSAGE, METADATA, PAYLOAD, Store
 from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
-from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY
 
 _OLD_MS = 60_000
@@ -38,7 +38,6 @@ _OLD_MS = 60_000
 _COMPACTED_BYTES_MIN = 1024 * 1024
 """Room that is worth giving back; LevelDB merges what is less by itself, some time."""
 _TOPICS_A_STEP = 100
-_MS_PER_S = 1_000
 
 Result = TypeVar("Result")
 
@@ -63,8 +62,8 @@ class Cleaner:
         self._clock = clock
         budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
         self._drop: Drop = partial(drop_range, store, budget)
-        self._grace_ms = limits.cleanup_grace_s * _MS_PER_S
-        self._writable_ms = limits.transaction_lifetime_s_max * _MS_PER_S + self._grace_ms
+        self._grace_ms = limits.cleanup_grace_s * MS_PER_S
+        self._writable_ms = limits.transaction_lifetime_s_max * MS_PER_S + self._grace_ms
         self._topics = KnownTopics(store, clock, services.unchanging)
         self._invalid = InvalidSweep(store, services, limits, clock) if inverts_invalid else None
 

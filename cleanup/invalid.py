@@ -20,14 +20,14 @@ Inversions go through the service, which tells the cache before the table.
 from collections.abc import Collection, Container, Iterator
 from itertools import islice
 
-from cleanup.loop_calls import Row, ServiceCalls
+from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Budget, Reason, Step
 from tables.bound_table import Bound, StoreBoundTable, least
 from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
 from tables.metadata_table import StoreMetadataTable
-from tables.store import MESSAGE, Store
+from tables.store import MESSAGE, Row, Store
 from tms.core.clock import Clock
-from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY
 from tms.core.tables import Batch
 from tms.core.topic import TopicMetadata
@@ -35,7 +35,6 @@ from tms.transactions.pruning import InvalidList
 
 WHOLE = (b"", b"\xff")
 """The whole Message table: its one range on an embedded store."""
-_MS_PER_S = 1_000
 _POINTERS_AT_ONCE = 100
 """Transactions whose entries are inverted in one flush, or a few."""
 
@@ -54,7 +53,7 @@ def reached(listed: InvalidList, done: Container[int], bound: int) -> int:
 def may_go(listed: InvalidList, bound: int, limits: Limits, now_ms: int) -> list[int]:
     """Return what may be taken off the list: not above the bound of all, and old enough."""
     stay_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
-    old = min(bound, (now_ms - stay_s * _MS_PER_S) * WRITE_POINTERS_PER_MS - 1)
+    old = min(bound, (now_ms - stay_s * MS_PER_S) * WRITE_POINTERS_PER_MS - 1)
     return [pointer for pointer in listed.since if pointer <= old]
 
 
@@ -66,8 +65,8 @@ class InvalidSweep:
         self._services = services
         self._clock = clock
         self._limits = limits
-        self._lifetime_ms = limits.transaction_lifetime_s_max * _MS_PER_S
-        self._margin_ms = self._lifetime_ms + limits.cleanup_grace_s * _MS_PER_S
+        self._lifetime_ms = limits.transaction_lifetime_s_max * MS_PER_S
+        self._margin_ms = self._lifetime_ms + limits.cleanup_grace_s * MS_PER_S
         self._budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
         self._inverted: set[int] = set()
         """Pointers above the bound that are done."""

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from tables.store import Row
 from tms.core.errors import Stopping
 from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 
-Row = tuple[bytes, bytes]
 T = TypeVar("T")
 
 

@@ -17,12 +17,11 @@ from typing import Protocol
 from cleanup.ranges import Reason, Step
 from tms.core.clock import Clock
 from tms.core.errors import TmsError
-from tms.core.limits import Limits
+from tms.core.limits import MS_PER_S, Limits
 from tms.core.repeatable import repeatable
 
 _BUSY_S = 0.25
 """So long after a request was seen, there may be more."""
-_MS_PER_S = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -87,8 +86,8 @@ class Runner:
         self.is_running = False
         self._cleaner = cleaner
         self._period_s = limits.cleanup_period_s
-        self._slice_s = limits.cleanup_slice_ms / _MS_PER_S
-        self._pause_s = limits.cleanup_pause_ms / _MS_PER_S
+        self._slice_s = limits.cleanup_slice_ms / MS_PER_S
+        self._pause_s = limits.cleanup_pause_ms / MS_PER_S
         self._clock = clock
         self._activity = activity
         self._seen_activity = activity()

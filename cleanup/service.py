@@ -11,11 +11,9 @@ from cleanup.runner import Runner
 from tables.bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
 from tms.core.cleanup import CleanupState, InvalidState, PruneBound
-from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.transaction import NO_TX_IN_PROGRESS
 from tms.transactions.pruning import InvalidList
-
-_MS_PER_S = 1_000
 
 
 def told(bound: Bound) -> PruneBound:
@@ -39,7 +37,7 @@ def invalid_state(listed: InvalidList, bound: int, limits: Limits) -> InvalidSta
     waits_until_ms = None
     if pointers and pointers[0] <= bound:
         stay_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
-        waits_until_ms = pointers[0] // WRITE_POINTERS_PER_MS + stay_s * _MS_PER_S
+        waits_until_ms = pointers[0] // WRITE_POINTERS_PER_MS + stay_s * MS_PER_S
     return InvalidState(
         count=len(pointers),
         oldest=pointers[0] if pointers else None,

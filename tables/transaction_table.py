@@ -17,6 +17,7 @@ from zlib import crc32
 
 from tables.store import TRANSACTION, Store
 from tms.core.errors import StoreCorrupt
+from tms.core.limits import INT64_MAX
 from tms.core.tables import Batch
 
 _LOG = b"e"
@@ -28,7 +29,6 @@ _END = struct.Struct(">QI")
 
 _CHUNK_BYTES = 1024 * 1024
 _ROWS_AT_ONCE = 100
-_NUMBER_MAX = 2**63 - 1
 
 
 def _log_key(sequence: int) -> bytes:
@@ -39,8 +39,8 @@ def _snapshot_key(sequence: int, chunk: int) -> bytes:
     return _SNAPSHOT_KEY.pack(_SNAPSHOT, sequence, chunk)
 
 
-_LOG_STOP = _log_key(_NUMBER_MAX)
-_SNAPSHOT_STOP = _snapshot_key(_NUMBER_MAX, 0)
+_LOG_STOP = _log_key(INT64_MAX)
+_SNAPSHOT_STOP = _snapshot_key(INT64_MAX, 0)
 
 
 class StoreTransactionTable:
@@ -88,7 +88,7 @@ class StoreTransactionTable:
         """Return the numbers of the snapshots that were put whole, ascending."""
         return [
             sequence
-            for sequence in self._started_snapshots(_NUMBER_MAX)
+            for sequence in self._started_snapshots(INT64_MAX)
             if self._store.get(TRANSACTION, _snapshot_key(sequence, _END_CHUNK)) is not None
         ]
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from urllib.parse import parse_qs
 
 from tms.core.errors import InvalidRequest
+from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
 from tms.wire.transaction_bodies import check_transaction_id
 
@@ -20,7 +21,6 @@ _QUERIES_KEPT = 256
 _CHARS_SHOWN = 80
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
-_INT64_MAX = 2**63 - 1
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -102,7 +102,7 @@ def whole_number_of(values: Mapping[str, str], name: str) -> int | None:
 def _number(text: str) -> int | None:
     """Return the number, None if it is none of 0 to 2**63 - 1."""
     number = int(text) if _WHOLE_NUMBER.fullmatch(text) else None
-    return number if number is not None and number <= _INT64_MAX else None
+    return number if number is not None and number <= INT64_MAX else None
 
 
 def id_of(values: Mapping[str, str], name: str) -> bytes:

@@ -2,10 +2,10 @@
 
 from api.openapi.parts import TIMESTAMP, json_media, query_choice
 from api.openapi.structs import schemas_of
+from tms.core.limits import INT64_MAX
 from tms.core.message import FIRST_ID
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, Json, reference
 from tms.wire.json_ranges import RangesAskedBody, RangesBody, ReachBody, SplitsBody
-from tms.wire.json_values import INT64_MAX
 
 _COUNT: Json = {"type": "integer", "minimum": 1, "maximum": INT64_MAX}
 _ISOLATION = ("committed", "all")

@@ -2,6 +2,7 @@
 
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, avro_media, json_media, query_choice
 from api.openapi.structs import in_base64, one_field_of, schemas_of
+from tms.core.limits import INT64_MAX
 from tms.core.transactions import TransactionStatus
 from tms.wire import avro_transactions as avro
 from tms.wire.json_fields import ID_EXAMPLE, Json, reference
@@ -18,7 +19,6 @@ from tms.wire.json_transactions import (
     TruncatedBody,
     TruncationBody,
 )
-from tms.wire.json_values import INT64_MAX
 from tms.wire.media_types import BASE64_TYPE
 
 _REQUESTS = schemas_of(

@@ -18,15 +18,15 @@ from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, metadata_key
 from tables.store import MESSAGE
 from tms.core.clock import Clock
+from tms.core.limits import MS_PER_S
 
 _PERIOD_MS = 60_000
 _CLOCKS_DIFFER_MS = 5_000
-_MS_PER_S = 1_000
 
 
 def behind_ms(store: HBaseStore) -> int:
     """Return how long before a topic's row was read what has expired is decided."""
-    return int(store.timeout_s * _MS_PER_S) + _CLOCKS_DIFFER_MS
+    return int(store.timeout_s * MS_PER_S) + _CLOCKS_DIFFER_MS
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, prefix, transactional_start, write_pointer_of
 from tables.store import MESSAGE, Row
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.topic import TopicMetadata
 
@@ -29,7 +29,6 @@ _FAST_S = 1.0
 _SLOW_S = 5.0
 _ROWS_AT_ONCE = 2_000
 _BYTES_AT_ONCE = 4 * 1024 * 1024
-_MS_PER_S = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class Search:
         """Look for what is under `pointers`, of which there is one at least."""
         self._store = store
         self._pointers = pointers
-        lifetime_ms = limits.transaction_lifetime_s_max * _MS_PER_S
-        margin_ms = lifetime_ms + limits.cleanup_grace_s * _MS_PER_S
+        lifetime_ms = limits.transaction_lifetime_s_max * MS_PER_S
+        margin_ms = lifetime_ms + limits.cleanup_grace_s * MS_PER_S
         self._from_ms = max(0, min(pointers) // WRITE_POINTERS_PER_MS - margin_ms)
         self._to_ms = max(pointers) // WRITE_POINTERS_PER_MS + lifetime_ms + margin_ms
         self._filter = value_starts(transactional_start(min(pointers)))

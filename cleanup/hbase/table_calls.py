@@ -10,9 +10,8 @@ takes pointers off the list once it has told its own cache (`cleanup.hbase.clean
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from cleanup.loop_calls import Row
 from tables.keys import inverted
-from tables.store import MESSAGE, Store
+from tables.store import MESSAGE, Row, Store
 from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 

@@ -23,13 +23,12 @@ from tables.seals import seal_of
 from tables.store import MESSAGE
 from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
-from tms.core.limits import Limits
+from tms.core.limits import MS_PER_S, Limits
 
 _OLD_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""
 _LOOK_AGAIN_MS = 3_600_000
 """How often a part is looked at for rows of dead generations, or sealed, where none were left."""
-_MS_PER_S = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +142,7 @@ class Worker:
         if part.region.table == MESSAGE:
             return (yield from expire_messages(work.store, topic, as_of_ms, drop))
         limits = work.limits
-        writable_ms = (limits.transaction_lifetime_s_max + limits.cleanup_grace_s) * _MS_PER_S
+        writable_ms = (limits.transaction_lifetime_s_max + limits.cleanup_grace_s) * MS_PER_S
         expiry = expire_payloads(
             work.store, part, as_of_ms, writable_ms, drop=drop, rows_max=work.rows_max
         )

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
-from cleanup.loop_calls import Row
 from tables.metadata_table import StoreMetadataTable
-from tables.store import Store
+from tables.store import Row, Store
 from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
 

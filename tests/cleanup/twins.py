@@ -11,10 +11,9 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 
 from cleanup.cleaner import Cleaner
-from cleanup.loop_calls import Row
 from cleanup.ranges import Step
 from tables.memory import MemoryStore
-from tables.store import Store
+from tables.store import Row, Store
 from tables.store_tables import StoreTables
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits

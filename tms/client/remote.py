@@ -16,6 +16,7 @@ from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, OutcomeUnknown
+from tms.core.limits import INT64_MAX
 from tms.core.message import MessageBlock
 from tms.core.messaging import NO_IDS, AllPublished, Published, RollbackRange
 from tms.core.reading import Isolation, Reading
@@ -28,7 +29,6 @@ from tms.wire.bodies import PollRequest, PublishRequest
 from tms.wire.transaction_bodies import PublishAllRequest
 from tms.wire.transaction_codec import encode_transaction
 
-_INT64_MAX = 2**63 - 1
 _bodies = AvroTransactions()
 
 
@@ -185,7 +185,7 @@ def _encode_publish(payloads: Sequence[bytes], write_pointer: int | None) -> byt
 
     A pointer that Avro's long cannot hold is refused here, with the error that a server has for it.
     """
-    if write_pointer is not None and not 0 < write_pointer <= _INT64_MAX:
+    if write_pointer is not None and not 0 < write_pointer <= INT64_MAX:
         raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
     return AVRO.encode_publish(PublishRequest(write_pointer, payloads))
 

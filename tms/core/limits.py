@@ -5,6 +5,8 @@ The settings of a server give the values (`tms.settings`); the core only sees th
 
 from dataclasses import dataclass
 
+MS_PER_S = 1_000
+INT64_MAX = 2**63 - 1
 UINT16_COUNT = 1 << 16
 """Sequence ids in one millisecond: the key has two bytes for them. DO NOT CHANGE: on disk."""
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
-from tms.core.limits import NAME_CHARS_MAX, TTL_S_MAX
+from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, TTL_S_MAX
 
 TTL = "ttl"
 GENERATION = "generation"
@@ -24,7 +24,6 @@ _NAMESPACE = re.compile(rf"[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}")
 _TOPIC = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _LIVE_FROM = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
-_MS_PER_S = 1_000
 
 
 def check_namespace(namespace: str) -> str:
@@ -81,14 +80,14 @@ class TopicMetadata:
 
     def young_from_ms(self, now_ms: int) -> int:
         """Return from when on entries are no older than the ttl at `now_ms`, in ms since 1970."""
-        return max(0, now_ms - self.ttl_s * _MS_PER_S)
+        return max(0, now_ms - self.ttl_s * MS_PER_S)
 
     def dies_ms(self, written_ms: int) -> int:
         """Return the first time at which what was written at `written_ms` has expired.
 
         Both are in ms since 1970. 0: it had expired when the ttl was raised.
         """
-        return 0 if written_ms < self.live_from_ms else written_ms + self.ttl_s * _MS_PER_S + 1
+        return 0 if written_ms < self.live_from_ms else written_ms + self.ttl_s * MS_PER_S + 1
 
     def changed(self, ttl_s: int, properties: Mapping[str, str], now_ms: int) -> "TopicMetadata":
         """Return the topic with another ttl and other properties, set at `now_ms`.

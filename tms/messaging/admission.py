@@ -13,12 +13,11 @@ from collections.abc import Mapping, Sequence
 
 from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge
-from tms.core.limits import Limits
+from tms.core.limits import MS_PER_S, Limits
 from tms.core.namespaces import NamespaceRules
 from tms.core.topic import TopicId, parse_properties
 
 BURST_MS = 1_000
-_MS_PER_S = 1_000
 
 
 def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | None:
@@ -46,12 +45,12 @@ class _Rate:
 
     def wait_ms(self, amount: int, now_ms: int) -> int:
         """Return after how long so much may be taken; zero or less: now."""
-        may_be_unpaid = max(0, BURST_MS * self.per_s - amount * _MS_PER_S)
+        may_be_unpaid = max(0, BURST_MS * self.per_s - amount * MS_PER_S)
         return -((may_be_unpaid - self._unpaid_at(now_ms)) // self.per_s)
 
     def take(self, amount: int, now_ms: int) -> None:
         """Take, whether there is so much or not."""
-        self._unpaid = self._unpaid_at(now_ms) + amount * _MS_PER_S
+        self._unpaid = self._unpaid_at(now_ms) + amount * MS_PER_S
         self._at_ms = now_ms
 
 
@@ -72,7 +71,7 @@ class _Rates:
             if wait_ms > 0:
                 raise RateExceeded(
                     namespace=namespace,
-                    retry_after_s=int(-(-wait_ms // _MS_PER_S)),
+                    retry_after_s=int(-(-wait_ms // MS_PER_S)),
                     **{name: rate.per_s},
                 )
         for name, rate in self._rates.items():

@@ -6,7 +6,7 @@ known, is refused.
 
 from tms.core.errors import InvalidRequest, RollbackRefused
 from tms.core.group_commit import BlockingCalls, GroupCommit
-from tms.core.limits import UINT16_COUNT
+from tms.core.limits import INT64_MAX, UINT16_COUNT
 from tms.core.message import KEY
 from tms.core.messaging import RollbackRange
 from tms.core.tables import Tables
@@ -14,7 +14,6 @@ from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import RollBack, Writing
 
-_INT64_MAX = 2**63 - 1
 _ROWS = 10_000
 """Entries read and inverted at a time: all that one publish wrote, but for the very largest."""
 
@@ -69,8 +68,8 @@ def _keys_of(published: RollbackRange) -> tuple[bytes, bytes]:
     timestamps = (published.start_timestamp, published.end_timestamp)
     sequence_ids = (published.start_sequence_id, published.end_sequence_id)
     if (
-        not 0 < published.write_pointer <= _INT64_MAX
-        or not all(0 <= timestamp <= _INT64_MAX for timestamp in timestamps)
+        not 0 < published.write_pointer <= INT64_MAX
+        or not all(0 <= timestamp <= INT64_MAX for timestamp in timestamps)
         or not all(0 <= number < UINT16_COUNT for number in sequence_ids)
         or start > end
     ):

@@ -17,7 +17,7 @@ from tms.core.errors import (
     TransactionExpired,
     TransactionsElsewhere,
 )
-from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
 from tms.core.message import MessageBlock
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
@@ -45,8 +45,6 @@ from tms.messaging.write_requests import (
     publish_all,
     references,
 )
-
-_INT64_MAX = 2**63 - 1
 
 
 class Service:
@@ -234,7 +232,7 @@ class Service:
             )
 
     def _check_write_pointer(self, write_pointer: int) -> None:
-        if not 0 < write_pointer <= _INT64_MAX:
+        if not 0 < write_pointer <= INT64_MAX:
             raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
         age_ms = self._clock.now_ms() - write_pointer // WRITE_POINTERS_PER_MS
         if age_ms >= self._limits.transaction_lifetime_s_max * 1000:

@@ -20,7 +20,7 @@ from tms.core.errors import (
     TransactionConflict,
     TransactionUnknown,
 )
-from tms.core.limits import NAME_CHARS_MAX, WRITE_POINTERS_PER_MS
+from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, WRITE_POINTERS_PER_MS
 from tms.core.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType
 from tms.core.transactions import (
     IfOpen,
@@ -42,7 +42,6 @@ _EXPIRED_AT_ONCE = 10_000
 _NO_WORK = (None, None, None)
 _NOBODY = 0
 """The id of a reader without a transaction: no write pointer, and below all."""
-_MS_PER_S = 1_000
 
 
 class Started(NamedTuple):
@@ -82,7 +81,7 @@ class TransactionState(AppliedState):
         started = Edit(
             EditKind.STARTED,
             pointer,
-            expires_ms=now_ms + timeout_s * _MS_PER_S,
+            expires_ms=now_ms + timeout_s * MS_PER_S,
             visibility_upper_bound=self._visibility_upper_bound(),
             type=request.type,
             timeout_s=timeout_s,
@@ -261,7 +260,7 @@ class TransactionState(AppliedState):
 
     def forget_owners(self, now_ms: int) -> Edits:
         """Forget the owners that have not committed for their retention; for before a snapshot."""
-        before_ms = now_ms - self.limits.transaction_owner_retention_s * _MS_PER_S
+        before_ms = now_ms - self.limits.transaction_owner_retention_s * MS_PER_S
         if not self.owners.before(before_ms, self.opened.by_owner):
             return ()
         return (Edit(EditKind.OWNERS_FORGOTTEN, truncate_before_ms=before_ms),)

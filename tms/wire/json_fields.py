@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tms.core.limits import LIMIT_MAX, NAME_CHARS_MAX, UINT16_COUNT
-from tms.wire.json_values import INT64_MAX, Int64, JsonBytes
+from tms.core.limits import INT64_MAX, LIMIT_MAX, NAME_CHARS_MAX, UINT16_COUNT
+from tms.wire.json_values import Int64, JsonBytes
 
 Json = dict[str, Any]
 

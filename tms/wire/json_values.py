@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import msgspec
 
 from tms.core.errors import InternalError, InvalidRequest
+from tms.core.limits import INT64_MAX
 
-INT64_MAX = 2**63 - 1
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 JsonBytes = str | dict[str, str]
 

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from tms.core.errors import InvalidRequest
+from tms.core.limits import INT64_MAX
 from tms.core.messaging import AllPublished, Stored
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest
 from tms.wire.caps import Cap
 from tms.wire.transaction_codec import encode_transaction
-
-_INT64_MAX = 2**63 - 1
 
 
 class StartedTransaction(NamedTuple):
@@ -74,14 +73,14 @@ def check_truncation(asked: Truncation) -> Truncation:
         raise InvalidRequest("invalid_body", expected="ids or before_ms")
     for pointer in asked.ids or ():
         check_transaction_id(pointer)
-    if asked.before_ms is not None and not 0 <= asked.before_ms <= _INT64_MAX:
+    if asked.before_ms is not None and not 0 <= asked.before_ms <= INT64_MAX:
         raise InvalidRequest("invalid_time", before_ms=asked.before_ms)
     return asked
 
 
 def check_transaction_id(transaction_id: int) -> int:
     """Return the id. Raises `InvalidRequest` (invalid_transaction_id) where it can be none."""
-    if not 0 < transaction_id <= _INT64_MAX:
+    if not 0 < transaction_id <= INT64_MAX:
         raise InvalidRequest("invalid_transaction_id", transaction_id=transaction_id)
     return transaction_id
 
