@@ -9,10 +9,10 @@ from api.cluster.standby import Standby
 from api.http.application import Application
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
-from api.http.context import Context, Guard, TopicInfo
+from api.http.context import Context, TopicInfo
 from api.http.errors import answer_of
 from api.http.metrics import RestMetrics
-from api.http.operation import Operation
+from api.http.operation import Guard, Operation
 from api.openapi.document import document_of
 from api.resources import (
     cleanup,
@@ -78,10 +78,9 @@ def create_app(
         openapi=json.dumps(document_of(OPERATIONS), indent=1).encode(),
         callers=callers or Callers(),
         error_form=answer_of,
-        guards=guards,
         cluster=cluster_state,
     )
-    return Application(context, metrics, OPERATIONS)
+    return Application(context, metrics, OPERATIONS, guards)
 
 
 def create_standby(

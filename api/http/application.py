@@ -7,7 +7,7 @@ from api.http.context import Context, ErrorAnswer
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
-from api.http.operation import Operation
+from api.http.operation import Guard, Operation
 from api.http.router import Route, RouteMatch, Router
 from tms.core.errors import InvalidRequest
 
@@ -16,16 +16,20 @@ class Application:
     """Operations, found by method and path."""
 
     def __init__(
-        self, context: Context, metrics: RestMetrics, operations: Iterable[Operation]
+        self,
+        context: Context,
+        metrics: RestMetrics,
+        operations: Iterable[Operation],
+        guards: tuple[Guard, ...] = (),
     ) -> None:
-        """Answer requests to `operations`, and refuse all others."""
+        """Answer requests to `operations` if the guards let them pass, and refuse all others."""
         self.context = context
         self._unmatched = metrics.of("unmatched")
         self._router: Router[Endpoint] = Router(
             Route(
                 operation.method,
                 operation.path,
-                Endpoint(operation.handler, context, metrics.of(operation.name), operation),
+                Endpoint(operation.handler, context, metrics.of(operation.name), operation, guards),
             )
             for operation in operations
         )

@@ -5,9 +5,8 @@ answer never stands before or within another's. Reading is paused while much is 
 of a body has come than its handler has taken.
 
 A request begins when its head is there; its handler receives the body as that comes. An answer
-that did not wait for the end of the body ends the connection: the client is told (`connection:
-close`), its side is read for a moment longer, so that the answer is not lost to a reset, and then
-the connection is closed.
+that does not wait for the end of the body ends the connection: it says `connection: close`, and the
+client's side is read for a moment longer, so that a reset does not lose the answer.
 
 Used on the event loop's thread alone.
 """
@@ -19,6 +18,7 @@ from typing import cast
 from api.http.answer import CONTINUE, head_start, lines
 from api.http.app import App
 from api.http.connections import Connections
+from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
 from api.http.framing import framing_of
 from api.http.head import HEAD_END, Head, PartialHead
@@ -207,7 +207,7 @@ class HttpConnection(asyncio.Protocol):
             whole_body=whole,
         )
         self._exchange = exchange
-        running = self._run(exchange)
+        running = self._run(exchange, endpoint)
         if whole is not None and endpoint.is_taskless:
             TasklessCall(running, shared.loop, shared.tasks, shared.calls).start()
         else:
@@ -216,10 +216,10 @@ class HttpConnection(asyncio.Protocol):
             task.add_done_callback(shared.tasks.discard)
         return data
 
-    async def _run(self, exchange: Exchange) -> None:
+    async def _run(self, exchange: Exchange, endpoint: Endpoint) -> None:
         """Have the endpoint answer; if it does not, close the connection."""
         try:
-            await exchange.endpoint.serve(exchange)
+            await endpoint.serve(exchange)
         except Exception:
             _log.exception("an answer was broken off")
         finally:

@@ -7,20 +7,41 @@ closed.
 
 import asyncio
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from api.http.head_cache import HeadCache
 from api.http.rare_log import RareLog
 from api.http.taskless import TasklessCall
 from api.http.timeouts import Timeouts
-from tms.core.errors import InvalidRequest, TooManyConnections
+from tms.core.errors import InvalidRequest, TmsError, TooManyConnections
 from tms.core.limits import Limits
-
-if TYPE_CHECKING:
-    from api.http.connection import HttpConnection
 
 LINGER_S = 2.0
 """How long a client is listened to after the last answer."""
+
+
+class OpenConnection(Protocol):
+    """A connection, as others see it."""
+
+    def close(self) -> None:
+        """Close it at once."""
+        ...
+
+    def refuse(self, error: TmsError) -> None:
+        """Answer an error, and close it."""
+        ...
+
+    def fail_body(self, error: InvalidRequest) -> None:
+        """Have whoever receives the body get `error`: no more of it is taken."""
+        ...
+
+    def finish(self) -> None:
+        """Close it once what is at work is answered."""
+        ...
+
+    def abort(self) -> None:
+        """Close it, whatever is at work."""
+        ...
 
 
 class Connections:
@@ -31,16 +52,16 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.head_bytes_max = limits.request_head_bytes_max
         self.heads = HeadCache()
-        self.open: set[HttpConnection] = set()
+        self.open: set[OpenConnection] = set()
         self.tasks: set[asyncio.Task[Any]] = set()
         """Requests that are at work in a task."""
         self.calls: set[TasklessCall] = set()
         """Requests that wait without a task."""
-        self.idle: Timeouts[HttpConnection] = Timeouts(limits.request_head_s_max, _close)
+        self.idle: Timeouts[OpenConnection] = Timeouts(limits.request_head_s_max, _close)
         """Connections without a whole head."""
-        self.bodies: Timeouts[HttpConnection] = Timeouts(limits.request_body_s_max, self._too_slow)
+        self.bodies: Timeouts[OpenConnection] = Timeouts(limits.request_body_s_max, self._too_slow)
         """Connections whose request's body has not all come."""
-        self.lingering: Timeouts[HttpConnection] = Timeouts(LINGER_S, _close)
+        self.lingering: Timeouts[OpenConnection] = Timeouts(LINGER_S, _close)
         """Connections whose last answer was written."""
         self.malformed = RareLog("requests that are malformed")
         self.requests = 0
@@ -55,7 +76,7 @@ class Connections:
         """Have answers tell the present time; to be called each second."""
         self.date = b"date: %s\r\n" % formatdate(usegmt=True).encode()
 
-    def entered(self, connection: "HttpConnection") -> None:
+    def entered(self, connection: OpenConnection) -> None:
         """Count a new connection in, and start the time in which its first head has to come."""
         if len(self.open) >= self._connections_max:
             oldest = self.idle.oldest()
@@ -68,16 +89,16 @@ class Connections:
         self.open.add(connection)
         self.idle.enter(connection, self.loop)
 
-    def left(self, connection: "HttpConnection") -> None:
+    def left(self, connection: OpenConnection) -> None:
         """Count a connection out."""
         self.open.discard(connection)
         for timeouts in (self.idle, self.bodies, self.lingering):
             timeouts.leave(connection)
 
-    def _too_slow(self, connection: "HttpConnection") -> None:
+    def _too_slow(self, connection: OpenConnection) -> None:
         seconds = self.bodies.seconds
         connection.fail_body(InvalidRequest("body_too_slow", request_body_s_max=seconds))
 
 
-def _close(connection: "HttpConnection") -> None:
+def _close(connection: OpenConnection) -> None:
     connection.close()

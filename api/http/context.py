@@ -1,22 +1,17 @@
 """What the handlers of one application work with."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
-from tms.core.caller import Caller
 from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
-from tms.core.topic import TopicId
-
-if TYPE_CHECKING:
-    from api.http.operation import Operation
 
 TopicInfo = Literal["seed", "flat"]
 
@@ -31,9 +26,6 @@ class ErrorAnswer(NamedTuple):
 
 
 ErrorForm = Callable[[Exception], ErrorAnswer]
-
-Guard = Callable[[Caller, "Operation", Sequence[TopicId]], None]
-"""Says whether a caller may do an operation on topics; raises a `TmsError` if not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +42,5 @@ class Context:
     callers: Callers
     error_form: ErrorForm
     """How errors are answered; another interface than TMS's own has another form."""
-    guards: tuple[Guard, ...] = ()
-    """Asked at the head of each request, with the topics of its path, and again once its body has
-    named more."""
     cluster: Cluster | None = None
     """None where the server is alone."""

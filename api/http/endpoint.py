@@ -7,7 +7,7 @@ from time import perf_counter
 from api.http.context import Context
 from api.http.exchange import CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
-from api.http.operation import Handler, Operation
+from api.http.operation import Guard, Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
 from tms.core.caller import Caller
@@ -23,6 +23,7 @@ class Endpoint:
     """Answers each request by its handler, or with the error that the handler raises."""
 
     __slots__ = (
+        "_guards",
         "_handler",
         "_is_page",
         "_metrics",
@@ -40,8 +41,14 @@ class Endpoint:
         context: Context,
         metrics: OperationMetrics,
         operation: Operation | None = None,
+        guards: tuple[Guard, ...] = (),
     ) -> None:
-        """Answer requests to `operation`; None for requests that lead to none, or elsewhere."""
+        """Answer requests to `operation`; None for requests that lead to none, or elsewhere.
+
+        `guards` are asked at the head of each request, with the topics of its path, and again once
+        its body has named more.
+        """
+        self._guards = guards
         self._handler = handler
         self.operation = operation
         self.context = context
@@ -54,7 +61,7 @@ class Endpoint:
 
     def check(self, caller: Caller, topics: Sequence[TopicId]) -> None:
         """Ask the guards whether a caller may do this on topics. Raises what they raise."""
-        for guard in self.context.guards:
+        for guard in self._guards:
             assert self.operation is not None
             guard(caller, self.operation, topics)
 
@@ -63,7 +70,7 @@ class Endpoint:
         started = perf_counter()
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
-            if self.context.guards and self.operation is not None:
+            if self._guards and self.operation is not None:
                 self.check(exchange.caller, self.operation.topics_of(exchange.names))
             if exchange.query and self._parameters is not None:
                 await _check_query(exchange, self._parameters)

@@ -8,9 +8,9 @@ on it is not the next request.
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
+from api.http.context import Context
 from api.http.head import Fields
 from api.http.media_types import (
     ArrowDecoder,
@@ -20,16 +20,12 @@ from api.http.media_types import (
     format_of,
 )
 from api.http.query_parameters import transaction_id_of
+from api.http.sides import ClientSide, ServerSide
 from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
-
-if TYPE_CHECKING:
-    from api.http.connection import HttpConnection
-    from api.http.context import Context
-    from api.http.endpoint import Endpoint
 
 OK = 200
 CLIENT_GONE = 499
@@ -78,8 +74,8 @@ class Exchange:
 
     def __init__(
         self,
-        connection: "HttpConnection",
-        endpoint: "Endpoint",
+        connection: ClientSide,
+        endpoint: ServerSide,
         *,
         method: str,
         path: str,
@@ -114,7 +110,7 @@ class Exchange:
         self._is_chunked = False
 
     @property
-    def context(self) -> "Context":
+    def context(self) -> Context:
         """What the handlers of this application work with."""
         return self.endpoint.context
 
@@ -139,8 +135,7 @@ class Exchange:
 
     def touches(self, topics: Sequence[TopicId]) -> None:
         """Tell the door of the topics that the body names. Raises if they may not be touched."""
-        if self.context.guards:
-            self.endpoint.check(self.caller, topics)
+        self.endpoint.check(self.caller, topics)
 
     @property
     def subscription(self) -> str:

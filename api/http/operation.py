@@ -4,16 +4,20 @@ The resources (`topics`, `messages`, `poll`, …) each have a table of operation
 the OpenAPI document are both made from these tables, so neither can drift from the other.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from api.http.exchange import Exchange, topic_id_of
+from tms.core.caller import Caller
 from tms.core.topic import TopicId
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
 """Reads what it needs of the exchange and answers it, or raises."""
+
+Guard = Callable[[Caller, "Operation", Sequence[TopicId]], None]
+"""Says whether a caller may do an operation on topics; raises a `TmsError` if not."""
 
 RESOURCES = "/v1/"
 """What the paths of all operations begin with but of those that tell of the process itself."""

@@ -1,0 +1,89 @@
+"""What an exchange needs of its two sides: the connection that it came on, and its endpoint.
+
+`api.http.connection` and `api.http.endpoint` fulfil these. They make exchanges, so an exchange does
+not import them.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from api.http.context import Context
+from tms.core.caller import Caller
+from tms.core.topic import TopicId
+
+
+class ClientSide(Protocol):
+    """The connection of an exchange, while that is at work."""
+
+    is_write_paused: bool
+    """Whether the client has to read before more is written."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the client is gone."""
+        ...
+
+    @property
+    def is_body_read(self) -> bool:
+        """Whether all of the body has been received."""
+        ...
+
+    async def receive(self) -> bytes | None:
+        """Return the next part of the body, nothing behind its end; None if the client is gone."""
+        ...
+
+    async def drained(self) -> None:
+        """Return when the client has read enough of what was written, or is gone."""
+        ...
+
+    async def closed(self) -> None:
+        """Return when the client is gone."""
+        ...
+
+    def head_start(self, status: int, content_type: bytes | None, more: bytes) -> bytes:
+        """Return the head of an answer as far as it does not depend on the body."""
+        ...
+
+    def close_after(self) -> None:
+        """Close the connection behind the answer."""
+        ...
+
+    def write_later(self, head: bytes) -> None:
+        """Write the head of an answer together with what is written next."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Write a part of an answer."""
+        ...
+
+    def write_last(self, data: bytes) -> None:
+        """Write the end of an answer, and go on with the next request."""
+        ...
+
+    def hand_over(self, protocol: asyncio.Protocol, more: bytes) -> None:
+        """Answer 101, and let `protocol` have the connection from now on."""
+        ...
+
+
+class ServerSide(Protocol):
+    """The endpoint of an exchange."""
+
+    @property
+    def context(self) -> Context:
+        """What handlers work with."""
+        ...
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether answers are compressed for those who take gzip."""
+        ...
+
+    @property
+    def upgrades_to(self) -> bytes | None:
+        """The protocol that a GET without a body may go on in."""
+        ...
+
+    def check(self, caller: Caller, topics: Sequence[TopicId]) -> None:
+        """Ask the guards whether a caller may do this on topics. Raises what they raise."""
+        ...
