@@ -25,7 +25,7 @@ from tables.keys import (
     payload_prefix,
     prefix,
 )
-from tables.seals import Seal
+from tables.sealing.seal import Seal
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Store
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, KEY_BYTES

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 
 from cleanup.invalid import bound_of
 from cleanup.service import invalid_state, told
-from tables.bound_table import StoreBoundTable
 from tables.keys import (
     PLAIN_KIND,
     POINTER_END,
@@ -23,8 +22,9 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.metadata_table import StoreMetadataTable, decoded
-from tables.sealed_store import unsealed
-from tables.seals import Seal, seal_of
+from tables.prune_bound_table import StoreBoundTable
+from tables.sealing.seal import Seal, seal_of
+from tables.sealing.store import unsealed
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.cleanup import InvalidState, PruneBound

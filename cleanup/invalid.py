@@ -22,9 +22,9 @@ from itertools import islice
 
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Budget, Reason, Step
-from tables.bound_table import Bound, StoreBoundTable, least
 from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
 from tables.metadata_table import StoreMetadataTable
+from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Row, Store
 from tms.core.clock import Clock
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits

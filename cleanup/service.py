@@ -8,7 +8,7 @@ import asyncio
 from cleanup.invalid import bound_of
 from cleanup.loop_calls import TransactionCalls
 from cleanup.runner import Runner
-from tables.bound_table import Bound, StoreBoundTable
+from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
 from tms.core.cleanup import CleanupState, InvalidState, PruneBound
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits

@@ -19,7 +19,7 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.metadata_table import decoded
-from tables.seals import Seal, seal_of
+from tables.sealing.seal import Seal, seal_of
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.entries import PLAIN

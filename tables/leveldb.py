@@ -6,7 +6,7 @@ flush however many tables it touches, and batches that are atomic across tables.
 A failed write. After an append to its log has failed, LevelDB goes on appending behind the torn
 record, and what it appends there is lost at the next opening. So the first failed write is the
 last on that handle: writes are refused, reads go on, and a thread waits until the disk takes writes
-again, then closes the handle and opens a new one. Opening replays the log, which settles whether
+again, then closes the handle and opens a new one. Opening replays the log, which decides whether
 the failed batch was written, before any later write. While the handle is exchanged, for as long as
 an opening takes, reads wait.
 
@@ -28,8 +28,8 @@ from typing import Any
 import plyvel
 
 from tables.data_folder import DataFolder, opened_itself
-from tables.gate import Gate
 from tables.leveldb_layout import PREFIXES, Prefixes
+from tables.shared_lock import SharedLock
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
 from tms.core.forks import tell_in_child
@@ -124,7 +124,7 @@ class LevelDBStore:
         self._block_cache_bytes = block_cache_bytes
         self._folder = DataFolder(path)
         self._prefixes = PREFIXES[self._folder.layout]
-        self._gate = Gate()
+        self._gate = SharedLock()
         self._write_lock = Lock()
         self._failure: str | None = None
         self._stop_reopening = Event()
@@ -143,7 +143,7 @@ class LevelDBStore:
         Its handle is given up unclosed: closing waits for those threads, and may write.
         """
         self._closed, self._failure = True, "it was opened before os.fork(), by the parent"
-        self._gate, self._write_lock = Gate(), Lock()
+        self._gate, self._write_lock = SharedLock(), Lock()
         return self._handle
 
     def _open(self) -> Any:
@@ -229,7 +229,7 @@ class LevelDBStore:
             return False
         return int(handle.get_property(_FILES_TO_MERGE)) >= _FILES_TO_MERGE_MAX
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         """Do nothing: no write comes late."""
 
     def write(self, batch: Batch) -> None:

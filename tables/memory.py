@@ -100,7 +100,7 @@ class MemoryStore:
         """Return False: there is nothing to merge."""
         return False
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         """Do nothing: no write comes late."""
 
     def write(self, batch: Batch) -> None:

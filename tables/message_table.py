@@ -6,7 +6,6 @@ that readers without a transaction see the same log for as long as it lives.
 
 from collections.abc import Sequence
 
-from tables.encoding import read_entries
 from tables.keys import (
     FIRST_GENERATION,
     PLAIN_KIND,
@@ -18,6 +17,7 @@ from tables.keys import (
     transactional_start,
     write_pointer_of,
 )
+from tables.rows_to_items import read_entries
 from tables.store import MESSAGE, Store
 from tms.core.entries import Entries
 from tms.core.message import KEY_BYTES, key_after
@@ -109,5 +109,5 @@ class StoreMessageTable:
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Add the rows of `own_entries` with their write pointer's sign inverted."""
-        self._store.check_settled(MESSAGE, [key for key, _ in rows])
+        self._store.check_unanswered(MESSAGE, [key for key, _ in rows])
         batch.put_rows(MESSAGE, [(key, inverted(value)) for key, value in rows])

@@ -2,14 +2,14 @@
 
 The value is a JSON object of strings with its keys sorted, because a compare-and-put compares
 bytes. A deleted topic keeps its row with the generation's sign inverted, so that its next
-generation does not bring old entries back. What stands behind the object is `tables.seals`'.
+generation does not bring old entries back. What stands behind the object is `tables.sealing.seal`'.
 """
 
 import json
 from collections.abc import Iterator
 
 from tables.keys import after_prefix, metadata_key, namespace_start, topic_of
-from tables.seals import topic_row
+from tables.sealing.seal import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
 from tms.core.topic import TopicId, TopicMetadata

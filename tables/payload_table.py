@@ -7,8 +7,8 @@ any more, and TTL removes them.
 
 from collections.abc import Sequence
 
-from tables.encoding import read_payloads
 from tables.keys import after_prefix, payload_prefix
+from tables.rows_to_items import read_payloads
 from tables.store import PAYLOAD, Store
 from tms.core.message import KEY_BYTES, MessageBlock
 from tms.core.tables import Batch

@@ -5,14 +5,14 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
 1. A `write` is durable when it returns, as far as the store's settings say, and visible whole or
    not at all where `atomic` is true.
 2. A `write` or `compare_and_put` that raises `OutcomeUnknown` may or may not have happened; which
-   of the two is settled before any later write succeeds. One that raises another error has changed
+   of the two is decided before any later write succeeds. One that raises another error has changed
    nothing, and never will.
 3. A `scan` gives keys ascending as bytes (descending in reverse). Where `atomic` is true it sees
    one state of the table. Elsewhere each row is as it was at some moment of the scan; one that is
    ascending still never misses a row before one that it gives, where both were put in this order.
 4. All methods may be called from several threads at once. A batch belongs to one thread at a time.
 5. After `close` every call raises `StoreUnavailable`.
-6. A batch that was made before a write failed is refused after that was settled. So where a batch
+6. A batch that was made before a write failed is refused after that was decided. So where a batch
    is written, nothing that a failed write did has come to light since it was made.
 7. A batch is carried out in its order: at any moment, and after any crash, a row of it is there
    only with those that were added before it to the same table and topic; one of the Metadata,
@@ -92,7 +92,7 @@ class Store(Protocol):
         """Whether a large write would now wait, for seconds, until the store has merged more."""
         ...
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         """Raise `StoreUnavailable` where an earlier write of one of the keys may come late.
 
         A batch that puts or deletes it would fail, and hold up all others. Touches no disk.

@@ -26,9 +26,9 @@ class StoreSubscriptionTable:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def check_settled(self, topic_prefix: bytes, name: str) -> None:
+    def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
         """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
-        self._store.check_settled(SUBSCRIPTION, (topic_prefix + name.encode(),))
+        self._store.check_unanswered(SUBSCRIPTION, (topic_prefix + name.encode(),))
 
     def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` the row of a subscription."""

@@ -46,8 +46,8 @@ with importing("tables"), importing("cleanup"):
     from cleanup.metrics import CleanupMetrics
     from cleanup.runner import Passes, Runner
     from cleanup.service import CleanupService
-    from tables.sealed_store import SealedTables
-    from tables.sealing import Sealing
+    from tables.sealing.background import Sealing
+    from tables.sealing.store import SealedTables
     from tables.store import Store
 
 _log = logging.getLogger(__name__)

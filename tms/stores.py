@@ -45,7 +45,7 @@ with importing("tables"), importing("cleanup"):
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
-    from tables.sealed_store import SealedStore, SealedTables
+    from tables.sealing.store import SealedStore, SealedTables
     from tables.store_tables import StoreTables
 
 

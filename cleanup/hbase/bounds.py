@@ -1,13 +1,13 @@
 """The prune bounds of the regions: recorded as each is done, and cut anew as regions are cut.
 
 A bound once recorded stays true of all its rows. So a region that came of a split has its parent's,
-one that came of a merge the least of theirs (`tables.bound_table.least`).
+one that came of a merge the least of theirs (`tables.prune_bound_table.least`).
 """
 
 from collections.abc import Iterable
 
-from tables.bound_table import Bound, StoreBoundTable, least
 from tables.hbase.regions import END, FIRST, Region
+from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Store
 from tms.core.clock import Clock
 from tms.core.tables import Batch

@@ -11,9 +11,9 @@ from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.table_calls import TableServices
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Step
-from tables.bound_table import Bound, StoreBoundTable
 from tables.hbase.opening import open_store
 from tables.hbase.store import HBaseStore
+from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import MESSAGE, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.clock import Clock

@@ -19,7 +19,7 @@ from cleanup.hbase.search import InvalidRows, Search
 from cleanup.ranges import Step
 from tables.hbase.regions import Region
 from tables.hbase.store import HBaseStore
-from tables.seals import seal_of
+from tables.sealing.seal import seal_of
 from tables.store import MESSAGE
 from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt

@@ -1,7 +1,8 @@
 """Carries out runs and compare-and-puts, each as often as need be for it to be done once.
 
 Calls are repeated with the same rows and values. What one of them that got no answer may do late is
-kept in `Doubts`, and what was deleted just now in `Deleted`: both say when a row can be put.
+kept in `UnansweredCalls`, and what was deleted just now in `Deleted`: both say when a row can be
+put.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from typing import Any
 from Hbase_thrift import Mutation
 
 from tables.hbase.connections import CallFailed, Gateway, Refused
-from tables.hbase.doubts import Doubts
 from tables.hbase.layout import COLUMN
+from tables.hbase.unanswered_calls import UnansweredCalls
 from tables.hbase.writes import Deleted, Run, mutations_of, parts_of
 
 
@@ -32,7 +33,7 @@ class Sender:
 
     def __init__(self, gateway: Gateway, names: Mapping[str, bytes]) -> None:
         """`names` are HBase's, by table."""
-        self.doubts = Doubts(gateway.timeout_s)
+        self.unanswered = UnansweredCalls(gateway.timeout_s)
         self._gateway = gateway
         self._names = names
         self._deleted = Deleted()
@@ -40,11 +41,11 @@ class Sender:
     def send(self, run: Run) -> None:
         """Carry out a run; again from its start where it was carried out in part."""
         name = self._names[run.table]
-        self.doubts.check(run.table, run.rows, is_delete=run.is_delete)
+        self.unanswered.check(run.table, run.rows, is_delete=run.is_delete)
         if not run.is_delete:
             self._deleted.wait(run.table, run.rows)
         for number, part in enumerate(parts_of(run)):
-            doubt = partial(self.doubts.add, run.table, part, is_delete=run.is_delete)
+            doubt = partial(self.unanswered.add, run.table, part, is_delete=run.is_delete)
             mutations = mutations_of(run, part)
             try:
                 self._gateway.repeated(partial(_mutate, name, mutations), doubt)
@@ -66,18 +67,18 @@ class Sender:
         """
         name = self._names[swap.table]
         mutation = Mutation(False, COLUMN, swap.value, True)
-        self.doubts.check(swap.table, {swap.row: swap.value})
+        self.unanswered.check(swap.table, {swap.row: swap.value})
         self._deleted.wait(swap.table, (swap.row,))
 
         def attempt(client: Any) -> bool:
             done: bool = client.checkAndPut(name, swap.row, COLUMN, swap.expected, mutation, {})
             return done
 
-        def settle(client: Any) -> bool:
+        def swap_again(client: Any) -> bool:
             return value_of(client, name, swap.row) == swap.value or attempt(client)
 
         def doubt() -> None:
-            self.doubts.add_swap(swap.table, swap.row, swap.expected)
+            self.unanswered.add_swap(swap.table, swap.row, swap.expected)
 
         try:
             return self._gateway.once(attempt)
@@ -86,7 +87,7 @@ class Sender:
         if was_in_doubt:
             doubt()
         try:
-            return self._gateway.repeated(settle, doubt)
+            return self._gateway.repeated(swap_again, doubt)
         except (CallFailed, Refused) as error:
             error.is_in_doubt |= was_in_doubt
             raise

@@ -2,7 +2,7 @@
 
 A failed write. Calls are repeated with the same keys for a bounded time. Where that does not
 help, the write fails with its outcome unknown, and is finished before any other is taken
-(`tables.hbase.settling`). One of which nothing was sent is not done. Reads go on, where HBase
+(`tables.hbase.failed_writes`). One of which nothing was sent is not done. Reads go on, where HBase
 answers them. What HBase refuses for good (a row that is too large) is given up, with what is behind
 it; its outcome is unknown if more rows belong to it.
 
@@ -23,16 +23,16 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from tables.gate import Gate
 from tables.hbase import intents
 from tables.hbase.connections import CallFailed, Gateway, Refused
-from tables.hbase.doubts import late
+from tables.hbase.failed_writes import FailedWrites
 from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, raised, recorded_buckets
 from tables.hbase.regions import KEYS_ONLY, Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
 from tables.hbase.sending import Sender, Swap, value_of
-from tables.hbase.settling import Settling
+from tables.hbase.unanswered_calls import late
 from tables.hbase.writes import HBaseBatch, Run
+from tables.shared_lock import SharedLock
 from tables.store import METADATA, TABLES, TRANSACTION, Row
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
 from tms.core.repeatable import repeatable
@@ -61,11 +61,11 @@ class HBaseStore:
         self._names = {table: place.name_of(table) for table in TABLES}
         self.buckets = recorded_buckets(place, recorded(place, gateway))
         self._salts = {table: Salt(table, self.buckets) for table in TABLES}
-        self._gate = Gate()
-        self._writes = Gate()
+        self._gate = SharedLock()
+        self._writes = SharedLock()
         """Shared by writes, so that a compare-and-put has none beside it."""
         self._sender = Sender(gateway, self._names)
-        self._settling = Settling()
+        self._failed_writes = FailedWrites()
         self._intents = Lock()
         self._intent = 0
         """The number of the latest."""
@@ -209,24 +209,24 @@ class HBaseStore:
         return self._salts[table].of(key) + key
 
     def batch(self, *, durable: bool = True) -> HBaseBatch:
-        """Return an empty batch, if earlier writes are settled. All batches are durable."""
-        failures = self._settling.failures
+        """Return an empty batch, if no failed write is left to finish. All batches are durable."""
+        failures = self._failed_writes.failures
         self.check_writable()
         return HBaseBatch(self._salts, failures, is_durable=durable)
 
     def check_writable(self) -> None:
-        """Raise `StoreUnavailable` while a failed write is not settled. Asks nobody."""
+        """Raise `StoreUnavailable` while a failed write is not finished. Asks nobody."""
         if self._closed:
             raise StoreUnavailable(reason=_CLOSED)
-        self._settling.check()
+        self._failed_writes.check()
 
     def is_behind(self) -> bool:
         """Return False: HBase's servers delay whom they have to by themselves."""
         return False
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         """Raise `StoreUnavailable` where an earlier call may still write one of the keys late."""
-        doubts = self._sender.doubts
+        doubts = self._sender.unanswered
         if doubts.are_left:
             left_s = doubts.known_s(table, [self.row_of(table, key) for key in keys])
             if left_s > 0:
@@ -237,7 +237,7 @@ class HBaseStore:
         assert isinstance(batch, HBaseBatch)
         with self._open(), self._writes.shared():
             self.check_writable()
-            if batch.failures != self._settling.failures:
+            if batch.failures != self._failed_writes.failures:
                 raise StoreUnavailable(reason=_FAILED_MEANWHILE)
             if self._is_server and batch.needs_intent:
                 with self._intents:
@@ -263,7 +263,7 @@ class HBaseStore:
 
         One of which nothing was sent is given up. Others are refused until a call succeeds.
         """
-        self._settling.add(str(failure), left if is_begun else [self._call])
+        self._failed_writes.add(str(failure), left if is_begun else [self._call])
         error = OutcomeUnknown if is_begun else StoreUnavailable
         raise error(reason=str(failure)) from None
 
@@ -279,7 +279,7 @@ class HBaseStore:
         """
         for number in range(self._intent + 1, self._intent + intents.SLOTS):
             announced = intents.intent(number, runs, self._token)
-            if all(self._sender.doubts.left_s(run.table, run.rows) == 0 for run in announced):
+            if all(self._sender.unanswered.left_s(run.table, run.rows) == 0 for run in announced):
                 break
         self._intent, self._counts = number, True
         try:
@@ -352,14 +352,14 @@ class HBaseStore:
 
     def close(self) -> None:
         """Wait for what is under way, then let the connections go."""
-        self._settling.stop()
+        self._failed_writes.stop()
         with self._gate.exclusive():
             if self._closed:
                 return
             self._closed = True
-            if not self._settling.is_settled:
+            if not self._failed_writes.is_finished:
                 _log.error("closed with a failed write that HBase has not taken")
-            elif self._is_server and not self._sender.doubts.are_left:
+            elif self._is_server and not self._sender.unanswered.are_left:
                 try:
                     self._sender.send(_open_mark(b""))
                 except (CallFailed, Refused) as failure:

@@ -6,12 +6,12 @@ from cleanup.inspection import Inspection
 from cleanup.verification import Verification
 from tables.copying import Copying
 from tables.memory import MemoryStore
-from tables.sealed_store import SealedStore
+from tables.sealing.store import SealedStore
 from tables.store import MESSAGE, METADATA
 from tables.transaction_table import StoreTransactionTable
 from tests.contracts.store_contract import rows_of
-from tests.tables.test_sealed_store import TOPIC, World, message_rows, publish, seen
-from tests.tables.test_sealed_store import world as a_world
+from tests.tables.sealing.test_store import TOPIC, World, message_rows, publish, seen
+from tests.tables.sealing.test_store import world as a_world
 from tms.core.limits import Limits
 from tms.core.message import MessageId
 from tms.transactions.recovery import recover

@@ -9,10 +9,11 @@ from typing import Any
 import plyvel
 import pytest
 
-from tables import keys, seals
+from tables import keys
 from tables.hbase.layout import Salt
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
+from tables.sealing import seal
 from tables.store import MESSAGE, METADATA, TABLES
 from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
@@ -53,7 +54,7 @@ def hbase_row(table: str, key: bytes) -> bytes:
 T = 1_700_000_000_000
 NAMES: dict[str, Any] = {
     **vars(keys),
-    **vars(seals),
+    **vars(seal),
     **vars(message),
     **vars(topic),
     **vars(transaction),

@@ -72,7 +72,7 @@ class MoodyStore:
     def is_behind(self) -> bool:
         return self._inner.is_behind()
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         pass
 
     def write(self, batch: Batch) -> None:

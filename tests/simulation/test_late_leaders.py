@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from prometheus_client import CollectorRegistry
 
 from tables.memory import MemoryBatch, MemoryStore
-from tables.sealed_store import SealedStore, SealedTables
-from tables.seals import seal_of
+from tables.sealing.seal import seal_of
+from tables.sealing.store import SealedStore, SealedTables
 from tables.store import METADATA
 from tms.cluster.lease import Lease, ceiling_ms
 from tms.core.clock import ManualClock

@@ -7,7 +7,7 @@ import pytest
 
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
-from tables.sealed_store import SealedStore
+from tables.sealing.store import SealedStore
 from tables.store import Store
 from tests.contracts.store_contract import StoreContract
 

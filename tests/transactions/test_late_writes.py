@@ -27,7 +27,7 @@ class DoubtingStore(MemoryStore):
 
     doubted: str | None = None
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         if keys and table == self.doubted:
             raise StoreUnavailable(reason="made to doubt")
 

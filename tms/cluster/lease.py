@@ -18,7 +18,7 @@ nothing of the old leader can arrive any more, and only then does the new one be
 Keys of messages have a time too, and the lease says up to which one its holder may give them, the
 *ceiling* (`keys_until_ms`). It moves on with each renewal, never back while the lease is held, and
 the next leader's keys all begin above it. So by its key a row can be told to be of a leader before,
-whenever it arrives: the store hides it (`tables.seals`).
+whenever it arrives: the store hides it (`tables.sealing.seal`).
 
 Clocks go on while a process is stopped or the machine sleeps, and are compared with nobody's.
 """

@@ -228,7 +228,7 @@ class StoredPosition(NamedTuple):
 class SubscriptionTable(Protocol):
     """Named positions of consumers in the topics."""
 
-    def check_settled(self, topic_prefix: bytes, name: str) -> None:
+    def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
         """Raise `StoreUnavailable` where an earlier write of a subscription may come late."""
         ...
 

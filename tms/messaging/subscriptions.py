@@ -109,7 +109,7 @@ class Moves(_PositionsWrite):
         versions: dict[tuple[TopicId, str], int] = {}
         for positions, advance in zip(self._positions, self._advances, strict=True):
             positions.state.check_current()
-            self._table.check_settled(positions.state.prefix, advance.name)
+            self._table.check_unanswered(positions.state.prefix, advance.name)
             now = _found(positions.current, positions.state, advance.name)
             version = versions.get((now.topic_id, now.name), now.version)
             if version != advance.expected_version:
@@ -165,7 +165,7 @@ class Creation(_PositionsWrite):
         state.check_current()
         if name in positions.current:
             raise SubscriptionExists(topic=str(state.topic.id), subscription=name)
-        self._table.check_settled(state.prefix, name)
+        self._table.check_unanswered(state.prefix, name)
         version = self._versions.first(now_ms)
         created = SubscriptionPosition(state.topic.id, name, self._after, version)
         self._created = positions.current[name] = created
@@ -193,7 +193,7 @@ class Deletion(_PositionsWrite):
         [positions] = self._positions
         positions.state.check_current()
         _found(positions.current, positions.state, self._name)
-        self._table.check_settled(positions.state.prefix, self._name)
+        self._table.check_unanswered(positions.state.prefix, self._name)
         del positions.current[self._name]
         self._table.delete(batch, positions.state.prefix, self._name)
 

@@ -122,7 +122,7 @@ def running(cluster: HBaseServers) -> None:
             return
 
 
-async def check_settled(server: ServerProcess, topic: str, ledger: Ledger) -> None:
+async def check_unanswered(server: ServerProcess, topic: str, ledger: Ledger) -> None:
     """Check a topic once HBase answers and has taken what had failed; nobody may be at work."""
     attempts = count()
     async with (

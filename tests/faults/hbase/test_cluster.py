@@ -25,7 +25,7 @@ from tests.faults.hbase.conftest import (
     ROUNDS,
     SETTLED_S_MAX,
     TimedLedger,
-    check_settled,
+    check_unanswered,
     new_place,
     running,
     serve_on,
@@ -63,7 +63,7 @@ class World:
             await load.until_acknowledged(BEFORE)
             ledger.watch()
             yield load
-        await check_settled(server, TOPIC, ledger)
+        await check_unanswered(server, TOPIC, ledger)
         _log.warning("%s: nobody was acknowledged for %.1f s", what, ledger.stall_s)
 
 

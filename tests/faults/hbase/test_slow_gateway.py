@@ -19,7 +19,7 @@ from tests.faults.hbase.conftest import (
     TIMEOUT_S,
     Serve,
     TimedLedger,
-    check_settled,
+    check_unanswered,
 )
 from tests.faults.hbase.pump import Pump
 from tests.faults.load import Load
@@ -55,7 +55,7 @@ async def create(server: ServerProcess) -> None:
 
 
 async def checked(server: ServerProcess, ledger: TimedLedger) -> None:
-    await check_settled(server, TOPIC, ledger)
+    await check_unanswered(server, TOPIC, ledger)
     assert ledger.acknowledged
 
 

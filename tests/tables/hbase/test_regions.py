@@ -17,12 +17,12 @@ from cleanup.hbase.plan import remaining
 from cleanup.hbase.table_calls import TableServices
 from dev.hbase.regions import change
 from dev.hbase.servers import HBaseServers
-from tables.bound_table import Bound, StoreBoundTable, least
 from tables.hbase.layout import Place
 from tables.hbase.regions import END, FIRST, Region
 from tables.hbase.store import HBaseStore
 from tables.keys import prefix, transactional_start, write_pointer_of
 from tables.metadata_table import StoreMetadataTable
+from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tms.core.clock import ManualClock

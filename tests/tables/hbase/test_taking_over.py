@@ -91,9 +91,9 @@ ROW = {
 }
 
 
-def is_settled(store: HBaseStore, key: bytes) -> bool:
+def is_finished(store: HBaseStore, key: bytes) -> bool:
     try:
-        store.check_settled(SUBSCRIPTION, [key])
+        store.check_unanswered(SUBSCRIPTION, [key])
     except StoreUnavailable:
         return False
     return True
@@ -243,15 +243,15 @@ def test_a_late_put_comes_before_a_newer_one(
         put(store, SUBSCRIPTION, (b"k", b"old"))
     settled(store)
     with pytest.raises(StoreUnavailable, match="late"):
-        store.check_settled(SUBSCRIPTION, [b"other", b"k"])
-    store.check_settled(SUBSCRIPTION, [b"other"])
+        store.check_unanswered(SUBSCRIPTION, [b"other", b"k"])
+    store.check_unanswered(SUBSCRIPTION, [b"other"])
     put(store, SUBSCRIPTION, (b"other", b"v"))
     threading.Timer(LATE_S / 4, mortal.come_late).start()
     with pytest.raises(StoreUnavailable, match="late"):
         put(store, SUBSCRIPTION, (b"k", b"new"))
     settled(store)
     assert store.get(SUBSCRIPTION, b"k") == b"old"
-    until(lambda: is_settled(store, b"k"))
+    until(lambda: is_finished(store, b"k"))
     put(store, SUBSCRIPTION, (b"k", b"new"))
 
     assert store.get(SUBSCRIPTION, b"k") == b"new"

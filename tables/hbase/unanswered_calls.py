@@ -33,7 +33,7 @@ class _Doubt:
     compares: bool
 
 
-class Doubts:
+class UnansweredCalls:
     """The doubts of one store, for many threads."""
 
     def __init__(self, timeout_s: float, now_s: Callable[[], float] = time.monotonic) -> None:

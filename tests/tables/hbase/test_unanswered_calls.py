@@ -1,7 +1,7 @@
 """What a call that got no answer may write late, and which rows can be written meanwhile."""
 
-from tables.hbase import doubts
-from tables.hbase.doubts import Doubts
+from tables.hbase import unanswered_calls
+from tables.hbase.unanswered_calls import UnansweredCalls
 
 TIMEOUT_S = 30.0
 
@@ -14,9 +14,9 @@ class Clock:
         return self.now_s
 
 
-def doubted() -> tuple[Doubts, Clock]:
+def doubted() -> tuple[UnansweredCalls, Clock]:
     clock = Clock()
-    return Doubts(TIMEOUT_S, clock), clock
+    return UnansweredCalls(TIMEOUT_S, clock), clock
 
 
 def test_a_row_takes_no_other_value_until_the_call_is_given_up() -> None:
@@ -71,7 +71,7 @@ def test_the_latest_of_several_doubts_counts() -> None:
 
 def test_beyond_what_is_remembered_nothing_is_written() -> None:
     found, clock = doubted()
-    half = doubts._ROWS_MAX // 2 + 1
+    half = unanswered_calls._ROWS_MAX // 2 + 1
     for start in (0, half):
         rows = {b"%d" % number: b"" for number in range(start, start + half)}
         found.add("t", rows, is_delete=False)

@@ -1,13 +1,13 @@
-"""A Store whose topics are sealed (`tables.seals`): what leaders before sent late is not seen.
+"""A Store whose topics are sealed (`tables.sealing.seal`): it hides what earlier leaders send late.
 
 1. A topic is sealed when its messages are first asked for, or are to be written, or it is changed:
    by a compare-and-put of its metadata row. What it held then is shown from then on, to all that
    open the store, and nothing that comes later with a key of a leader before.
 2. Under a lease no row is written whose key is above the lease's ceiling.
 
-So a topic costs a compare-and-put for each leadership (`tables.sealing` sees to those that nobody
-uses), and a message nothing. Without a lease nothing is sealed, but what was sealed is hidden. The
-messages of one topic are meant: a scan across topics gives all there is.
+So a topic costs a compare-and-put for each leadership (`tables.sealing.background` sees to those
+that nobody uses), and a message nothing. Without a lease nothing is sealed, but what was sealed is
+hidden. The messages of one topic are meant: a scan across topics gives all there is.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from tables.keys import metadata_key, prefix, topic_start
 from tables.message_table import StoreMessageTable
 from tables.metadata_table import decoded
-from tables.seals import Hidden, Seal, seal_of, sealed_row, topic_row
+from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.store_tables import StoreTables
 from tms.core.cluster import HeldLease
@@ -258,9 +258,9 @@ class SealedStore:
         """Whether a large write would now wait until the store has merged more."""
         return self.beneath.is_behind()
 
-    def check_settled(self, table: str, keys: Sequence[bytes]) -> None:
+    def check_unanswered(self, table: str, keys: Sequence[bytes]) -> None:
         """Raise `StoreUnavailable` where an earlier write of one of the keys may come late."""
-        self.beneath.check_settled(table, keys)
+        self.beneath.check_unanswered(table, keys)
 
     def write(self, batch: Batch) -> None:
         """Seal the topics that a batch has rows of, and carry it out."""

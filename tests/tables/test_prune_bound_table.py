@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables.bound_table import Bound, StoreBoundTable
 from tables.memory import MemoryStore
+from tables.prune_bound_table import Bound, StoreBoundTable
 from tables.store import BOUND, MESSAGE, PAYLOAD
 from tms.core.errors import StoreCorrupt
 

@@ -1,7 +1,7 @@
 """What becomes of a write that failed: it is finished, by a thread, before any other is taken.
 
 Its outcome is unknown: a first part of it may be there, and the rest may yet come. So what is left
-is kept, and writes are refused while the thread repeats it, until HBase has taken it. That settles
+is kept, and writes are refused while the thread repeats it, until HBase has taken it. That decides
 it as done. What HBase refuses for good (a row that is too large) is given up.
 """
 
@@ -20,7 +20,7 @@ Step = Callable[[], object]
 """Carries out a part of a write. Raises `CallFailed`, `Refused`."""
 
 
-class Settling:
+class FailedWrites:
     """The failed writes of one store, for many threads."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Settling:
         """How many writes have failed so far."""
 
     @property
-    def is_settled(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether nothing is left of failed writes."""
         return self._failure is None
 
     def check(self) -> None:
-        """Raise `StoreUnavailable` while a failed write is not settled."""
+        """Raise `StoreUnavailable` while a failed write is not finished."""
         if self._failure is not None:
             raise StoreUnavailable(reason=self._failure)
 
@@ -50,9 +50,9 @@ class Settling:
             self._failure = reason
         if is_first:
             _log.error("a write failed, writes are refused until HBase has taken it: %s", reason)
-            Thread(target=self._settle, name="hbase-settle", daemon=True).start()
+            Thread(target=self._finish, name="hbase-finish", daemon=True).start()
 
-    def _settle(self) -> None:
+    def _finish(self) -> None:
         """Repeat what is left until it is done; runs in a thread of its own."""
         pause_s: float = _EVERY_S
         while not self._stop.wait(pause_s):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tables.keys import metadata_key
 from tables.metadata_table import decoded
-from tables.seals import Hidden, Seal, seal_of, sealed_row, topic_row
+from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tms.core.errors import StoreCorrupt
 from tms.core.message import KEY
 from tms.core.topic import TopicId

@@ -2,11 +2,11 @@
 
 from tables.keys import metadata_key
 from tables.memory import MemoryStore
-from tables.sealed_store import SealedStore, SealedTables
-from tables.sealing import Sealing
-from tables.seals import seal_of
+from tables.sealing.background import Sealing
+from tables.sealing.seal import seal_of
+from tables.sealing.store import SealedStore, SealedTables
 from tables.store import METADATA
-from tests.tables.test_sealed_store import Reign
+from tests.tables.sealing.test_store import Reign
 from tms.core.errors import StoreUnavailable
 from tms.core.topic import TopicId, TopicMetadata
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Condition, RLock
 
 
-class Gate:
+class SharedLock:
     """Shared by many, or exclusive to one. Not reentrant."""
 
     def __init__(self) -> None:

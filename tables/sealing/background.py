@@ -1,6 +1,6 @@
 """Seals the topics of a store that nobody asks for, one after another, from a thread of its own.
 
-Those that are used are sealed as they are (`tables.sealed_store`). The others are soon after a
+Those that are used are sealed as they are (`tables.sealing.store`). The others are soon after a
 leader has begun, so that what comes late for them is not taken for what they had either.
 """
 
@@ -8,7 +8,7 @@ import logging
 from threading import Event, Thread
 
 from tables.keys import metadata_key
-from tables.sealed_store import SealedStore, SealedTables
+from tables.sealing.store import SealedStore, SealedTables
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 
 _PAUSE_S = 0.02

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from tables.gate import Gate
+from tables.shared_lock import SharedLock
 
 
 def test_one_who_shuts_it_waits_for_those_inside_and_keeps_others_out() -> None:
-    gate = Gate()
+    gate = SharedLock()
     order: list[str] = []
     alone_tries, alone_is_in, late_tries = (threading.Event() for _ in range(3))
 
@@ -39,7 +39,7 @@ def test_one_who_shuts_it_waits_for_those_inside_and_keeps_others_out() -> None:
 
 
 def test_an_error_inside_lets_the_next_in() -> None:
-    gate = Gate()
+    gate = SharedLock()
     for enter in (gate.shared, gate.exclusive):
         with pytest.raises(LookupError), enter():
             raise LookupError
@@ -49,7 +49,7 @@ def test_an_error_inside_lets_the_next_in() -> None:
 
 def test_one_may_leave_while_its_thread_has_the_lock() -> None:
     """As where the collector ends a forgotten scan in the middle of an entering."""
-    gate = Gate()
+    gate = SharedLock()
 
     def leave_within() -> None:
         with gate._lock:
@@ -65,7 +65,7 @@ def test_one_may_leave_while_its_thread_has_the_lock() -> None:
 
 
 def test_who_shuts_it_again_and_again_lets_others_in_between() -> None:
-    gate = Gate()
+    gate = SharedLock()
     done = threading.Event()
 
     def be_alone_often() -> None:
