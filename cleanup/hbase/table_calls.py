@@ -2,7 +2,7 @@
 
 Another process may have the store, so this does only what is safe beside it. A transaction that its
 log has as invalid has written all that it ever will: messages go before edits in each batch, and a
-batch after a failed one waits until that is settled. An entry is inverted by putting it again, as
+batch after a failed one waits until that is decided. An entry is inverted by putting it again, as
 a rollback does. The caches of servers are not told, nor is their invalid list touched: each server
 takes pointers off the list once it has told its own cache (`cleanup.hbase.cleaner`).
 """

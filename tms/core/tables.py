@@ -342,7 +342,7 @@ class Tables(Protocol):
         """Write a batch; durable when it returns.
 
         Raises `StoreUnavailable` where nothing was written, and `OutcomeUnknown`: then whether it
-        was is settled before any later write succeeds, and it is visible whole or not at all.
+        was is decided before any later write succeeds, and it is visible whole or not at all.
         """
         ...
 
