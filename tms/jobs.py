@@ -4,10 +4,10 @@ The server's packages are found once `tms.stores` is imported, so it comes first
 """
 
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tms.core.clock import SystemClock
+from tms.core.store_url import LEVELDB, folder_of
 from tms.settings import Settings
 from tms.stores import hbase_options, open_tables
 from tms.transactions.copied_state import CopiedTransactions, carry
@@ -35,8 +35,8 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
     """
     from tables.copying import Copying  # noqa: PLC0415  behind tms.stores
 
-    kind, _, place = source.partition(":")
-    name = f"leveldb:{Path(place).resolve()}" if kind == "leveldb" else source.partition("?")[0]
+    folder = folder_of(source)
+    name = source.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
     limits, now_ms = settings.limits(), SystemClock().now_ms()
     own = open_tables(source, settings)
     try:

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import Clock, KeyTime, SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
+from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.messaging.ranges.service import RangeService
@@ -221,7 +222,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
     inverts = settings.cleanup_invalid
     cleaner: Passes
-    if url.startswith("hbase:"):
+    if has_scheme(url, HBASE):
         from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
 
         make = partial(ServerCleaner, url, hbase, asked, limits, clock)

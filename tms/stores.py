@@ -7,14 +7,24 @@ same name that was imported before is refused.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tms.core.clock import SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.credentials import without_credentials
+from tms.core.store_url import (
+    HBASE,
+    LEVELDB,
+    MEMORY,
+    StoreKind,
+    folder_of,
+    has_scheme,
+    kind_of,
+    written,
+)
 from tms.metadata.interface import MetadataStore
 from tms.metadata.opening import Folder, open_store
 from tms.settings import Settings
@@ -60,29 +70,55 @@ def open_tables(
     `StoreUnavailable`, ValueError for another URL, and ModuleNotFoundError where what HBase needs
     is not installed.
     """
-    kind, _, place = store.partition(":")
-    if kind == "memory" and not place:
-        return StoreTables(MemoryStore())
-    if kind == "leveldb" and place:
-        return StoreTables(
-            LevelDBStore(
-                Path(place),
-                sync=settings.sync,
-                write_buffer_bytes=settings.leveldb_write_buffer_bytes,
-                block_cache_bytes=settings.leveldb_block_cache_bytes,
-            )
-        )
-    if kind == "hbase":
-        from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
+    kind = kind_of(store)
+    if kind is None and not has_scheme(store, HBASE):  # whose own error says what is missing
+        shown = without_credentials(store)
+        raise ValueError(f"no store at {shown!r}: give {written()}")
+    return WAYS[HBASE if kind is None else kind](Asked(store, settings, lease, takes_over))
 
-        options = hbase_options(settings, lease)
-        token = 0 if lease is None else lease.token
-        opened = open_store(store, takes_over=takes_over, token=token, **options)
-        return SealedTables(SealedStore(opened, lease))
-    shown = without_credentials(store)
-    raise ValueError(
-        f"no store at {shown!r}: give leveldb:DIR, hbase://HOST:PORT/PREFIX or memory:"
+
+class Asked(NamedTuple):
+    """What is to be opened, and for whom."""
+
+    store: str
+    settings: Settings
+    lease: HeldLease | None
+    takes_over: bool
+
+
+def _open_leveldb(asked: Asked) -> StoreTables:
+    folder, settings = folder_of(asked.store), asked.settings
+    assert folder is not None
+    return StoreTables(
+        LevelDBStore(
+            folder,
+            sync=settings.sync,
+            write_buffer_bytes=settings.leveldb_write_buffer_bytes,
+            block_cache_bytes=settings.leveldb_block_cache_bytes,
+        )
     )
+
+
+def _open_hbase(asked: Asked) -> StoreTables:
+    from tables.hbase.opening import open_store  # noqa: PLC0415  an extra
+
+    lease = asked.lease
+    options = hbase_options(asked.settings, lease)
+    token = 0 if lease is None else lease.token
+    opened = open_store(asked.store, takes_over=asked.takes_over, token=token, **options)
+    return SealedTables(SealedStore(opened, lease))
+
+
+def _open_memory(_: Asked) -> StoreTables:
+    return StoreTables(MemoryStore())
+
+
+WAYS: dict[StoreKind, Callable[[Asked], StoreTables]] = {
+    LEVELDB: _open_leveldb,
+    HBASE: _open_hbase,
+    MEMORY: _open_memory,
+}
+"""How stores of each kind are opened."""
 
 
 async def open_metadata(

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.credentials import without_credentials
+from tms.core.store_url import HBASE, folder_of, has_scheme, kind_of, written
 
 EXAMPLES = """\b
 Examples:
@@ -55,13 +55,13 @@ def copy(
 def _check(source: str, target: str) -> None:
     """Raise ValueError where they are no two stores."""
     for url in (source, target):
-        kind, _, place = url.partition(":")
-        if kind not in ("leveldb", "hbase") or not place:
+        kind = kind_of(url)
+        if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):
             shown = without_credentials(url)
-            raise ValueError(f"no store at {shown!r}: give leveldb:DIR or hbase://HOST:PORT/PREFIX")
-    kind, _, place = source.partition(":")
-    if kind == "leveldb" and not (Path(place) / "format.json").is_file():
-        raise ValueError(f"there is no store in {place}")
+            raise ValueError(f"no store at {shown!r}: give {written(kept=True)}")
+    folder = folder_of(source)
+    if folder is not None and not (folder / "format.json").is_file():
+        raise ValueError(f"there is no store in {folder}")
     if source == target:
         raise ValueError("source and target are the same")
 

@@ -7,6 +7,7 @@ import typer
 
 from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.target import JsonOption
+from tms.core.store_url import HBASE, has_scheme
 
 EXAMPLES = """\b
 Examples:
@@ -40,7 +41,7 @@ def init(
     from tms.stores import create_tables  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
-    if not settings.store.startswith("hbase:"):
+    if not has_scheme(settings.store, HBASE):
         stop(f"{settings.store} needs no tables: `tms serve` creates what it needs there.")
     try:
         created = create_tables(settings.store, settings, _address(admin))

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlencode
 
@@ -19,6 +18,7 @@ from tms.client.http import Http
 from tms.client.retry import repeat
 from tms.core.errors import DebugBusy, InternalError
 from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
+from tms.core.store_url import HBASE, folder_of, has_scheme, written
 from tms.core.topic import TopicId
 from tms.wire.json_states import decode_cleanup
 
@@ -56,17 +56,16 @@ async def inspected(url: str, store: str | None) -> AsyncIterator[PartwiseInspec
 def _opened(store: str) -> Any:
     from tms.stores import inspect  # noqa: PLC0415  the whole server
 
-    kind, _, place = store.partition(":")
-    if kind == "hbase":
+    if has_scheme(store, HBASE):
         try:
             return inspect(store)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--store") from None
-    if kind != "leveldb" or not place:
-        wanted = "leveldb:DIR or hbase://HOST:PORT/PREFIX is wanted"
-        raise typer.BadParameter(wanted, param_hint="--store")
-    if not (Path(place) / "format.json").is_file():
-        raise typer.BadParameter(f"there is no store in {place}", param_hint="--store")
+    folder = folder_of(store)
+    if folder is None:
+        raise typer.BadParameter(f"{written(kept=True)} is wanted", param_hint="--store")
+    if not (folder / "format.json").is_file():
+        raise typer.BadParameter(f"there is no store in {folder}", param_hint="--store")
     return inspect(store)
 
 

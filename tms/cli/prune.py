@@ -15,6 +15,7 @@ from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.errors import Unavailable
+from tms.core.store_url import HBASE, has_scheme
 
 EXAMPLES = """\b
 Examples:
@@ -45,7 +46,7 @@ def prune(
     from tms.jobs import open_pruning  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
-    if not settings.store.startswith("hbase:"):
+    if not has_scheme(settings.store, HBASE):
         stop(f"{settings.store} is cleaned up by its server; ask that with `tms cleanup run`.")
     try:
         pruning = open_pruning(settings.store, settings, workers)

@@ -20,11 +20,11 @@ from tms.core.messaging import AllPublished
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import TopicRange
 from tms.core.services import Services
+from tms.core.store_url import KINDS, written
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transaction import TransactionType
 from tms.core.transactions import AsyncTransactions, IfOpen, StartRequest
 
-STORES = ("leveldb:", "memory:")
 TIMEOUT_S = 30.0
 RETRY_FOR_S = 30.0
 COMMIT_S_MIN = 2.0
@@ -213,12 +213,13 @@ def connect_remote(
     Needs no event loop yet. Raises as `tms.connect`.
     """
     check_namespace(namespace)
-    if url.startswith(STORES):
+    kind = KINDS.get(url.partition(":")[0])
+    if kind is not None and not kind.is_shared:
         return None
     if not url.startswith(("http://", "https://")):
         raise ValueError(
             f"cannot connect to {without_credentials(url)!r}: give http://HOST:PORT of a server, "
-            "or leveldb:DIR or memory: for a store in this process"
+            f"or {written(shared=False)} for a store in this process"
         )
     services = RemoteServices(url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress)
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)

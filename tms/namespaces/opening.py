@@ -4,10 +4,9 @@ import os
 from collections.abc import Awaitable, Callable
 
 from tms.core.limits import Limits
+from tms.core.store_url import folder_of, kind_of
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.store import NamespaceStore, UndeclaredNamespaces
-
-_FOLDER = "leveldb:"
 
 OpenMetadata = Callable[[str, bool], Awaitable[MetadataStore]]
 """Opens a URL; True where it is the folder that the server's store has open."""
@@ -23,8 +22,7 @@ async def open_namespaces(
     They are at the URL `metadata`; where that is empty, in the store's folder, in memory beside a
     store that is there, and nowhere beside any other. Raises what `open_metadata` does.
     """
-    kind = store.partition(":")[0]
-    url = metadata or {"leveldb": store, "memory": "memory://"}.get(kind)
+    url = metadata or _beside(store)
     if url is None:
         return UndeclaredNamespaces(limits)
     namespaces = NamespaceStore(await open_metadata(url, _is_same_folder(url, store)), limits)
@@ -36,6 +34,13 @@ async def open_namespaces(
     return namespaces
 
 
+def _beside(store: str) -> str | None:
+    kind = kind_of(store)
+    if kind is None or kind.is_shared:
+        return None
+    return store if kind.is_folder else "memory://"
+
+
 def _is_same_folder(one: str, other: str) -> bool:
-    folders = {os.path.realpath(url.removeprefix(_FOLDER)) for url in (one, other)}
-    return one.startswith(_FOLDER) and other.startswith(_FOLDER) and len(folders) == 1
+    folders = [folder_of(url) for url in (one, other)]
+    return None not in folders and len({os.path.realpath(str(each)) for each in folders}) == 1

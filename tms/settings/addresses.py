@@ -1,9 +1,7 @@
-"""How addresses and stores are written in settings."""
+"""How addresses and metadata stores are written in settings."""
 
 import re
 
-STORE = re.compile(r"memory:|leveldb:.+|hbase://\S+:\d+/\S+")
-STORES = "leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"
 METADATA = re.compile(r"|leveldb:.+|(memory|zk|etcd)://.*")
 METADATA_STORES = "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd://HOST:PORT/PREFIX"
 SHARED_METADATA = re.compile(r"(zk|etcd)://")

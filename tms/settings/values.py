@@ -13,14 +13,13 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from tms.core.durations import seconds_of
 from tms.core.limits import Limits
+from tms.core.store_url import HBASE, has_scheme, kind_of, written
 from tms.settings.addresses import (
     ADDRESS,
     METADATA,
     METADATA_STORES,
     PORT_MAX,
     SHARED_METADATA,
-    STORE,
-    STORES,
     URL,
 )
 
@@ -324,8 +323,8 @@ class Settings(BaseSettings):
     @field_validator("store")
     @classmethod
     def _check_store(cls, store: str) -> str:
-        if not STORE.fullmatch(store):
-            raise ValueError(f"{STORES} is wanted")
+        if kind_of(store) is None:
+            raise ValueError(f"{written()} is wanted")
         return store
 
     @field_validator("metadata")
@@ -352,7 +351,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_cluster(self) -> "Settings":
-        is_shared = self.store.startswith("hbase:") and SHARED_METADATA.match(self.metadata)
+        is_shared = has_scheme(self.store, HBASE) and SHARED_METADATA.match(self.metadata)
         if self.advertise and not is_shared:
             raise ValueError(
                 "advertise is for servers that share a store, hbase://…, and have metadata in "

@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from tms.core.store_url import HBASE, has_scheme
+
 _REGION = "number int, region_table string, first binary, behind binary"
 _DONE = pa.schema([("region", pa.int32()), ("reason", pa.string()),
                    ("rows", pa.int64()), ("row_bytes", pa.int64())])  # fmt: skip
@@ -37,7 +39,7 @@ def prune(
     `on_regions` is told how many regions there are. Settings beside the store are those of the
     workers' environment (`TMS_…`). Raises `ValueError` for another URL, and what Spark raises.
     """
-    if not store.startswith("hbase:"):
+    if not has_scheme(store, HBASE):
         raise ValueError(f"{store} is no store on HBase: hbase://HOST:PORT/PREFIX is expected")
     from tms.jobs import regions  # noqa: PLC0415  the server's extra
     from tms.settings import load  # noqa: PLC0415
