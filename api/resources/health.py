@@ -111,7 +111,7 @@ OPERATIONS = (
         tag="Server",
         summary="Is the process up?",
         description="A process that does not answer this is to be restarted.",
-        success="It is.",
+        success="The process is up.",
         answer=_STATUS,
         errors=("internal",),
     ),

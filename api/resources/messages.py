@@ -167,11 +167,11 @@ OPERATIONS = (
         query=PUBLISH_QUERY,
         request=PUBLISH_CONTENT,
         success=(
-            "The messages were published. There is no body, save in three cases. For a transaction "
-            "it is a `PublishResponse` in the format of the request, which a rollback takes as it "
-            "is. With `ids=true` it is the same with `ids`, and without a transaction it is no "
-            "more than these. For Arrow it is JSON with the number of `messages`, and what else "
-            "there is in the other cases."
+            "The messages were published. The answer is empty, except in three cases. In a "
+            "transaction it is a `PublishResponse` in the format of the request, which a rollback "
+            "takes as it is. With `ids=true` it has the `ids` too; without a transaction it has "
+            "them alone. For Arrow it is JSON with the number of `messages`, and with what the "
+            "other cases give."
         ),
         errors=("empty_publish", *_WRITE_ERRORS, *_SIZE_ERRORS),
         is_taskless=True,
