@@ -188,7 +188,7 @@ def test_a_transaction_whose_end_is_not_known_is_settled_later(
     with monkeypatch.context() as broken:
         broken.setattr(remote, "commit", carried_out_without_an_answer)
         broken.setattr(remote, "info", away)
-        broken.setattr(client._client, "_settle_for_s", 0.1)
+        broken.setattr(client._client, "_commit_for_s", 0.1)
         with pytest.raises(tms.OutcomeUnknown), client.transaction(participants=[part]) as tx:  # noqa: PT012
             insert(connection, "one")
             client.topic("orders").publish(b"one", tx)
