@@ -26,7 +26,7 @@ from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 
 IN_A_ROW = inline_flush._IN_A_ROW
-LANE_EVERY = inline_flush._THREAD_EVERY
+THREAD_EVERY = inline_flush._THREAD_EVERY
 QUICK_S = inline_flush._QUICK_S
 STANDS_STILL_S = 10.0
 """How long the loop would, if it were wrong."""
@@ -113,7 +113,7 @@ class TestWriter:
 
     async def test_the_lane_writes_one_of_some(self, service: Service, store: WatchedStore) -> None:
         await publish_until_here(service, store)
-        for _ in range(LANE_EVERY):
+        for _ in range(THREAD_EVERY):
             await service.publish(TOPIC, [b"x"])
             if not store.last_was_here:
                 return
@@ -192,7 +192,7 @@ OTHERS: tuple[Flush, ...] = (
     (1, 0, QUICK_S, True, 0),
     (1, 0, QUICK_S, False, 1),
 )
-RUNS = st.tuples(st.integers(0, 2 * LANE_EVERY), st.sampled_from(OTHERS))
+RUNS = st.tuples(st.integers(0, 2 * THREAD_EVERY), st.sampled_from(OTHERS))
 
 
 @given(st.lists(RUNS, min_size=1, max_size=6))
@@ -203,7 +203,7 @@ def test_so_many_lone_flushes_in_a_row_are_waited_for(runs: list[tuple[int, Flus
     for flush in (flush for count, other in runs for flush in (*[LONE] * count, other, LONE)):
         requests, waiting, seconds, failed, polls = flush
         metrics.cache_hits += polls
-        is_the_loops = in_a_row >= IN_A_ROW and in_a_row % LANE_EVERY != 0
+        is_the_loops = in_a_row >= IN_A_ROW and in_a_row % THREAD_EVERY != 0
         assert lone.has_come(requests) == (is_the_loops and requests == 1 and not polls)
         lone.ended(requests, waiting, seconds, failed=failed)
         in_a_row = in_a_row + 1 if flush == LONE else 0

@@ -41,7 +41,7 @@ _COUNTERS = {
     "polled_bytes": "Bytes given to those who poll, with the ids of messages.",
     "cache_hits": "Parts of polls that were read from memory.",
     "cache_misses": "Parts of polls that were read from the store.",
-    "inline_flush": "Writes of a request that came alone, made without another thread.",
+    "inline_flushes": "Writes of a request that came alone, made without another thread.",
     "stopped_polls": "Polls that stopped at a message whose transaction was in progress.",
 }
 
@@ -67,7 +67,7 @@ class MessagingMetrics:
         self.polled_bytes = 0
         self.cache_hits = 0
         self.cache_misses = 0
-        self.inline_flush = 0
+        self.inline_flushes = 0
         self.stopped_polls = 0
         self.last_stopped_at: int | None = None
         """The write pointer that a poll was last stopped at."""

@@ -158,7 +158,7 @@ class Writer:
             if not (self._threads.are_writes_done and self._inline_flush.has_come(len(taken))):
                 self._threads.write_then(partial(self._tables.write, batch), done)
                 return
-            self._metrics.inline_flush += 1
+            self._metrics.inline_flushes += 1
             self._tables.write(batch)
         except Exception as error:  # whatever happened, the callers must be answered
             done(None, error)
