@@ -112,11 +112,14 @@ def show(line: str) -> None:
     sys.stdout.flush()
 
 
-def run(folder: Path, seconds: float, seed: int) -> Counter[str]:
-    """Run for so long; return how often what was done. Raises `Difference`."""
+def run(folder: Path, seconds: float, seed: int, kills: int = 0) -> Counter[str]:
+    """Run for so long, and until the server was killed so often; return how often what was done.
+
+    Raises `Difference`.
+    """
     everything = Everything(folder, seed)
     ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
+    while time.monotonic() < ends or everything.counts["kills"] < kills:
         asyncio.run(everything.episode())
         asyncio.run(everything.verify())
         everything.counts["episodes"] += 1
