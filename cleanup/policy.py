@@ -24,7 +24,7 @@ class Decision(Enum):
 
 
 def is_dead(generation: int, current: int) -> bool:
-    """Whether rows of `generation` are of no reader's, the topic's row having `current`.
+    """Whether no reader may see rows of `generation`, if the topic's row has `current`.
 
     `current` is negative where the topic is deleted.
     """

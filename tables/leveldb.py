@@ -104,6 +104,7 @@ class LevelDBStore:
 
     atomic = True
     is_embedded = True
+    reads_at_once = 1
 
     def __init__(
         self,

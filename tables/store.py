@@ -17,10 +17,10 @@ What every implementation guarantees, and `tests/contracts/store_contract.py` ch
 7. A batch is carried out in its order: at any moment, and after any crash, a row of it is there
    only with those that were added before it to the same table and topic; one of the Metadata,
    Transaction or Bound table, and a deletion, only with all that were added before. So where a
-   batch is not atomic, what is there of it is a beginning: add last what vouches for the rest.
+   batch is not atomic, a failed one may have left its first operations. So add last the row by
+   which readers find the others.
 8. A batch that was told to be kept whole (`Batch.require_atomic`) is, after a crash, there whole or
-not
-   at all once a server has opened the store again.
+   not at all once a server has opened the store again.
 
 `compare_and_put` is atomic against all other writes of its key made through the same store.
 """
@@ -55,6 +55,11 @@ class Store(Protocol):
     @property
     def is_embedded(self) -> bool:
         """Whether it is this process's own, and not a server elsewhere."""
+        ...
+
+    @property
+    def reads_at_once(self) -> int:
+        """How many reads may wait for it at a time, each in a thread."""
         ...
 
     def get(self, table: str, key: bytes) -> bytes | None:

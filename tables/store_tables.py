@@ -27,6 +27,11 @@ class StoreTables:
         """Whether the store is this process's own, and not a server elsewhere."""
         return self.store.is_embedded
 
+    @property
+    def reads_at_once(self) -> int:
+        """How many reads may wait for the store at a time, each in a thread."""
+        return self.store.reads_at_once
+
     def prefix(self, topic_id: TopicId, generation: int) -> bytes:
         """Return the start of all data rows of a topic's generation."""
         return prefix(topic_id, generation)

@@ -16,7 +16,7 @@ arrays of numpy's, pyarrow would load pandas, which takes half a second.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -155,16 +155,11 @@ def _key_columns(keys: Bytes, given: npt.NDArray[np.bool_] | None) -> list[pa.Ar
     ]
 
 
-def encode_payloads(payloads: Sequence[bytes]) -> bytes:
-    """Return the body of a publish or store, for the client."""
-    offsets = np.zeros(len(payloads) + 1, np.int32)
-    np.cumsum([len(payload) for payload in payloads], out=offsets[1:])
-    column = _binary(offsets, b"".join(payloads))
-    return encode_batches([pa.RecordBatch.from_arrays([column], names=[PAYLOAD])])
-
-
 def encode_batches(batches: Iterable[pa.RecordBatch]) -> bytes:
-    """Return the same of record batches that have a column of payloads, at least one of them."""
+    """Return the body of a publish or store, of record batches that have a column of payloads.
+
+    At least one batch.
+    """
     sink = pa.BufferOutputStream()
     writer = None
     for batch in batches:

@@ -59,7 +59,7 @@ SCHEMAS: Json = {
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
     },
     "GivenBytes": {
-        "description": "Text where the bytes are UTF-8, base64 where not.",
+        "description": "Text if the bytes are UTF-8, otherwise base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT)),
     },
     "WritePointer": one_of(POINTER, tagged("long", POINTER)),

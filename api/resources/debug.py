@@ -72,7 +72,7 @@ _AFTER = _parameter(
 )
 _LIMIT = _parameter(
     "limit",
-    "At most so many rows; fewer where they are large.",
+    "At most so many rows; fewer if they are large.",
     {"type": "integer", "minimum": 1, "maximum": ROWS_MAX, "default": ROWS_MAX},
 )
 _NAMESPACE = _parameter(

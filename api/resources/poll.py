@@ -241,7 +241,7 @@ OPERATIONS = (
         ),
         query=POLL_QUERY,
         request=POLL_CONTENT,
-        success="The messages, in the format of the request or of Accept; gzip where accepted.",
+        success="The messages, in the format of the request or of Accept; gzip if accepted.",
         answer=MESSAGES_CONTENT,
         answer_headers={
             "TMS-Stopped-At-Transaction": {

@@ -135,7 +135,7 @@ OPERATIONS = (
         tag="Transactions",
         summary="Ask whether a transaction can commit, with the keys of what it changed",
         description=(
-            "Refused where a transaction that committed since this one started changed one of the "
+            "Refused if a transaction that committed since this one started changed one of the "
             "same keys. To be called before changes are made persistent; a transaction that "
             "changes nothing but messages needs no call."
         ),
@@ -197,8 +197,8 @@ OPERATIONS = (
         tag="Transactions",
         summary="Abort a transaction whose writes were rolled back",
         description=(
-            "It is aborted where all it published was rolled back. Otherwise, and where it is a "
-            "long one, it becomes invalid, so that readers skip what it left."
+            "It is aborted if all that it published was rolled back. Otherwise, or if it is a long "
+            "one, it becomes invalid, so that readers skip what it left."
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,

@@ -90,6 +90,8 @@ class Gateway:
             "protocol": protocol,
             "autoconnect": False,
         }
+        self.size = size
+        """The most connections."""
         self._free = BoundedSemaphore(size)
         self._idle: list[tuple[float, Any]] = []
         """The connections that nobody uses, each with when it was used last."""

@@ -58,6 +58,8 @@ class HBaseStore:
         the URL says, and `StoreUnavailable`.
         """
         self._gateway = gateway
+        self.reads_at_once = max(1, gateway.size - 1)
+        """One connection is for writes."""
         self._names = {table: place.name_of(table) for table in TABLES}
         self.buckets = recorded_buckets(place, recorded(place, gateway))
         self._salts = {table: Salt(table, self.buckets) for table in TABLES}

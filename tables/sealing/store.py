@@ -118,6 +118,11 @@ class SealedStore:
         """Whether it is this process's own, and not a server elsewhere."""
         return self.beneath.is_embedded
 
+    @property
+    def reads_at_once(self) -> int:
+        """How many reads may wait for it at a time, each in a thread."""
+        return self.beneath.reads_at_once
+
     def seal(self, topic: bytes) -> Seal:
         """Return what is hidden of the topic with that metadata key, sealing it where that is due.
 

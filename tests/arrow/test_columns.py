@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.arrow.bodies import encode_payloads
 from tms.arrow import (
     ARROW,
     SCHEMA,
     decode_payloads,
     encode_batches,
-    encode_payloads,
     record_batch,
 )
 from tms.core.errors import InvalidRequest, TooLarge

@@ -18,6 +18,7 @@ class MoodyStore:
 
     atomic = True
     is_embedded = True
+    reads_at_once = 1
 
     def __init__(self) -> None:
         self._inner = MemoryStore()

@@ -112,7 +112,7 @@ async def test_no_more_than_some_quick_answers_wait(thread: StoreThread) -> None
 async def test_an_answer_waits_only_where_one_thread_reads(
     anyio_backend: object, verb: str
 ) -> None:
-    threads = StoreThreads(read_threads=2)
+    threads = StoreThreads(2)
     ask = threads.write if verb == "write" else threads.read
     gate, may_end = threading.Event(), threading.Event()
     other = threads.read(may_end.wait, 5)

@@ -124,6 +124,7 @@ class TearingStore(MemoryStore):
 
     atomic = False
     is_embedded = False
+    reads_at_once = 1
 
     def __init__(self, steps: int) -> None:
         super().__init__()

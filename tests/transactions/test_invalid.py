@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.transactions.living import FIRST, LONG, NOW_MS, Living
+from tests.transactions.living import LONG, NOW_MS, Living
 from tms.core.errors import (
     InvalidTruncateTime,
     TransactionNotInProgress,
@@ -101,18 +101,6 @@ class TestTruncating:
         assert living.invalid == [transaction.write_pointer]
         [info] = living.state.infos_invalid()
         assert info.transaction_id == transaction.transaction_id
-
-    def test_the_prune_bound(self, living: Living) -> None:
-        state = living.state
-        assert state.prune_upper_bound == FIRST - 1
-        first, second = living.start(), living.start()
-        assert state.prune_upper_bound == first.transaction_id - 1
-        living.invalidate(first)
-        assert state.prune_upper_bound == first.transaction_id
-        living.commit(second)
-        assert state.prune_upper_bound == first.transaction_id
-        living.truncate(first.transaction_id)
-        assert state.prune_upper_bound == second.transaction_id - 1
 
 
 def test_all_are_truncated_before_a_time_that_no_write_pointer_has() -> None:

@@ -1,4 +1,4 @@
-"""`tms copy`: all topics of one store into another; goes on where it was broken off."""
+"""`tms copy`: all topics of one store into another. If it is stopped, the next run goes on."""
 
 import time
 from collections.abc import Iterable, Iterator

@@ -196,7 +196,7 @@ def _moment(time_ms: int) -> str:
 @app.command()
 @with_target
 def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
-    """Check that all tables hold together; exit with 1 where they do not."""
+    """Check that all tables hold together; exit with 1 if they do not."""
     checked = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
     problems = list(checked.problems)
     lines = problems or ["All tables hold together."]

@@ -43,7 +43,7 @@ PathArgument = Annotated[str, typer.Argument(metavar="PATH", help="Such as /name
 TopArgument = Annotated[str, typer.Argument(metavar="PATH", help="Whose children to list.")]
 VersionOption = Annotated[
     int | None,
-    typer.Option("--version", min=0, metavar="N", help="Only where it has this version now."),
+    typer.Option("--version", min=0, metavar="N", help="Only if it has this version now."),
 ]
 _HEADS = ("NAME", "VERSION", "BYTES", "MODIFIED")
 
@@ -163,7 +163,7 @@ def put(
         Path | None, typer.Option(metavar="FILE", help="The value's bytes; - for the input.")
     ] = None,
     version: VersionOption = None,
-    new: Annotated[bool, typer.Option("--new", help="Only where there is none.")] = False,
+    new: Annotated[bool, typer.Option("--new", help="Only if there is none yet.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Put a value at a path, whatever is there, and show its version."""

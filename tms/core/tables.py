@@ -298,6 +298,11 @@ class Tables(Protocol):
         ...
 
     @property
+    def reads_at_once(self) -> int:
+        """How many reads may wait for the store at a time, each in a thread."""
+        ...
+
+    @property
     def messages(self) -> MessageTable:
         """The Message table."""
         ...

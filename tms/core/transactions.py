@@ -222,7 +222,7 @@ class OpenTransactions(Protocol):
 
     @property
     def knows_publications_after(self) -> int:
-        """What was published under pointers up to this one, this process may not know."""
+        """The write pointer up to which this process may not know what was published."""
         ...
 
     def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:

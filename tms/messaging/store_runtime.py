@@ -26,7 +26,6 @@ class StoreRuntime:
         clock: Clock,
         registry: CollectorRegistry,
         *,
-        read_threads: int = 1,
         key_time: Clock | None = None,
         may_block_loop: bool = False,
     ) -> None:
@@ -41,7 +40,7 @@ class StoreRuntime:
         self.metrics = MessagingMetrics(registry)
         self.traffic = TrafficByTopic(limits.metric_series_max)
         self.metrics.include(self.traffic)
-        self.threads = StoreThreads(read_threads=read_threads)
+        self.threads = StoreThreads(tables.reads_at_once)
         inline_flush = InlineFlushPolicy(
             self.metrics, allowed=may_block_loop and tables.is_embedded
         )

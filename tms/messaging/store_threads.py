@@ -1,6 +1,7 @@
 """The threads that wait for tables, so that the event loop never does.
 
-One thread writes: one flush at a time, in order. Another one reads. A call crosses threads once
+One thread writes: one flush at a time, in order. Another one reads, or on HBase several, so that
+a poll does not wait for that of a topic whose region is slow. A call crosses threads once
 each way. Answers that are ready together cross together, because each crossing that wakes the loop
 by itself costs more than reading a hundred messages from disk. So an answer that came quickly waits
 for the next ones if more is asked. One that took its time is given at once.
@@ -122,10 +123,10 @@ def _resolve(answer: "asyncio.Future[T]", result: T, error: BaseException | None
 
 
 class StoreThreads:
-    """A write thread of one thread, and a read thread."""
+    """A write thread, and as many read threads as the store has use for."""
 
-    def __init__(self, *, read_threads: int) -> None:
-        """Start both. Call it within a running event loop."""
+    def __init__(self, read_threads: int) -> None:
+        """Start them. Call it within a running event loop."""
         self._writes = StoreThread("tms-write", 1)
         together_max = _TOGETHER_MAX if read_threads == 1 else 1
         self._reads = StoreThread("tms-read", read_threads, together_max)
@@ -144,7 +145,7 @@ class StoreThreads:
         self._writes.call(call, on_done)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Future[T]":
-        """Return what `call` returns, made in the read thread."""
+        """Return what `call` returns, made in a read thread."""
         return self._reads.future(call, *args, **kwargs)
 
     def close(self) -> None:

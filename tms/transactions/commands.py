@@ -314,14 +314,6 @@ class TransactionState(AppliedState):
         return self.opened.next_expiry_ms()
 
     @property
-    def prune_upper_bound(self) -> int:
-        """The greatest pointer up to which the invalid list may be truncated, once cleaned up."""
-        first, invalids = self.opened.first, self.invalids.ascending
-        if first == NO_TX_IN_PROGRESS and not invalids:
-            return self.read_pointer - 1
-        return min(invalids[-1] if invalids else NO_TX_IN_PROGRESS, first - 1)
-
-    @property
     def in_progress_count(self) -> int:
         """How many transactions are in progress, checkpoints not counted."""
         return self.opened.count

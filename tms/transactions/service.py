@@ -253,7 +253,7 @@ class TransactionService:
 
     @property
     def knows_publications_after(self) -> int:
-        """What was published under pointers up to this one, this process may not know."""
+        """The write pointer up to which this process may not know what was published."""
         return self._journal.knows_publications_after
 
     def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:  # noqa: ARG002

@@ -61,9 +61,7 @@ class SplitBody(msgspec.Struct):
 
     start: MessageIdText
     end: EndIdText
-    bytes: Annotated[
-        int, described_by({**COUNT, "description": "About; 0 where that is not known."})
-    ]
+    bytes: Annotated[int, described_by({**COUNT, "description": "About; 0 if that is not known."})]
 
 
 class SplitsBody(msgspec.Struct):

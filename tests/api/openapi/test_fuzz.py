@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from api.app import OPERATIONS
 from api.http.operation import Operation
 from tests.api.rest import AVRO_TYPE, POINTER, TOPIC, avro_poll, avro_publish, live, zipped
-from tms.arrow import encode_payloads
+from tests.arrow.bodies import encode_payloads
 from tms.core.limits import Limits
 from tms.wire.media_types import ARROW_TYPE
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.api.rest import TOPIC, Rest, avro_poll, avro_publish, live, refusal
 from tests.api.transactions import started
-from tms.arrow import SCHEMA, encode_batches, encode_payloads
+from tests.arrow.bodies import encode_payloads
+from tms.arrow import SCHEMA, encode_batches
 from tms.core.limits import Limits
 from tms.core.message import MessageId
 from tms.wire.media_types import ARROW_TYPE

@@ -1,10 +1,10 @@
 """Finds entries of transactions that were in progress when this process began.
 
-What is published is noted in memory (`tms.messaging.unfinished_publications`), so of those
-transactions it is not known where they have published before. A search looks for it in the Message
-table, from about when the oldest of them began, once for each topic, a bounded number of pages at a
-time: where it has got to, there is no such entry before. It ends soon after a restart, and is
-needed no more when the last of those transactions has ended.
+What is published is noted in memory (`tms.messaging.unfinished_publications`), so a restart forgets
+where those transactions have published. A search finds it in the Message table. It begins at about
+when the oldest of them began, and reads a bounded number of pages at a time, once for each topic.
+Before the place that it has reached there is no such entry. It ends soon after a restart, and is
+not needed any more when the last of those transactions has ended.
 
 Used from the event loop's thread alone.
 """

@@ -10,7 +10,7 @@ What is known of sizes, and how it is used:
 4. Where all that gives fewer pieces than parts, and there is little, the messages themselves.
 Where the store tells nothing (HBase), parts are of equal time.
 
-`Splitting` is used in two steps in the read thread, for it blocks; between them the event loop's
+`Splitting` is used in two steps in a read thread, because it blocks; between them the event loop's
 thread adds what it knows of the pointers that were found. All else here is pure.
 """
 
