@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tms.cli.inspected import parts
-from tms.core.errors import TopicNotFound
+from tms.core.errors import TopicNotFound, TransactionNotInProgress
 from tms.core.inspection import CHECKED, ROWS_MAX, PartwiseInspection
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
@@ -83,8 +83,17 @@ class Run:
         ledger.plain |= dict.fromkeys(payloads, time.time())
 
     async def transact(self, services: OpenServices, topic_id: TopicId) -> None:
-        messaging, transactions = services.messaging, services.transactions
         payloads, ledger = self.payloads(), self.ledgers[topic_id]
+        try:
+            await self.try_to_transact(services, topic_id, payloads)
+        except TransactionNotInProgress:  # it timed out: the machine is busy
+            ledger.dead |= set(payloads)
+
+    async def try_to_transact(
+        self, services: OpenServices, topic_id: TopicId, payloads: list[bytes]
+    ) -> None:
+        messaging, transactions = services.messaging, services.transactions
+        ledger = self.ledgers[topic_id]
         pointer = (await transactions.start(StartRequest())).transaction_id
         outcome = self.chance.choice(("commit", "invalidate", "abandon"))
         if outcome != "commit":
@@ -146,6 +155,12 @@ class Run:
             except TopicNotFound:
                 await services.messaging.create_topic(topic_id, {"ttl": TTL_S})
         self.locks = {topic_id: asyncio.Lock() for topic_id in TOPICS}
+        try:
+            await self.work_and_look(services)
+        finally:
+            await services.close()
+
+    async def work_and_look(self, services: OpenServices) -> None:
         until = time.monotonic() + EPISODE_S
         await asyncio.gather(*(self.work(services, until) for _ in range(3)))
         assert services.cleanup is not None
@@ -155,7 +170,6 @@ class Run:
         assert state.inverted_rows > 0
         assert services.inspection is not None
         assert await problems(services.inspection) == []
-        await services.close()
 
 
 async def problems(inspection: PartwiseInspection) -> list[str]:
