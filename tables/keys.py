@@ -23,7 +23,8 @@ TRANSACTIONAL_KIND = 1
 REFERENCE_KIND = 2
 
 PLAIN_START = b"\x00"
-_POINTER = struct.Struct(">q")
+POINTER = struct.Struct(">q")
+"""A write pointer in a key."""
 _GENERATION = struct.Struct(">i")
 _TRANSACTIONAL_START = struct.Struct(">Bq")
 POINTER_END = _TRANSACTIONAL_START.size
@@ -64,13 +65,13 @@ def prefix(topic_id: TopicId, generation: int) -> bytes:
 
 def payload_prefix(topic_prefix: bytes, write_pointer: int) -> bytes:
     """Return the start of the Payload rows under a write pointer, its sign left aside."""
-    return topic_prefix + _POINTER.pack(abs(write_pointer))
+    return topic_prefix + POINTER.pack(abs(write_pointer))
 
 
 def payload_pointer_of(key: bytes) -> int:
     """Return the write pointer in the key of a Payload row. Raises `StoreCorrupt`."""
     try:
-        return int(_POINTER.unpack_from(key, len(key) - KEY_BYTES - _POINTER.size)[0])
+        return int(POINTER.unpack_from(key, len(key) - KEY_BYTES - POINTER.size)[0])
     except struct.error:
         raise StoreCorrupt(table="payload", key=key.hex()) from None
 
@@ -105,7 +106,7 @@ def write_pointer_of(value: bytes) -> int:
     kind = value[0] if value else -1
     if kind not in (TRANSACTIONAL_KIND, REFERENCE_KIND) or len(value) < POINTER_END:
         raise StoreCorrupt(table="message", value_start=value[:POINTER_END].hex())
-    return int(_POINTER.unpack_from(value, 1)[0])
+    return int(POINTER.unpack_from(value, 1)[0])
 
 
 def inverted(value: bytes) -> bytes:

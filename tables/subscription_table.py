@@ -32,17 +32,16 @@ class StoreSubscriptionTable:
 
     def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` the row of a subscription."""
-        value = _VERSION.pack(subscription.version) + (subscription.after or b"")
-        batch.put(SUBSCRIPTION, topic_prefix + subscription.name.encode(), value)
+        batch.put(SUBSCRIPTION, topic_prefix + subscription.name.encode(), encoded(subscription))
 
-    def delete(self, batch: Batch, topic_prefix: bytes, name: str) -> None:
+    def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
         """Add to `batch` the deletion of a subscription."""
-        batch.delete(SUBSCRIPTION, topic_prefix + name.encode())
+        batch.delete(SUBSCRIPTION, topic_prefix + subscription.name.encode())
 
     def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:
         """Return the subscriptions of a topic's generation in the order of their names."""
         with self._store.scan(SUBSCRIPTION, topic_prefix, after_prefix(topic_prefix)) as rows:
-            return [_decoded(topic_id, key[len(topic_prefix) :], value) for key, value in rows]
+            return [decoded(topic_id, key[len(topic_prefix) :], value) for key, value in rows]
 
     def scan(self, *, limit: int) -> Sequence[StoredPosition]:
         """Return the first `limit` subscriptions of all topics, by topic, generation and name."""
@@ -52,10 +51,16 @@ class StoreSubscriptionTable:
 
 def _stored(key: bytes, value: bytes) -> StoredPosition:
     topic_id, generation, prefix = prefix_of(key)
-    return StoredPosition(prefix, generation, _decoded(topic_id, key[len(prefix) :], value))
+    return StoredPosition(prefix, generation, decoded(topic_id, key[len(prefix) :], value))
 
 
-def _decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPosition:
+def encoded(subscription: SubscriptionPosition) -> bytes:
+    """Return the value of a subscription's row."""
+    return _VERSION.pack(subscription.version) + (subscription.after or b"")
+
+
+def decoded(topic_id: TopicId, name: bytes, value: bytes) -> SubscriptionPosition:
+    """Return the subscription of a row's name and value. Raises `StoreCorrupt`."""
     after = value[_VERSION.size :]
     if len(value) < _VERSION.size or len(after) not in (0, ID_BYTES):
         raise StoreCorrupt(table=SUBSCRIPTION, topic=str(topic_id), name=name.hex())

@@ -48,7 +48,7 @@ with importing("tables"), importing("cleanup"):
     from cleanup.runner import Passes, Runner
     from cleanup.service import CleanupService
     from tables.sealing.background import Sealing
-    from tables.sealing.store import SealedTables
+    from tables.sealing.tables import SealedTables
     from tables.store import Store
 
 _log = logging.getLogger(__name__)
@@ -273,6 +273,8 @@ async def services_on(
         await namespaces.close()
         tables.close()
         raise
+    if isinstance(tables, SealedTables):
+        tables.sealed.runs.through = recovered.state.last_write_pointer
     engine = engine_on(key_time=key_time)
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)

@@ -55,7 +55,8 @@ with importing("tables"), importing("cleanup"):
     from tables.coordination_rows import CoordinationRows
     from tables.leveldb import LevelDBStore
     from tables.memory import MemoryStore
-    from tables.sealing.store import SealedStore, SealedTables
+    from tables.sealing.store import SealedStore
+    from tables.sealing.tables import SealedTables
     from tables.store_tables import StoreTables
 
 

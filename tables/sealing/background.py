@@ -8,7 +8,8 @@ import logging
 from threading import Event, Thread
 
 from tables.keys import metadata_key
-from tables.sealing.store import SealedStore, SealedTables
+from tables.sealing.store import SealedStore
+from tables.sealing.tables import SealedTables
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 
 _PAUSE_S = 0.02

@@ -91,16 +91,19 @@ def topic_row(row: bytes) -> bytes:
 def seal_of(row: bytes) -> Seal:
     """Return the seal in a metadata row. Raises `StoreCorrupt`."""
     seal = row[len(topic_row(row)) :]
-    if not seal:
-        return Seal()
+    return decode_seal(seal) if seal else Seal()
+
+
+def decode_seal(seal: bytes) -> Seal:
+    """Return the seal that those bytes are. Raises `StoreCorrupt`."""
     try:
         told = json.loads(seal)
         hidden = tuple(Hidden(bytes.fromhex(after), int(ms)) for after, ms in told["hidden"])
         found = Seal(int(told["token"]), hidden)
     except (ValueError, LookupError, TypeError):
-        raise StoreCorrupt(table="metadata", seal=seal.hex()) from None
+        raise StoreCorrupt(seal=seal.hex()) from None
     if any(len(each.after) not in (0, KEY_BYTES) for each in hidden):
-        raise StoreCorrupt(table="metadata", seal=seal.hex())
+        raise StoreCorrupt(seal=seal.hex())
     return found
 
 
@@ -108,6 +111,10 @@ def sealed_row(row: bytes, seal: Seal) -> bytes:
     """Return the metadata row of the topic in `row`, under that seal."""
     if seal == Seal():
         return topic_row(row)
+    return topic_row(row) + b"\n" + encode_seal(seal)
+
+
+def encode_seal(seal: Seal) -> bytes:
+    """Return the JSON object of a seal."""
     hidden = [[each.after.hex(), each.through_ms] for each in seal.hidden]
-    told = json.dumps({"token": seal.token, "hidden": hidden}, separators=(",", ":"))
-    return topic_row(row) + b"\n" + told.encode()
+    return json.dumps({"token": seal.token, "hidden": hidden}, separators=(",", ":")).encode()

@@ -12,22 +12,21 @@ hidden. The messages of one topic are meant: a scan across topics gives all ther
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
-from tables.keys import metadata_key, prefix, topic_start
-from tables.message_table import StoreMessageTable
+from tables.keys import prefix, topic_start
 from tables.metadata_table import decoded
+from tables.sealing.edges import shown
+from tables.sealing.runs import RunSeals, run_of
 from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
-from tables.store_tables import StoreTables
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
-from tms.core.topic import TopicId
 
 _OF_TOPICS = frozenset({MESSAGE, PAYLOAD, SUBSCRIPTION})
 _KEYED = frozenset({MESSAGE, PAYLOAD})
@@ -54,6 +53,8 @@ class SealedBatch:
         self._tables = _OF_TOPICS if is_sealed else frozenset()
         self.topics: dict[bytes, None] = {}
         """The metadata keys of the topics that it has rows of, in order."""
+        self.runs: dict[bytes, None] = {}
+        """The payload prefixes of the runs that it adds to, or refers to."""
         self.last_ms = -1
         """The greatest time in its keys."""
 
@@ -70,6 +71,8 @@ class SealedBatch:
             keys = [prefix + key for key, _ in rows]
             self._note(keys)
             if table in _KEYED and keys:
+                if table == PAYLOAD:
+                    self.runs |= dict.fromkeys([key[:-KEY_BYTES] for key in keys])
                 latest = max([key[-KEY_BYTES:] for key in keys])
                 self.last_ms = max(self.last_ms, KEY.unpack(latest)[0])
         self.batch.put_rows(table, rows, prefix, start)
@@ -107,6 +110,12 @@ class SealedStore:
         self._lease = lease
         self._lock = Lock()
         self._looks: dict[bytes, _Look] = {}
+        self.runs = RunSeals(store, lease, lambda topic: self._look(topic).seal.token)
+
+    @property
+    def token(self) -> int:
+        """The token of the lease; 0 without one."""
+        return 0 if self._lease is None else self._lease.token
 
     @property
     def atomic(self) -> bool:
@@ -167,31 +176,12 @@ class SealedStore:
             if seal.token > lease.token:
                 raise StoreUnavailable(reason=_SEALED_LATER, later_token=seal.token)
             through_ms = max(lease.keys_after_ms, seal.through_ms)
-            shown = self._shown(start, seal, KEY.pack(through_ms + 1, 0))
-            seal = seal.followed(lease.token, through_ms, *shown)
+            within = (b"", KEY.pack(through_ms + 1, 0))
+            first, last = shown(self.beneath, MESSAGE, start, seal, within)
+            seal = seal.followed(lease.token, through_ms, first, last)
             # Where a leader before has changed the topic meanwhile, it is looked at again.
             if self.beneath.compare_and_put(METADATA, topic, row, sealed_row(row, seal)):
                 return _Look(start, seal)
-
-    def _shown(self, start: bytes, seal: Seal, stop: bytes) -> tuple[bytes | None, bytes | None]:
-        """Return the first key and the last below `stop` that a seal lets through."""
-        last = self._edge(start, start, start + stop, reverse=True)
-        while last is not None and (hidden := seal.range_of(last)) is not None:
-            below = start + hidden.start
-            last = self._edge(start, start, below, reverse=True) if hidden.after else None
-        if last is None:
-            return None, None
-        end = start + last + b"\x00"
-        first = self._edge(start, start, end)
-        while first is not None and (hidden := seal.range_of(first)) is not None:
-            first = self._edge(start, start + hidden.stop, end)
-        return first, last
-
-    def _edge(
-        self, topic: bytes, start: bytes, stop: bytes, *, reverse: bool = False
-    ) -> bytes | None:
-        with self.beneath.scan(MESSAGE, start, stop, reverse=reverse, limit=1) as rows:
-            return next((key[len(topic) :] for key, _ in rows), None)
 
     def _hidden(self, start: bytes, stop: bytes) -> tuple[bytes, Sequence[Hidden]]:
         """Return what is hidden of a range of the Message table that is of one topic."""
@@ -225,25 +215,35 @@ class SealedStore:
         limit: int | None = None,
     ) -> Iterator[Iterator[Row]]:
         """Open an iterator over the rows with start <= key < stop, at most `limit` of them."""
-        prefix, hidden = self._hidden(start, stop) if table == MESSAGE else (b"", ())
+        run = run_of(start, stop) if table == PAYLOAD else None
+        if table == PAYLOAD and run is None:
+            with self.beneath.scan(table, start, stop, reverse=reverse) as rows:
+                yield islice(self.runs.without_hidden(rows), limit)
+            return
+        hidden: list[tuple[bytes, bytes]] = []
+        if run is not None:
+            hidden = self.runs.ranges(run)
+        elif table == MESSAGE:
+            hidden = self._hidden_ranges(start, stop)
         if hidden:
-            parts = list(
-                _between(start, stop, [(prefix + h.start, prefix + h.stop) for h in hidden])
-            )
-            with closing(
-                self._chained(parts[:: -1 if reverse else 1], limit, reverse=reverse)
-            ) as rows:
+            parts = list(_between(start, stop, hidden))[:: -1 if reverse else 1]
+            with closing(self._chained(table, parts, limit, reverse=reverse)) as rows:
                 yield rows
             return
         with self.beneath.scan(table, start, stop, reverse=reverse, limit=limit) as rows:
             yield ((key, topic_row(row)) for key, row in rows) if table == METADATA else rows
 
+    def _hidden_ranges(self, start: bytes, stop: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the ranges that are hidden of a range of the Message table, ascending."""
+        prefix, hidden = self._hidden(start, stop)
+        return [(prefix + each.start, prefix + each.stop) for each in hidden]
+
     def _chained(
-        self, parts: Sequence[tuple[bytes, bytes]], limit: int | None, *, reverse: bool
+        self, table: str, parts: Sequence[tuple[bytes, bytes]], limit: int | None, *, reverse: bool
     ) -> Generator[Row, None, None]:
         left = limit
         for start, stop in parts:
-            with self.beneath.scan(MESSAGE, start, stop, reverse=reverse, limit=left) as rows:
+            with self.beneath.scan(table, start, stop, reverse=reverse, limit=left) as rows:
                 for row in rows:
                     left = None if left is None else left - 1
                     yield row
@@ -274,6 +274,8 @@ class SealedStore:
             self._lease.give_keys(batch.last_ms)
             for topic in batch.topics:
                 self._look(topic)
+            for run in batch.runs:
+                self.runs.hidden(run)
         self.beneath.write(batch.batch)
 
     def compare_and_put(
@@ -344,28 +346,3 @@ def _between(
         start = max(start, behind)
     if start < stop:
         yield start, stop
-
-
-class _SealedMessages(StoreMessageTable):
-    """The Message table, whose keys go on above what is hidden."""
-
-    def __init__(self, store: SealedStore) -> None:
-        super().__init__(store)
-        self._sealed = store
-
-    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
-        """Return the greatest key shown, or hidden for good."""
-        last = super().last_key(topic_id, generation)
-        through_ms = self._sealed.seal(metadata_key(topic_id)).through_ms
-        if through_ms < 0:
-            return last
-        floor = KEY.pack(through_ms, UINT16_COUNT - 1)
-        return floor if last is None else max(last, floor)
-
-
-class SealedTables(StoreTables):
-    """The tables of a store whose topics are sealed."""
-
-    def __init__(self, store: SealedStore) -> None:
-        super().__init__(store)
-        self.messages = _SealedMessages(store)

@@ -236,8 +236,8 @@ class SubscriptionTable(Protocol):
         """Add to `batch` the row of a subscription."""
         ...
 
-    def delete(self, batch: Batch, topic_prefix: bytes, name: str) -> None:
-        """Add to `batch` the deletion of a subscription."""
+    def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
+        """Add to `batch` the deletion of a subscription, as it is now. It takes a version too."""
         ...
 
     def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:

@@ -192,10 +192,11 @@ class Deletion(_PositionsWrite):
         """Delete the row. Raises `SubscriptionNotFound`."""
         [positions] = self._positions
         positions.state.check_current()
-        _found(positions.current, positions.state, self._name)
+        now = _found(positions.current, positions.state, self._name)
         self._table.check_unanswered(positions.state.prefix, self._name)
         del positions.current[self._name]
-        self._table.delete(batch, positions.state.prefix, self._name)
+        self._versions.known(now.version + 1)
+        self._table.delete(batch, positions.state.prefix, now)
 
     def on_durable(self) -> None:
         """Hide it from readers."""

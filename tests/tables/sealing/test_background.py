@@ -4,7 +4,8 @@ from tables.keys import metadata_key
 from tables.memory import MemoryStore
 from tables.sealing.background import Sealing
 from tables.sealing.seal import seal_of
-from tables.sealing.store import SealedStore, SealedTables
+from tables.sealing.store import SealedStore
+from tables.sealing.tables import SealedTables
 from tables.store import METADATA
 from tests.tables.sealing.test_store import Reign
 from tms.core.errors import StoreUnavailable

@@ -10,7 +10,8 @@ from cleanup.ranges import Budget, Reason, drop_range
 from tables.keys import after_prefix, metadata_key, prefix
 from tables.memory import MemoryStore
 from tables.sealing.seal import Hidden, Seal, seal_of
-from tables.sealing.store import SealedStore, SealedTables, unsealed
+from tables.sealing.store import SealedStore, unsealed
+from tables.sealing.tables import SealedTables
 from tables.store import MESSAGE, METADATA
 from tests.contracts.store_contract import put, rows_of
 from tms.core.errors import NoLeader, StoreUnavailable

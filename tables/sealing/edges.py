@@ -1,0 +1,33 @@
+"""What a seal lets through of a topic or of a run: the first key and the last. Asks the store."""
+
+from tables.sealing.seal import Seal
+from tables.store import Store
+
+
+def shown(
+    store: Store, table: str, prefix: bytes, seal: Seal, within: tuple[bytes, bytes]
+) -> tuple[bytes | None, bytes | None]:
+    """Return the first key and the last behind `prefix` that are shown, of start <= key < stop.
+
+    None: none are.
+    """
+    start, stop = within
+    last = _edge(store, table, prefix, start, stop, reverse=True)
+    while last is not None and (hidden := seal.range_of(last)) is not None:
+        below = max(start, hidden.start)
+        last = _edge(store, table, prefix, start, below, reverse=True) if hidden.after else None
+    if last is None:
+        return None, None
+    end = last + b"\x00"
+    first = _edge(store, table, prefix, start, end)
+    while first is not None and (hidden := seal.range_of(first)) is not None:
+        first = _edge(store, table, prefix, hidden.stop, end)
+    return first, last
+
+
+def _edge(
+    store: Store, table: str, prefix: bytes, start: bytes, stop: bytes, *, reverse: bool = False
+) -> bytes | None:
+    rows = store.scan(table, prefix + start, prefix + stop, reverse=reverse, limit=1)
+    with rows as found:
+        return next((key[len(prefix) :] for key, _ in found), None)

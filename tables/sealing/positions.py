@@ -1,0 +1,219 @@
+"""The Subscription table of a store that leaders share: what comes late moves no position.
+
+    position row key := prefix, name, 00 "p", token int64, version int64
+    position row     := version int64, id of the last consumed message (20 bytes, or none)
+                        or version int64, 00                            the position is deleted
+    floor row key    := prefix, 00 "p"
+    floor row        := token int64
+
+A leader never changes a row: each move is a row of its own, under the leader's token and the
+version that the position then has. Of a name the row with the greatest token counts, and of these
+the one with the greatest version. Rows of a token below the topic's floor do not count.
+
+A leader who first reads a topic's positions puts them again under its own token, and then the floor
+at that token. So nothing that a leader before sends late counts, and a deletion needs no row once
+the next leader has read the topic. Plain rows (`tables.subscription_table`) have the token 0. They
+are what a server alone on its store writes, unless the store was a cluster's: then it goes on with
+the token of the floor.
+
+Rows that count no more are deleted now and then. Big-endian. DO NOT CHANGE: stored.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby, islice
+from threading import Lock
+from typing import NamedTuple
+
+from tables.keys import after_prefix, prefix_of
+from tables.sealing.store import SealedStore
+from tables.store import SUBSCRIPTION, Row
+from tables.subscription_table import StoreSubscriptionTable, decoded, encoded
+from tms.core.errors import StoreCorrupt, StoreUnavailable
+from tms.core.subscriptions import SubscriptionPosition
+from tms.core.tables import Batch, StoredPosition
+from tms.core.topic import TopicId
+
+_KIND = b"\x00p"
+_TOKEN = struct.Struct(">q")
+_PLACE = struct.Struct(">qq")
+_DELETED = b"\x00"
+_KEPT = 16
+"""Rows of a position that may be there; with each so many moves the older ones are deleted."""
+
+
+class _Version(NamedTuple):
+    """One row of a position; the greatest counts."""
+
+    token: int
+    version: int
+    key: bytes
+    value: bytes
+
+
+class _Positions(NamedTuple):
+    """What a topic's rows say."""
+
+    floor: int
+    counting: Sequence[_Version]
+    """The row of each name that counts, also of one that is deleted."""
+    others: Sequence[bytes]
+    """The keys of all other rows of positions."""
+
+
+class SealedSubscriptionTable(StoreSubscriptionTable):
+    """The Subscription table of a sealed store. Fulfils `tms.core.tables.SubscriptionTable`."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self._sealed = store
+        self._lock = Lock()
+        self._floors: dict[bytes, int] = {}
+        """By prefix; of topics that were read, and have one."""
+
+    def check_unanswered(self, topic_prefix: bytes, name: str) -> None:
+        """Raise `StoreUnavailable` if a plain row may come late; no other does harm."""
+        if not self._token(topic_prefix):
+            super().check_unanswered(topic_prefix, name)
+
+    def put(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
+        """Add to `batch` a row of the position, whose topic was read before."""
+        token = self._token(topic_prefix)
+        if not token:
+            super().put(batch, topic_prefix, subscription)
+            return
+        start, version = topic_prefix + subscription.name.encode(), subscription.version
+        batch.put(SUBSCRIPTION, _key(start, token, version), encoded(subscription))
+        if version % _KEPT == 0:
+            old = [_key(start, token, each) for each in range(version - _KEPT, version)]
+            with suppress(StoreUnavailable):  # one of them may come late: the next leader's, then
+                self._store.check_unanswered(SUBSCRIPTION, old)
+                batch.delete_rows(SUBSCRIPTION, old)
+
+    def delete(self, batch: Batch, topic_prefix: bytes, subscription: SubscriptionPosition) -> None:
+        """Add to `batch` what deletes the position."""
+        token = self._token(topic_prefix)
+        if not token:
+            super().delete(batch, topic_prefix, subscription)
+            return
+        version = subscription.version + 1
+        key = _key(topic_prefix + subscription.name.encode(), token, version)
+        batch.put(SUBSCRIPTION, key, _TOKEN.pack(version) + _DELETED)
+
+    def _token(self, topic_prefix: bytes) -> int:
+        """Return the token to write under; 0 where rows are plain."""
+        return self._sealed.token or self._floors.get(topic_prefix, 0)
+
+    def read(self, topic_id: TopicId, topic_prefix: bytes) -> Sequence[SubscriptionPosition]:
+        """Return the positions of a topic's generation, sealing them where that is due.
+
+        They are in the order of their names.
+        """
+        with self._lock:  # who has read them may change them, and nobody puts them again then
+            found = self._found(topic_prefix)
+            if found.floor < self._sealed.token:
+                self._seal(topic_prefix, found)
+            elif found.floor > self._sealed.token:
+                if self._sealed.token:
+                    raise StoreUnavailable(reason=_LATER, later_token=found.floor)
+                self._floors[topic_prefix] = found.floor
+        return [
+            decoded(topic_id, _name(topic_prefix, each.key), each.value)
+            for each in found.counting
+            if not _is_deleted(each)
+        ]
+
+    def _found(self, topic_prefix: bytes) -> _Positions:
+        with self._store.scan(SUBSCRIPTION, topic_prefix, after_prefix(topic_prefix)) as rows:
+            return _counting(topic_prefix, rows)
+
+    def _seal(self, topic_prefix: bytes, found: _Positions) -> None:
+        """Put the positions again under our token, then the floor; nothing else counts then."""
+        token = self._sealed.token
+        living = [each for each in found.counting if not _is_deleted(each)]
+        again = [
+            (_key(topic_prefix + _name(topic_prefix, each.key), token, each.version), each.value)
+            for each in living
+            if each.token < token
+        ]
+        if again:
+            batch = self._store.batch()
+            batch.put_rows(SUBSCRIPTION, again)
+            self._store.write(batch)
+        batch = self._store.batch()
+        batch.put(SUBSCRIPTION, topic_prefix + _KIND, _TOKEN.pack(token))
+        self._store.write(batch)
+        old = {*found.others, *(each.key for each in found.counting if each.token < token)}
+        with suppress(StoreUnavailable):
+            self._store.check_unanswered(SUBSCRIPTION, sorted(old))
+            batch = self._store.batch(durable=False)
+            batch.delete_rows(SUBSCRIPTION, sorted(old))
+            self._store.write(batch)
+
+    def scan(self, *, limit: int) -> Sequence[StoredPosition]:
+        """Return the first `limit` positions of all topics, by topic, generation and name."""
+        with self._store.scan(SUBSCRIPTION, b"", b"\xff") as rows:
+            return list(islice(_stored(rows), limit))
+
+
+def plain_rows(rows: Iterable[Row]) -> Iterator[Row]:
+    """Give rows of the Subscription table as a server writes them that is alone on its store."""
+    for start, some in groupby(rows, key=lambda row: prefix_of(row[0])[2]):
+        for each in _counting(start, some).counting:
+            if not _is_deleted(each):
+                yield start + _name(start, each.key), each.value
+
+
+def _stored(rows: Iterable[Row]) -> Iterator[StoredPosition]:
+    for key, value in plain_rows(rows):
+        topic_id, generation, start = prefix_of(key)
+        yield StoredPosition(start, generation, decoded(topic_id, key[len(start) :], value))
+
+
+def _counting(topic_prefix: bytes, rows: Iterable[Row]) -> _Positions:
+    """Return what the rows of one topic say, which ascend. Raises `StoreCorrupt`."""
+    floor = 0
+    counting: dict[bytes, _Version] = {}
+    others: list[bytes] = []
+    for key, value in rows:
+        if key == topic_prefix + _KIND:
+            [floor] = _TOKEN.unpack(value)
+            continue
+        each = _version(topic_prefix, key, value)
+        name = _name(topic_prefix, key)
+        best = counting.get(name)
+        if each.token < floor:
+            others.append(key)
+        elif best is None or best < each:
+            others += [] if best is None else [best.key]
+            counting[name] = each
+        else:
+            others.append(key)
+    return _Positions(floor, list(counting.values()), others)
+
+
+def _version(topic_prefix: bytes, key: bytes, value: bytes) -> _Version:
+    name, kind, place = key[len(topic_prefix) :].partition(_KIND)
+    if not kind:
+        [version] = _TOKEN.unpack_from(value) if len(value) >= _TOKEN.size else [0]
+        return _Version(0, version, key, value)
+    if len(place) != _PLACE.size:
+        raise StoreCorrupt(table=SUBSCRIPTION, name=name.hex(), key=key.hex())
+    token, version = _PLACE.unpack(place)
+    return _Version(token, version, key, value)
+
+
+def _key(start: bytes, token: int, version: int) -> bytes:
+    return start + _KIND + _PLACE.pack(token, version)
+
+
+def _name(topic_prefix: bytes, key: bytes) -> bytes:
+    return key[len(topic_prefix) :].partition(_KIND)[0]
+
+
+def _is_deleted(each: _Version) -> bool:
+    return each.value[_TOKEN.size :] == _DELETED
+
+
+_LATER = "a later leader has the positions of the topic"

@@ -1,0 +1,121 @@
+"""Seals of runs: where what earlier leaders stored under a write pointer ends.
+
+    seal row key := payload prefix (tables.keys), time 0, sequence 0       in the Payload table
+    seal row     := JSON object {"token": n, "hidden": [[after, through], ...]}
+
+A run is what is stored in a topic under one write pointer; a reference stands for all of it. A
+leader before may have stored more, late. So a leader seals a run before it first reads it, adds to
+it, or refers to it, as it seals a topic (`tables.sealing.seal`): by a compare-and-put of a row of
+the run's own. Runs of transactions that began under this leader need no seal, because nobody before
+could store under their pointers.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import Lock
+
+from tables.keys import POINTER, after_prefix, topic_start
+from tables.sealing.edges import shown
+from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
+from tables.store import PAYLOAD, Row, Store
+from tms.core.cluster import HeldLease
+from tms.core.errors import StoreUnavailable
+from tms.core.limits import INT64_MAX
+from tms.core.message import KEY, KEY_BYTES
+from tms.core.repeatable import repeatable
+
+SEAL_KEY = KEY.pack(0, 0)
+"""What a seal has behind the payload prefix. No payload is of the time 0."""
+_RUNS_MAX = 200_000
+"""Kept in memory; the others are looked at anew."""
+_GENERATION_BYTES = 4
+
+
+class RunSeals:
+    """The seals of the runs of one store, for many threads."""
+
+    def __init__(
+        self, store: Store, lease: HeldLease | None, token_of: Callable[[bytes], int]
+    ) -> None:
+        """Seal under a lease; without one, see what was sealed.
+
+        `token_of` returns the token under which the topic of a metadata row key was sealed.
+        """
+        self._store = store
+        self._lease = lease
+        self._token_of = token_of
+        self._lock = Lock()
+        self._hidden: dict[bytes, Sequence[Hidden]] = {}
+        self.through = INT64_MAX
+        """Runs of greater write pointers began under this leader."""
+
+    def hidden(self, run: bytes) -> Sequence[Hidden]:
+        """Return what is hidden of the run with that payload prefix. Raises `StoreUnavailable`."""
+        if self._is_young(run):
+            return ()
+        hidden = self._hidden.get(run)
+        if hidden is None:
+            with self._lock, repeatable():
+                hidden = self._hidden.get(run)
+                if hidden is None:
+                    hidden = self._sealed(run).hidden
+                    if len(self._hidden) >= _RUNS_MAX:
+                        self._hidden.clear()
+                    self._hidden[run] = hidden
+        return hidden
+
+    def _is_young(self, run: bytes) -> bool:
+        return self._lease is not None and int.from_bytes(run[-POINTER.size :]) > self.through
+
+    def _sealed(self, run: bytes) -> Seal:
+        lease = self._lease
+        if not self._token_of(topic_start(run)):
+            return Seal()  # a leader seals the topic first
+        while True:
+            row = self._store.get(PAYLOAD, run + SEAL_KEY)
+            seal = Seal() if row is None else decode_seal(row)
+            if lease is None or seal.token == lease.token:
+                return seal
+            if seal.token > lease.token:
+                raise StoreUnavailable(reason=_SEALED_LATER, later_token=seal.token)
+            through_ms = max(lease.keys_after_ms, seal.through_ms)
+            within = (SEAL_KEY + b"\x00", KEY.pack(through_ms + 1, 0))
+            first, last = shown(self._store, PAYLOAD, run, seal, within)
+            seal = seal.followed(lease.token, through_ms, first, last)
+            if self._store.compare_and_put(PAYLOAD, run + SEAL_KEY, row, encode_seal(seal)):
+                return seal
+
+    def ranges(self, run: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the ranges of keys that are hidden of a run, its seal among them, ascending."""
+        hidden = self.hidden(run)
+        if self._is_young(run):
+            return []
+        own = (run + SEAL_KEY, run + SEAL_KEY + b"\x00")
+        return [own, *((run + each.start, run + each.stop) for each in hidden)]
+
+    def without_hidden(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Give the rows of many runs without their seals and what these hide."""
+        run = b""
+        hidden: Sequence[Hidden] = ()
+        for row in rows:
+            key = row[0]
+            if key[:-KEY_BYTES] != run:
+                run = key[:-KEY_BYTES]
+                hidden = self.hidden(run)
+            end = key[-KEY_BYTES:]
+            if end != SEAL_KEY and not any(each.start <= end < each.stop for each in hidden):
+                yield row
+
+
+def run_of(start: bytes, stop: bytes) -> bytes | None:
+    """Return the payload prefix of the one run that a range is of; None if it is of more."""
+    run = start[: len(topic_start(start)) + _GENERATION_BYTES + POINTER.size]
+    is_whole = len(run) == len(topic_start(start)) + _GENERATION_BYTES + POINTER.size
+    return run if is_whole and stop <= after_prefix(run) else None
+
+
+def is_seal(key: bytes) -> bool:
+    """Whether a row of the Payload table is a seal."""
+    return key[-KEY_BYTES:] == SEAL_KEY
+
+
+_SEALED_LATER = "a later leader has sealed what was stored under the write pointer"

@@ -1,0 +1,46 @@
+"""The tables of a store whose topics are sealed."""
+
+from tables.keys import metadata_key, payload_prefix
+from tables.message_table import StoreMessageTable
+from tables.sealing.positions import SealedSubscriptionTable
+from tables.sealing.store import SealedBatch, SealedStore
+from tables.store_tables import StoreTables
+from tms.core.limits import UINT16_COUNT
+from tms.core.message import KEY
+from tms.core.tables import Batch
+from tms.core.topic import TopicId
+
+
+class SealedMessageTable(StoreMessageTable):
+    """The Message table, whose keys go on above what is hidden."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self._sealed = store
+
+    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
+        """Return the greatest key shown, or hidden for good."""
+        last = super().last_key(topic_id, generation)
+        through_ms = self._sealed.seal(metadata_key(topic_id)).through_ms
+        if through_ms < 0:
+            return last
+        floor = KEY.pack(through_ms, UINT16_COUNT - 1)
+        return floor if last is None else max(last, floor)
+
+    def append_reference(
+        self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
+    ) -> None:
+        """Add a reference, and have the run sealed before that it stands for."""
+        assert isinstance(batch, SealedBatch)
+        batch.runs[payload_prefix(topic_prefix, write_pointer)] = None
+        super().append_reference(batch, topic_prefix, key, write_pointer)
+
+
+class SealedTables(StoreTables):
+    """All tables on a sealed store, which closes with them."""
+
+    def __init__(self, store: SealedStore) -> None:
+        super().__init__(store)
+        self.sealed = store
+        self.messages = SealedMessageTable(store)
+        self.subscriptions = SealedSubscriptionTable(store)

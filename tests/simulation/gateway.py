@@ -1,0 +1,183 @@
+"""A gateway of HBase in memory, on which a call may have no answer, and come at any later time.
+
+All that a leader does about failures is its own: its store, its repeated calls, its intents. Only
+what is behind the gateway's client is simulated: tables of rows, each with a value and a time.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from sortedcontainers import SortedDict
+
+from tables.hbase.connections import Gateway
+from tables.hbase.layout import COLUMN, FORMAT_KEY, Place, format_row
+from tables.store import METADATA, TABLES
+
+BUCKETS = 2
+PLACE = Place("simulated", 0, "s", BUCKETS)
+_NEVER_S = 1e9
+_RETRY_S = 0.02
+"""Long enough for a second attempt."""
+
+
+class Cell(NamedTuple):
+    value: bytes
+    timestamp: int
+
+
+class Mode(Enum):
+    """What becomes of the next call that changes something."""
+
+    ANSWERED = "answered"
+    HELD = "held"
+    """It is under way, and so is nothing behind it: no other call is sent any more."""
+    REPEATED = "repeated"
+    """It is under way, and the next attempt is answered."""
+
+
+class Call(NamedTuple):
+    """One that changes something."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
+class Rows:
+    """What HBase has, for all gateways."""
+
+    def __init__(self) -> None:
+        self.tables: dict[bytes, SortedDict] = {
+            PLACE.name_of(table): SortedDict() for table in TABLES
+        }
+        self._time = 0
+        self._put(PLACE.name_of(METADATA), FORMAT_KEY, format_row(BUCKETS))
+
+    def _put(self, table: bytes, row: bytes, value: bytes) -> None:
+        self._time += 1
+        self.tables[table][row] = Cell(value, self._time)
+
+    def carry_out(self, call: Call, rows: int | None = None) -> Any:
+        """Carry out a call, or the first `rows` of its rows."""
+        return getattr(self, f"_{call.name}")(*call.arguments, rows)
+
+    def _mutateRows(self, table: bytes, batches: list[Any], _: Any, rows: int | None) -> None:  # noqa: N802
+        for batch in batches[:rows]:
+            [mutation] = batch.mutations
+            assert mutation.column == COLUMN
+            if mutation.isDelete:
+                self.tables[table].pop(batch.row, None)
+            else:
+                self._put(table, batch.row, mutation.value)
+
+    def _checkAndPut(  # noqa: N802, PLR0917  as Thrift has it
+        self,
+        table: bytes,
+        row: bytes,
+        column: bytes,
+        expected: bytes | None,
+        mutation: Any,
+        _: Any,
+        rows: int | None,
+    ) -> bool:
+        assert column == COLUMN
+        cell = self.tables[table].get(row)
+        if (None if cell is None else cell.value) != (expected or None):
+            return False
+        self._put(table, row, mutation.value)
+        return True
+
+    def _mutateRowTs(  # noqa: N802  as Thrift has it
+        self,
+        table: bytes,
+        row: bytes,
+        mutations: list[Any],
+        timestamp: int,
+        _: Any,
+        rows: int | None,
+    ) -> None:
+        [mutation] = mutations
+        assert mutation.isDelete
+        cell = self.tables[table].get(row)
+        if cell is not None and cell.timestamp <= timestamp:
+            del self.tables[table][row]
+
+
+class SimulatedGateway(Gateway):
+    """One leader's way to the rows."""
+
+    def __init__(self, rows: Rows, guard: Callable[[], None]) -> None:
+        super().__init__(PLACE.host, PLACE.port, timeout_s=_NEVER_S, retry_s=_RETRY_S, guard=guard)
+        self._rows = rows
+        self._client = _Client(self, rows)
+        self.mode = Mode.ANSWERED
+        self.skip = 0
+        """So many calls are answered before."""
+        self.is_cut = False
+        """Whether nothing is sent any more: an earlier call has no answer."""
+        self.late: list[Call] = []
+        """What is under way."""
+
+    def _connect(self) -> Any:
+        return SimpleNamespace(client=self._client, open=lambda: None, close=lambda: None)
+
+    def change(self, call: Call) -> Any:
+        """Carry out a call as the mode has it."""
+        if self.is_cut:
+            raise TimeoutError("not answered")
+        if self.mode is not Mode.ANSWERED and self.skip:
+            self.skip -= 1
+        elif self.mode is not Mode.ANSWERED:
+            self.late.append(call)
+            self.is_cut = self.mode is Mode.HELD
+            self.mode = Mode.ANSWERED
+            raise TimeoutError("no answer")
+        return self._rows.carry_out(call)
+
+
+class _Client:
+    """The methods of Thrift's client that a store calls."""
+
+    def __init__(self, gateway: SimulatedGateway, rows: Rows) -> None:
+        self._gateway = gateway
+        self._rows = rows
+        self._scans: dict[int, list[Any]] = {}
+
+    def getTableNames(self) -> list[bytes]:  # noqa: N802
+        return list(self._rows.tables)
+
+    def get(self, table: bytes, row: bytes, column: bytes, _: Any) -> list[Cell]:
+        assert column == COLUMN
+        cell = self._rows.tables[table].get(row)
+        return [] if cell is None else [cell]
+
+    def mutateRows(self, *arguments: Any) -> None:  # noqa: N802
+        self._gateway.change(Call("mutateRows", arguments))
+
+    def mutateRowTs(self, *arguments: Any) -> None:  # noqa: N802
+        self._gateway.change(Call("mutateRowTs", arguments))
+
+    def checkAndPut(self, *arguments: Any) -> bool:  # noqa: N802
+        done: bool = self._gateway.change(Call("checkAndPut", arguments))
+        return done
+
+    def scannerOpenWithScan(self, table: bytes, scan: Any, _: Any) -> int:  # noqa: N802
+        rows = self._rows.tables[table]
+        if scan.reversed:
+            keys = list(rows.irange(scan.stopRow, scan.startRow, (False, True), reverse=True))
+        else:
+            keys = list(rows.irange(scan.startRow, scan.stopRow, (True, False)))
+        number = len(self._scans)
+        self._scans[number] = [
+            SimpleNamespace(row=key, columns={COLUMN: rows[key]}) for key in keys
+        ]
+        return number
+
+    def scannerGetList(self, scanner: int, count: int) -> list[Any]:  # noqa: N802
+        left = self._scans[scanner]
+        self._scans[scanner] = left[count:]
+        return left[:count]
+
+    def scannerClose(self, scanner: int) -> None:  # noqa: N802
+        self._scans[scanner] = []

@@ -1,0 +1,148 @@
+"""Leaders that follow one another on simulated rows, and the calls of theirs that come late."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from tables.hbase.store import HBaseStore
+from tables.sealing.seal import seal_of, topic_row
+from tables.sealing.store import SealedStore
+from tables.sealing.tables import SealedTables
+from tables.store import METADATA
+from tests.simulation.gateway import PLACE, Call, Rows, SimulatedGateway
+from tms.cluster.lease import Lease, ceiling_ms
+from tms.core.clock import ManualClock
+from tms.core.limits import Limits
+from tms.core.messaging import RollbackRange
+from tms.core.subscriptions import SubscriptionPosition
+from tms.core.topic import TopicId
+from tms.node import OpenServices, services_on
+
+LEASE_S = 1.0
+
+
+class Steady:
+    """The time that a lease is measured by, which does not matter here."""
+
+    def now_s(self) -> float:
+        return 0.0
+
+
+class Leader:
+    """The services of one leadership, which nothing waits for."""
+
+    def __init__(self, rows: Rows, before: "Leader | None", now_ms: int) -> None:
+        self.clock = ManualClock(max(1, now_ms))
+        last: Lease | None = None if before is None else before.lease
+        after_ms = 0 if last is None else last.keys_until_ms
+        until_ms = ceiling_ms(max(self.clock.now_ms(), after_ms + 1), LEASE_S)
+        token = 1 if last is None else last.token + 1
+        self.lease: Lease = Lease(
+            token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms
+        )
+        self.gateway = SimulatedGateway(rows, self.lease.check)
+
+    async def open(self) -> None:
+        store = HBaseStore(PLACE, self.gateway)
+        store.take_over(_do_not_wait, token=self.lease.token)
+        self.services: OpenServices = await services_on(
+            SealedTables(SealedStore(store, self.lease)),
+            Limits(),
+            self.clock,
+            CollectorRegistry(),
+            lease=self.lease,
+        )
+
+    async def end(self) -> None:
+        """Lead no more; what is under way comes when it comes."""
+        self.lease.end()
+        await self.services.close()
+
+
+def _do_not_wait(_: float) -> None:
+    """Do not wait until calls of leaders before have come: they come when they come."""
+
+
+def is_refused_by_seals(call: Call, rows: Rows, token: int) -> bool:
+    """Whether a call changes a topic that the leader of a token has sealed."""
+    table, row = call.arguments[:2]
+    if call.name != "checkAndPut" or table != PLACE.name_of(METADATA):
+        return False
+    cell = rows.tables[table].get(row)
+    return cell is not None and seal_of(cell.value).token == token
+
+
+def changes_a_topic(call: Call) -> bool:
+    """Whether a call changes more of a topic than its seal."""
+    if call.name != "checkAndPut" or call.arguments[0] != PLACE.name_of(METADATA):
+        return False
+    expected, mutation = call.arguments[3:5]
+    return topic_row(expected or b"") != topic_row(mutation.value)
+
+
+class End(Enum):
+    """What became of a transaction."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    UNDONE = "undone"
+    """Aborted or invalid: no committed reader is ever given anything of it."""
+    UNKNOWN = "unknown"
+    UNDOING = "undoing"
+    """As undone, but perhaps still in progress."""
+
+
+NOT_COMMITTED = (End.OPEN, End.UNKNOWN, End.UNDOING, End.UNDONE)
+
+
+@dataclass(eq=False)
+class Work:
+    """A transaction, and what it did."""
+
+    number: int
+    transaction_id: int
+    end: End = End.OPEN
+    published: list[tuple[TopicId, RollbackRange]] = field(default_factory=list)
+    certain: dict[TopicId, list[bytes]] = field(default_factory=dict)
+    """What was published and acknowledged, in order."""
+    stored: dict[TopicId, list[bytes]] = field(default_factory=dict)
+    """The same of what was stored, which its commit publishes behind that."""
+    is_in_doubt: bool = False
+    """Whether a call of it got no answer: then it is given up."""
+
+
+ANY = object()
+"""A position at the start, of whatever version."""
+
+
+class PositionModel:
+    """Where a position may be: in one place, or in more after a call without an answer."""
+
+    def __init__(self) -> None:
+        self.places: list[Any] = [None]
+        self._in_doubt_of: Leader | None = None
+        """Under whom a call had no answer: it may be carried out until another leads."""
+        self.mover: Work | None = None
+        """The transaction that moves it to the last of the places."""
+
+    def put(self, place: Any, leader: Leader, *, done: bool) -> None:
+        """Take note of a call that puts the position there."""
+        if done and self._in_doubt_of is not leader:
+            self.places = [place]
+        else:
+            self.places.append(place)
+            self._in_doubt_of = leader
+        self.mover = None
+
+    def see(self, found: SubscriptionPosition | None, leader: Leader) -> None:
+        """Check where it was found; if no call can move it any more, it is there."""
+        is_new = ANY in self.places and found is not None and found.after is None
+        assert is_new or found in self.places, "a position is where nobody put it"
+        if self._in_doubt_of is not leader:
+            if self.mover is not None:
+                is_moved = found == self.places[-1]
+                assert self.mover.end in ((End.COMMITTED,) if is_moved else NOT_COMMITTED)
+                self.mover = None
+            self.places = [found]
