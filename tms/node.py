@@ -14,7 +14,7 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 from prometheus_client import CollectorRegistry
 
-from tms.core.clock import Clock, KeyTime, SystemClock
+from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.store_url import HBASE, has_scheme
@@ -255,12 +255,11 @@ async def services_on(
     of transactions is damaged, `StoreUnavailable`.
     """
     namespaces = namespaces or UndeclaredNamespaces(limits)
-    key_time = None if lease is None else KeyTime(clock, lease)
     engine_on = partial(
-        StoreRuntime, tables, limits, clock, registry, may_block_loop=may_block_loop
+        StoreRuntime, tables, limits, clock, registry, lease=lease, may_block_loop=may_block_loop
     )
     if not has_transactions:
-        engine = engine_on(key_time=key_time)
+        engine = engine_on()
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
@@ -275,7 +274,7 @@ async def services_on(
         raise
     if isinstance(tables, SealedTables):
         tables.sealed.runs.through = recovered.state.last_write_pointer
-    engine = engine_on(key_time=key_time)
+    engine = engine_on()
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)

@@ -241,6 +241,7 @@ OPERATIONS = (
         errors=(
             "invalid_rollback_range",
             "rollback_refused",
+            "rollback_of_earlier_leader",
             "unsupported_content_type",
             *_WRITE_ERRORS,
         ),

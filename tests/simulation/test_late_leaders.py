@@ -6,174 +6,33 @@ end, ids ascend, what was acknowledged is there, and transactions are whole. Pos
 committed moves have put them. Clocks differ, and go back.
 """
 
-import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import precondition, rule
 
-from tests.simulation.gateway import Call, Mode, Rows
+from tests.simulation.gateway import Mode
 from tests.simulation.leaders import (
     ANY,
     End,
-    Leader,
-    PositionModel,
     Work,
-    changes_a_topic,
-    is_refused_by_seals,
 )
+from tests.simulation.leaders_world import FATES, HELD, NAME, TOPIC, LeadersWorld
 from tms.core.errors import (
-    OutcomeUnknown,
     RollbackRefused,
-    SubscriptionNotFound,
     Unavailable,
 )
-from tms.core.message import position_of
 from tms.core.messaging import Stored
-from tms.core.reading import Reading, isolation_of
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest, TransactionStatus
-from tms.node import OpenServices
+from tms.core.transactions import StartRequest
 
-START_MS = 1_800_000_000_000
 TIMEOUT_S = 86_400
-TOPICS = [TopicId("default", name) for name in ("a", "b")]
-TOPIC = st.sampled_from(TOPICS)
-FATES = st.tuples(
-    st.sampled_from([*[Mode.ANSWERED] * 4, Mode.REPEATED, Mode.HELD]), st.integers(0, 4)
-)
-"""What becomes of the first call, or of a later one. Seldom held: then nothing more can be done
-before another leads."""
-NAME = "s"
-Log = list[tuple[bytes, bytes]]
 
 
-class LeadersMachine(RuleBasedStateMachine):
-    """Leaders and their late calls; what was acknowledged, and what readers were shown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loop = asyncio.new_event_loop()
-        self.rows = Rows()
-        self.now_ms = START_MS
-        self.late: list[Call] = []
-        self.leaders: list[Leader] = []
-        self.acknowledged: dict[TopicId, list[bytes]] = {topic: [] for topic in TOPICS}
-        self.whole: list[bytes] = []
-        """What was published to all topics at once, acknowledged or not."""
-        self.shown: dict[TopicId, Log] = {topic: [] for topic in TOPICS}
-        self.committed: dict[TopicId, Log] = {topic: [] for topic in TOPICS}
-        self.works: dict[int, Work] = {}
-        self.fixed: dict[tuple[TopicId, int], list[bytes]] = {}
-        """What was shown of a committed transaction in a topic, which is all of it."""
-        self.positions = {topic: PositionModel() for topic in TOPICS}
-        self.ttl_s: dict[TopicId, int] = {}
-        self.count = 0
-
-    @initialize()
-    def begin(self) -> None:
-        self.take_over(0, set(), writes=False)
-        for topic in TOPICS:
-            self.await_(self.services.messaging.create_topic(topic))
-
-    @property
-    def leader(self) -> Leader:
-        return self.leaders[-1]
-
-    @property
-    def services(self) -> OpenServices:
-        return self.leader.services
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the leader can do nothing any more."""
-        return self.leader.gateway.is_cut
-
-    def await_(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.loop.run_until_complete(work)
-
-    def tried(self, work: Coroutine[Any, Any, Any], fate: tuple[Mode, int]) -> tuple[bool, Any]:
-        """Do something, a call of which has that fate; return whether it was done, and how."""
-        gateway = self.leader.gateway
-        gateway.mode, gateway.skip = fate
-        try:
-            return True, self.await_(work)
-        except (Unavailable, OutcomeUnknown):
-            return False, None
-        finally:
-            gateway.mode = Mode.ANSWERED
-
-    @rule(
-        skew_ms=st.sampled_from([0, 0, 5, -700, 2_000, -100_000]),
-        used=st.sets(TOPIC),
-        writes=st.booleans(),
-    )
-    def take_over(self, skew_ms: int, used: set[TopicId], *, writes: bool) -> None:
-        before = self.leaders[-1] if self.leaders else None
-        if before is not None:
-            self.await_(before.end())
-            self.late += before.gateway.late
-        self.leaders.append(Leader(self.rows, before, self.now_ms + skew_ms))
-        self.await_(self.leader.open())
-        for work in self.works.values():
-            self.find_out(work)
-        for topic in TOPICS:
-            if self.positions[topic].mover is not None:
-                self.position(topic)  # before that transaction goes on
-        for topic in sorted(used):
-            if writes:
-                self.publish(topic, 1, (Mode.ANSWERED, 0))
-            self.look(topic)
-
-    def find_out(self, work: Work) -> None:
-        """Ask what became of a transaction."""
-        transactions = self.services.transactions
-        if work.end not in (End.UNKNOWN, End.UNDOING):
-            return
-        status = self.await_(transactions.info(work.transaction_id)).status
-        if work.end is End.UNKNOWN and status is TransactionStatus.IN_PROGRESS:
-            work.end = End.OPEN
-        elif status is TransactionStatus.IN_PROGRESS:
-            self.await_(transactions.invalidate(work.transaction_id))
-            work.end = End.UNDONE
-        else:
-            is_committed = status is TransactionStatus.COMMITTED
-            assert not (is_committed and work.end is End.UNDOING)
-            work.end = End.COMMITTED if is_committed else End.UNDONE
-
-    @rule(by_ms=st.sampled_from([0, 1, 300, 1_500, -300]))
-    def pass_time(self, by_ms: int) -> None:
-        self.now_ms += abs(by_ms)
-        leader = self.leader
-        leader.clock.advance(by_ms)
-        leader.lease.renewed(0.0, leader.lease.ceiling_ms(leader.clock.now_ms()))
-
-    def payloads(self, number: int, work: int = 0) -> list[bytes]:
-        self.count += number
-        return [b"%d.%d" % (work, n) for n in range(self.count - number, self.count)]
-
-    @precondition(lambda self: not self.is_cut)
-    @rule(topic=TOPIC, number=st.integers(1, 3), fate=FATES)
-    def publish(self, topic: TopicId, number: int, fate: tuple[Mode, int]) -> None:
-        payloads = self.payloads(number)
-        if self.tried(self.services.messaging.publish(topic, payloads), fate)[0]:
-            self.acknowledged[topic] += payloads
-
-    @precondition(lambda self: not self.is_cut)
-    @rule(fate=FATES)
-    def publish_to_all(self, fate: tuple[Mode, int]) -> None:
-        payloads = self.payloads(1)
-        self.whole += payloads
-        work = self.services.messaging.publish_all(dict.fromkeys(TOPICS, payloads))
-        if self.tried(work, fate)[0]:
-            for topic in TOPICS:
-                self.acknowledged[topic] += payloads
-
-    # Transactions, which leaders hand on.
+class LeadersMachine(LeadersWorld):
+    """Transactions and positions, which leaders hand on."""
 
     def opened(self, data: st.DataObject) -> Work | None:
         """Return a transaction that goes on, or a new one; None where none can be started."""
@@ -224,6 +83,19 @@ class LeadersMachine(RuleBasedStateMachine):
             work.stored.setdefault(topic, []).extend(payloads)
 
     @precondition(lambda self: not self.is_cut)
+    @rule(topic=TOPIC, held=HELD, data=st.data())
+    def store_and_hand_on(
+        self, topic: TopicId, held: tuple[Mode, int], data: st.DataObject
+    ) -> None:
+        """Have the next leader go on with a transaction that has stored something."""
+        self.store(topic, (Mode.ANSWERED, 0), data)
+        if not self.is_cut:
+            self.store(topic, held, data)
+        self.take_over(0, set(), writes=False)
+        self.commit((Mode.ANSWERED, 0), None, data)
+        self.look(topic)
+
+    @precondition(lambda self: not self.is_cut)
     @rule(fate=FATES, moves=st.none() | TOPIC, data=st.data())
     def commit(self, fate: tuple[Mode, int], moves: TopicId | None, data: st.DataObject) -> None:
         work = self.opened(data)
@@ -240,6 +112,13 @@ class LeadersMachine(RuleBasedStateMachine):
         for advance in advances:
             self.moved(advance, done=done)
             self.positions[advance.topic_id].mover = work
+
+    @precondition(lambda self: not self.is_cut)
+    @rule(held=HELD, data=st.data())
+    def commit_and_hand_on(self, held: tuple[Mode, int], data: st.DataObject) -> None:
+        """Have the next leader go on without knowing of a commit, or with it."""
+        self.commit(held, None, data)
+        self.take_over(0, set(), writes=False)
 
     @precondition(lambda self: not self.is_cut)
     @rule(fate=FATES, data=st.data())
@@ -263,8 +142,6 @@ class LeadersMachine(RuleBasedStateMachine):
         done, _ = self.tried(run(), fate)
         work.end = End.UNDONE if done else End.UNDOING
 
-    # Positions.
-
     def advances(self, topic: TopicId) -> list[Advance]:
         """Return a move of the topic's position, none where there is no position."""
         with suppress(Unavailable):
@@ -278,20 +155,19 @@ class LeadersMachine(RuleBasedStateMachine):
         moved = SubscriptionPosition(advance.topic_id, NAME, advance.after, version)
         self.positions[advance.topic_id].put(moved, self.leader, done=done)
 
-    def position(self, topic: TopicId) -> SubscriptionPosition | None:
-        """Return where a topic's position is."""
-        found: SubscriptionPosition | None = None
-        with suppress(SubscriptionNotFound):
-            found = self.await_(self.services.subscriptions.subscription(topic, NAME))
-        self.positions[topic].see(found, self.leader)
-        return found
-
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, fate=FATES)
     def move(self, topic: TopicId, fate: tuple[Mode, int]) -> None:
         for advance in self.advances(topic):
             done, _ = self.tried(self.services.subscriptions.advance(advance), fate)
             self.moved(advance, done=done)
+
+    @precondition(lambda self: not self.is_cut)
+    @rule(topic=TOPIC, held=HELD)
+    def move_and_hand_on(self, topic: TopicId, held: tuple[Mode, int]) -> None:
+        """Have the next leader find a position that this one may still move."""
+        self.move(topic, held)
+        self.take_over(0, {topic}, writes=False)
 
     @precondition(lambda self: not self.is_cut)
     @rule(topic=TOPIC, fate=FATES)
@@ -307,107 +183,6 @@ class LeadersMachine(RuleBasedStateMachine):
         else:
             done, made = self.tried(subscriptions.create_subscription(topic, NAME), fate)
             self.positions[topic].put(made if done else ANY, self.leader, done=done)
-
-    # Topics.
-
-    @precondition(lambda self: not self.is_cut)
-    @rule(topic=TOPIC, ttl_s=st.integers(1_000_000, 1_000_003), fate=FATES)
-    def change(self, topic: TopicId, ttl_s: int, fate: tuple[Mode, int]) -> None:
-        work = self.services.messaging.update_topic(topic, {"ttl": ttl_s})
-        if fate == (Mode.HELD, 0) and ttl_s % 2:
-            work.close()
-            work = self.services.messaging.delete_topic(topic)
-        if self.tried(work, fate)[0]:
-            self.ttl_s[topic] = ttl_s
-
-    # What comes late, and what is read.
-
-    @precondition(lambda self: self.late)
-    @rule(data=st.data(), looks=st.sets(TOPIC))
-    def come_late(self, data: st.DataObject, looks: set[TopicId]) -> None:
-        """Let a call of a leader before arrive, or a part of it, between two looks."""
-        call = data.draw(st.sampled_from(self.late))
-        for topic in sorted(looks):
-            self.publish(topic, 1, (Mode.ANSWERED, 0))
-            self.look(topic)
-        if is_refused_by_seals(call, self.rows, self.leader.lease.token):
-            assert not self.rows.carry_out(call)
-        elif not changes_a_topic(call):  # which, as one without an answer, it may: not told here
-            self.rows.carry_out(call, data.draw(st.sampled_from([None, 1, 2])))
-        self.look_at_all()
-
-    def look_at_all(self) -> None:
-        """Look at all topics, and compare them."""
-        can_be_read = [self.look(topic) for topic in TOPICS]
-        if all(can_be_read):
-            self.check_whole()
-
-    async def _poll(self, topic: TopicId, *, committed: bool) -> Log:
-        reading = Reading(
-            position_of(None), limit=1_000_000, view=isolation_of(committed=committed)
-        )
-        polled = self.services.messaging.poll(topic, reading)
-        return [(message.id, message.payload) async for block in polled for message in block]
-
-    @rule(topic=TOPIC)
-    def read(self, topic: TopicId) -> None:
-        self.look(topic)
-
-    def look(self, topic: TopicId) -> bool:
-        """Compare what readers are given of a topic; return whether it can be read now."""
-        try:
-            all_of_it = self.await_(self._poll(topic, committed=False))
-            committed = self.await_(self._poll(topic, committed=True))
-            self.position(topic)
-        except Unavailable:
-            return False  # a call without an answer is to be decided first
-        for before, now in ((self.shown, all_of_it), (self.committed, committed)):
-            assert now[: len(before[topic])] == before[topic], "what was shown is not as it was"
-            before[topic] = now
-        ids = [each for each, _ in all_of_it]
-        assert ids == sorted(set(ids))
-        payloads = [payload for _, payload in all_of_it]
-        known = set(self.acknowledged[topic])
-        assert [each for each in payloads if each in known] == self.acknowledged[topic]
-        if topic in self.ttl_s:
-            assert self.await_(self.services.messaging.topic(topic)).ttl_s == self.ttl_s[topic]
-        self.check_transactions(topic, [payload for _, payload in committed])
-        return True
-
-    def check_transactions(self, topic: TopicId, committed: list[bytes]) -> None:
-        """Check that a committed reader is given all of each transaction that is committed."""
-        given: dict[int, list[bytes]] = {}
-        for payload in committed:
-            given.setdefault(int(payload.partition(b".")[0]), []).append(payload)
-        for work in self.works.values():
-            own = given.get(work.number, [])
-            if work.end in (End.OPEN, End.UNDOING, End.UNDONE):
-                assert not own, "of a transaction that did not commit"
-            elif work.end is End.COMMITTED:
-                certain = [*work.certain.get(topic, []), *work.stored.get(topic, [])]
-                sure = [each for each in own if each in certain]
-                assert sure == (certain[: len(sure)] if self.is_stopped else certain)
-                if not self.is_stopped:
-                    assert self.fixed.setdefault((topic, work.number), own) == own
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a committed reader may not be given all."""
-        ended = (End.COMMITTED, End.UNDONE)
-        return any(work.end not in ended for work in self.works.values())
-
-    def check_whole(self) -> None:
-        """Check what was published to all topics at once, just after all were read."""
-        for payload in () if self.is_stopped else self.whole:
-            count = sum(payload in [p for _, p in self.committed[each]] for each in TOPICS)
-            assert count in (0, len(TOPICS))
-
-    def teardown(self) -> None:
-        if self.leaders and not self.is_cut:
-            self.look_at_all()
-        for leader in self.leaders[-1:]:
-            self.await_(leader.end())
-        self.loop.close()
 
 
 TestLeaders = LeadersMachine.TestCase

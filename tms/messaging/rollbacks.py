@@ -1,17 +1,18 @@
 """Rolls back what one publish wrote: the cache is told first, then the table, through the writer.
 
 Nothing is rolled back that readers may have been given: a transaction that is committed, or not
-known, is refused.
+known, is refused. So are entries of an earlier leader: a call of its that comes late may put them
+back as they were, and once the transaction were aborted, they would be seen. Whoever is refused
+makes the transaction invalid.
 """
 
 from tms.core.errors import InvalidRequest, RollbackRefused
-from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.limits import INT64_MAX, UINT16_COUNT
-from tms.core.message import KEY
+from tms.core.message import KEY, KEY_BYTES
 from tms.core.messaging import RollbackRange
-from tms.core.tables import Tables
 from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
+from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import RollBack, Writing
 
 _ROWS = 10_000
@@ -21,12 +22,12 @@ _ROWS = 10_000
 class Rollbacks:
     """Rolls back for one service. Used from the event loop's thread alone."""
 
-    def __init__(
-        self, tables: Tables, threads: BlockingCalls, writer: GroupCommit, writing: Writing
-    ) -> None:
-        self._tables = tables
-        self._threads = threads
-        self._writer = writer
+    def __init__(self, engine: StoreRuntime, writing: Writing) -> None:
+        self._tables = engine.tables
+        self._threads = engine.threads
+        self._writer = engine.writer
+        self._earlier = KEY.pack(engine.earlier_until_ms, UINT16_COUNT - 1)
+        """The greatest key that an earlier leader may have given."""
         self._writing = writing
 
     async def roll_back(self, topic_id: TopicId, published: RollbackRange) -> None:
@@ -53,12 +54,17 @@ class Rollbacks:
             if foreign and not own and not own_before:
                 raise RollbackRefused(write_pointer=write_pointer, foreign_entries=foreign)
             own_before += own
+            if rows and self._is_of_earlier_leader(rows[0][0]):
+                raise RollbackRefused("rollback_of_earlier_leader", write_pointer=write_pointer)
             if rows:
                 # The cache first: it must not show what the table shows as rolled back.
                 state.cache.invert(first_key, last_key, write_pointer)
                 await self._writer.submit(RollBack(self._writing, state, write_pointer, rows))
         publications = self._writing.publications
         publications.rolled_back(write_pointer, state.topic.id, first_key, last_key)
+
+    def _is_of_earlier_leader(self, row_key: bytes) -> bool:
+        return row_key[-KEY_BYTES:] <= self._earlier
 
 
 def _keys_of(published: RollbackRange) -> tuple[bytes, bytes]:

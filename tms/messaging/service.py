@@ -87,7 +87,7 @@ class Service:
         self._invalid_entries = InvalidEntries(
             self._tables, self._threads, self._writer, self._writing
         )
-        self._rollbacks = Rollbacks(self._tables, self._threads, self._writer, self._writing)
+        self._rollbacks = Rollbacks(engine, self._writing)
         self._reader = Reader(self._tables, self._threads, self._clock, limits, metrics)
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page

@@ -6,7 +6,8 @@ after, and closes the tables.
 
 from prometheus_client import CollectorRegistry
 
-from tms.core.clock import Clock
+from tms.core.clock import Clock, KeyTime
+from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.messaging.inline_flush import InlineFlushPolicy
@@ -26,12 +27,12 @@ class StoreRuntime:
         clock: Clock,
         registry: CollectorRegistry,
         *,
-        key_time: Clock | None = None,
+        lease: HeldLease | None = None,
         may_block_loop: bool = False,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Keys are given by `key_time`, or by the clock. Where it `may_block_loop`, nobody else's work
+        Under a `lease` keys are given as that allows. Where it `may_block_loop`, nobody else's work
         is done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
         """
         self.tables = tables
@@ -40,6 +41,8 @@ class StoreRuntime:
         self.metrics = MessagingMetrics(registry)
         self.traffic = TrafficByTopic(limits.metric_series_max)
         self.metrics.include(self.traffic)
+        self.earlier_until_ms = 0 if lease is None else lease.keys_after_ms
+        """Keys of this millisecond, and of those before, are of earlier leaders; 0: none are."""
         self.threads = StoreThreads(tables.reads_at_once)
         inline_flush = InlineFlushPolicy(
             self.metrics, allowed=may_block_loop and tables.is_embedded
@@ -47,7 +50,7 @@ class StoreRuntime:
         self.writer = Writer(
             tables,
             self.threads,
-            key_time or clock,
+            clock if lease is None else KeyTime(clock, lease),
             limits=limits,
             metrics=self.metrics,
             inline_flush=inline_flush,

@@ -200,7 +200,12 @@ _TABLE = {
                 "The server has nothing to keep this in: start it with --metadata."
             ),
         },
-        "RollbackRefused": {"rollback_refused": "The range holds only entries of other writers."},
+        "RollbackRefused": {
+            "rollback_refused": "The range holds only entries of other writers.",
+            "rollback_of_earlier_leader": (
+                "An earlier leader of the cluster published this; make the transaction invalid."
+            ),
+        },
         "CopyRefused": {"copy_refused": "The copy cannot be made as things are."},
     },
     410: {

@@ -198,7 +198,7 @@ class NoMetadataStore(Conflict):
 
 
 class RollbackRefused(Conflict):
-    """Raised when a range to roll back holds only entries of other writers."""
+    """Raised when a range to roll back holds entries of other writers, or of an earlier leader."""
 
     code = "rollback_refused"
 
