@@ -131,7 +131,6 @@ def test_servers_that_share_a_store_know_what_of_it_is_the_same() -> None:
     settings = load({**SHARED, "advertise": "http://a:11015"}).settings
 
     assert settings.store_shared == "tms"
-    assert settings.store_gateway == ("gw", 9090)
 
 
 @pytest.mark.parametrize("missing", ["store", "metadata"])

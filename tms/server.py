@@ -18,12 +18,10 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from tms import __version__
 from tms.cluster.formats import STORE_FORMAT, raise_when_all_know
-from tms.cluster.gateway import check_idle_close
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
-from tms.core.errors import StoreUnavailable
 from tms.gc_schedule import collected_by_clock
 from tms.node import open_services
 from tms.settings import Settings
@@ -122,14 +120,14 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         )
         forwarder = Forwarder(instance.id)
         stack.push_async_callback(forwarder.close)
-        part = _Part(settings, forwarder, stop)
+        part = _Part(settings, forwarder)
         member = part.member = Member(
             metadata,
             instance,
             part.lead,
             of_store=settings.store_shared,
             lease_s=settings.lease_s,
-            fence_s=2 * (settings.hbase_gateway_idle_s + settings.hbase_timeout_s),
+            fence_s=settings.fence_s,
         )
         member.on_leader = part.heard
         member.on_failure = stop.set
@@ -144,8 +142,6 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         )
         await member.open()
         stack.push_async_callback(member.close)
-        checking = asyncio.create_task(part.check_gateway())
-        stack.callback(checking.cancel)
         await serve_app(
             [ListeningAddress(part.app, settings.host, settings.port)],
             limits=settings.limits(),
@@ -154,7 +150,6 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
             stop=stop,
             grace_s=settings.stop_grace_s,
         )
-        part.check()
         member.check()
     _log.info("stopped; this server takes part in its cluster no more")
 
@@ -165,12 +160,10 @@ class _Part:
     app: ClusterApp
     member: Member
 
-    def __init__(self, settings: Settings, forwarder: Forwarder, stop: asyncio.Event) -> None:
+    def __init__(self, settings: Settings, forwarder: Forwarder) -> None:
         self._settings = settings
         self._forwarder = forwarder
-        self._stop = stop
         self._stop_waiting: Callable[[], None] = _nothing
-        self._problem: str | None = None
 
     @asynccontextmanager
     async def lead(self, lease: Lease) -> AsyncIterator[None]:
@@ -209,18 +202,6 @@ class _Part:
     def heard(self, address: str | None) -> None:
         """Forward to another leader, or to none."""
         self._forwarder.lead_to(None if address == self._settings.advertise else address)
-
-    async def check_gateway(self) -> None:
-        """Stop the server where the gateway keeps idle connections for longer than was said."""
-        host, port = self._settings.store_gateway
-        self._problem = await check_idle_close(host, port, self._settings.hbase_gateway_idle_s)
-        if self._problem is not None:
-            self._stop.set()
-
-    def check(self) -> None:
-        """Raise `StoreUnavailable` where it was stopped for the gateway's sake."""
-        if self._problem is not None:
-            raise StoreUnavailable(reason=self._problem)
 
 
 def _nothing() -> None:

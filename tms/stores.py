@@ -106,7 +106,13 @@ def _open_hbase(asked: Asked) -> StoreTables:
     lease = asked.lease
     options = hbase_options(asked.settings, lease)
     token = 0 if lease is None else lease.token
-    opened = open_store(asked.store, takes_over=asked.takes_over, token=token, **options)
+    opened = open_store(
+        asked.store,
+        takes_over=asked.takes_over,
+        token=token,
+        is_last=lambda: lease is None or lease.is_last,
+        **options,
+    )
     return SealedTables(SealedStore(opened, lease))
 
 
@@ -155,6 +161,16 @@ def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None)
     from tables.hbase.opening import create_store  # noqa: PLC0415  as above
 
     return create_store(store, admin, **hbase_options(settings))
+
+
+def release_store(store: str, settings: Settings) -> bool:
+    """Have `store`, which is `hbase://…`, be no cluster's any more; return whether it was.
+
+    Raises as `open_tables`.
+    """
+    from tables.hbase.opening import release_store  # noqa: PLC0415  as above
+
+    return release_store(store, **hbase_options(settings))
 
 
 def hbase_options(settings: Settings, lease: HeldLease | None = None) -> dict[str, Any]:

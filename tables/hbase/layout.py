@@ -3,8 +3,7 @@
     HBase table := prefix "_" table
     HBase row   := bucket uint8, key                  one cell, d:v, with the value
     format row  := 0xff "format"                      in the Metadata table, a JSON object
-    open row    := 0xff "open"                        in the Transaction table: a JSON object while
-                                                      a server has it open, empty when it is closed
+    open rows   := 0xff "open" ...                    in the Transaction table: open_marks.py
     intent rows := 0xff "intent" ...                  in the Transaction table: intents.py
 
 All rows of a topic are in one bucket: that of the CRC-32 of its metadata row key, which all of its
@@ -25,7 +24,6 @@ from tms.core.errors import StoreFormatUnknown
 COLUMN = b"d:v"
 FAMILY = "d"
 FORMAT_KEY = b"\xffformat"
-OPEN_KEY = b"\xffopen"
 FORMAT = 2
 """Of what is in the rows. What format 1 has is read as it is."""
 _FIRST_FORMAT = 1

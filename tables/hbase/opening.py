@@ -7,6 +7,7 @@ try:
 except ModuleNotFoundError as error:
     raise extras.missing("a store on HBase needs happybase", error, "server", "hbase") from None
 
+from collections.abc import Callable
 from typing import Any
 
 from tables.hbase.connections import Gateway
@@ -15,25 +16,42 @@ from tables.hbase.layout import parse
 from tables.hbase.store import HBaseStore
 
 
-def open_store(url: str, *, takes_over: bool = False, token: int = 0, **options: Any) -> HBaseStore:
+def open_store(
+    url: str,
+    *,
+    takes_over: bool = False,
+    token: int = 0,
+    is_last: Callable[[], bool] = lambda: True,
+    **options: Any,
+) -> HBaseStore:
     """Open the store at `url` (`layout.parse`) with the options of `Gateway`.
 
     A server `takes_over` (`HBaseStore.take_over`), under the `token` of its lease; others look, or
     write what may be there in part. One without a lease is alone, so it raises a store of an older
     format; in a cluster other servers may know no later one. Raises `StoreFormatUnknown` where none
-    was created there, `StoreUnavailable`, `StoreCorrupt`, ValueError.
+    was created there, `StoreLocked` where it is a cluster's, `StoreUnavailable`, `StoreCorrupt`,
+    ValueError.
     """
     place = parse(url)
     store = HBaseStore(place, Gateway(place.host, place.port, **options))
     if takes_over:
         try:
-            store.take_over(token=token)
+            store.take_over(token=token, is_last=is_last)
             if not token:
                 store.raise_format()
         except BaseException:
             store.close()
             raise
     return store
+
+
+def release_store(url: str, **options: Any) -> bool:
+    """Have a store be no cluster's any more (`HBaseStore.release`). Raises as `open_store`."""
+    store = open_store(url, **options)
+    try:
+        return store.release()
+    finally:
+        store.close()
 
 
 def create_store(url: str, admin: tuple[str, int] | None, **options: Any) -> Created:

@@ -59,6 +59,13 @@ class Sender:
         if run.is_delete:
             self._deleted.add(run.table, run.rows)
 
+    def remove(self, table: str, row: bytes, timestamp: int) -> None:
+        """Delete what a row had at a timestamp of HBase's; not what was put later."""
+        name = self._names[table]
+        self.unanswered.check(table, {row: b""}, is_delete=True)
+        delete = [Mutation(True, COLUMN, None, True)]
+        self._gateway.repeated(lambda client: client.mutateRowTs(name, row, delete, timestamp, {}))
+
     def swap(self, swap: Swap) -> bool:
         """Put the value if it is due, and find out whether it was put where the answer was lost.
 
@@ -93,10 +100,16 @@ class Sender:
             raise
 
 
+def cell_of(client: Any, name: bytes, row: bytes) -> Any:
+    """Return the cell of a row, with its value and timestamp; None where there is none."""
+    cells = client.get(name, row, COLUMN, {})
+    return cells[0] if cells else None
+
+
 def value_of(client: Any, name: bytes, row: bytes) -> bytes | None:
     """Return the value of a row, None where there is none, as HBase has both."""
-    cells = client.get(name, row, COLUMN, {})
-    return cells[0].value if cells else None
+    cell = cell_of(client, name, row)
+    return None if cell is None else cell.value
 
 
 def _mutate(name: bytes, mutations: list[Any], client: Any) -> None:

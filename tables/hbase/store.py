@@ -12,10 +12,7 @@ be under way, and finishes the batch that is to be there whole: it was written d
 (`tables.hbase.intents`) before it was begun. A store that is not taken over writes no intents.
 """
 
-import json
 import logging
-import os
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,13 +20,13 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from tables.hbase import intents
+from tables.hbase import intents, open_marks, taking_over
 from tables.hbase.connections import CallFailed, Gateway, Refused
 from tables.hbase.failed_writes import FailedWrites
-from tables.hbase.layout import FORMAT_KEY, OPEN_KEY, Place, Salt, raised, recorded_buckets
-from tables.hbase.regions import KEYS_ONLY, Region, regions_of
+from tables.hbase.layout import FORMAT_KEY, Place, Salt, raised, recorded_buckets
+from tables.hbase.regions import Region, regions_of
 from tables.hbase.scans import BucketScan, Scan
-from tables.hbase.sending import Sender, Swap, value_of
+from tables.hbase.sending import Sender, Swap, cell_of, value_of
 from tables.hbase.unanswered_calls import late
 from tables.hbase.writes import HBaseBatch, Run
 from tables.shared_lock import SharedLock
@@ -40,7 +37,6 @@ from tms.core.tables import Batch
 
 _CLOSED = "the store is closed"
 _FAILED_MEANWHILE = "a write has failed since the batch was made"
-_HAD_BY_LATER = "a later leader has had this store: is the metadata store another one than before?"
 
 _log = logging.getLogger(__name__)
 
@@ -76,63 +72,48 @@ class HBaseStore:
         self._counts = False
         """Whether the latest would be finished by who takes over."""
         self._is_server = False
+        self._opened_token = 0
+        self._is_last: Callable[[], bool] = lambda: True
         self._closed = False
 
-    def take_over(self, wait: Callable[[float], object] = time.sleep, *, token: int = 0) -> None:
+    def take_over(
+        self,
+        wait: Callable[[float], object] = time.sleep,
+        *,
+        token: int = 0,
+        is_last: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Be the store's one server: finish what the last one left, and write intents from now on.
 
-        The `token` is that of a lease, 0 where there is none. Blocks while a call of one that did
-        not close the store may still be under way: `wait` is called with so many seconds. Raises
-        `StoreUnavailable`, also where a later leader has had the store; `StoreCorrupt`.
+        The `token` is that of a lease, 0 where there is none. `is_last` says, when the store is
+        closed, whether no other server of a cluster is left. Blocks while a call of a server that
+        was alone, and did not close the store, may still be under way: `wait` is called with so
+        many seconds. Raises `StoreUnavailable`, also where a later leader has had the store;
+        `StoreLocked`; `StoreCorrupt`.
         """
         with repeatable(), self._open(), self._intents:
-            mark = self._stored(TRANSACTION, OPEN_KEY)
-            if mark:
-                left_s = self._gateway.timeout_s
-                _log.warning(
-                    "an earlier server did not close the store (%s): waiting %.0f s, by when none "
-                    "of its writes can be under way",
-                    mark.decode(errors="replace"),
-                    left_s,
-                )
-                wait(left_s)
-            rows = self._intent_rows()
-            last = max(map(intents.token_of, rows), default=0)
-            if 0 < token < last:
-                raise StoreUnavailable(reason=_HAD_BY_LATER, token=token, later_token=last)
-            self._token = last
-            left = intents.latest(self._stored, last)
-            if left.runs:
-                self._finish(left)
-            if token > last:
-                self._token = token
-                self._carry_out([intents.done(left.number, token)])
-                self._carry_out([Run(TRANSACTION, is_delete=True, rows=dict.fromkeys(rows, b""))])
-            now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
-            self._carry_out([_open_mark(json.dumps(now).encode())])
-            self._intent = left.number
-            self._is_server = True
+            self._token, self._intent = taking_over.take_over(self, wait, token)
+            self._is_server, self._is_last, self._opened_token = True, is_last, token
 
-    def _intent_rows(self) -> list[bytes]:
-        """Return all rows of intents, as HBase has them."""
-        name, (start, stop) = self._names[TRANSACTION], intents.RANGE
-        scan = BucketScan(self._gateway, name, start, stop, reverse=False, row_filter=KEYS_ONLY)
+    def release(self) -> bool:
+        """Take away what says that a cluster has the store; return whether there was anything.
+
+        Only for when none of its servers runs. Raises `StoreUnavailable`.
+        """
+        with repeatable(), self._open():
+            return taking_over.release(self)
+
+    def special_rows(
+        self, start: bytes, stop: bytes, row_filter: bytes | None = None
+    ) -> dict[bytes, bytes]:
+        """Return rows of the Transaction table that have no bucket, as HBase has them."""
+        name = self._names[TRANSACTION]
+        scan = BucketScan(self._gateway, name, start, stop, reverse=False, row_filter=row_filter)
         try:
             scan.open(None)
-            return [start[:1] + key for key, _ in scan.rows()]  # which have no bucket
+            return {start[:1] + key: value for key, value in scan.rows()}
         finally:
             scan.close()
-
-    def _finish(self, left: intents.Intent) -> None:
-        _log.warning("an earlier server left a write half-done, which is finished now")
-        for run in left.runs:
-            try:
-                self._carry_out([run])
-            except (StoreUnavailable, OutcomeUnknown) as error:
-                if "refused" not in error.detail:
-                    raise
-                _log.exception("HBase refuses a part of it for good, as it did then")
-        self._carry_out([intents.done(left.number, self._token)])
 
     @property
     def timeout_s(self) -> float:
@@ -246,9 +227,9 @@ class HBaseStore:
                     self._carry_out_whole(batch.runs)
             else:
                 self._retire_intent()
-                self._carry_out(batch.runs)
+                self.carry_out(batch.runs)
 
-    def _carry_out(self, runs: Sequence[Run], *, announcing: int = 0) -> None:
+    def carry_out(self, runs: Sequence[Run], *, announcing: int = 0) -> None:
         """Carry out runs, the first of which, so many, are of no effect by themselves."""
         for number, run in enumerate(runs):
             try:
@@ -285,11 +266,11 @@ class HBaseStore:
                 break
         self._intent, self._counts = number, True
         try:
-            self._carry_out([*announced, *runs], announcing=len(announced))
+            self.carry_out([*announced, *runs], announcing=len(announced))
         except (StoreUnavailable, OutcomeUnknown) as error:
             if "refused" in error.detail:
                 with suppress(OutcomeUnknown):  # it will be done, and what is to be told is `error`
-                    self._carry_out([intents.done(number, self._token)])
+                    self.carry_out([intents.done(number, self._token)])
             raise
 
     def _retire_intent(self) -> None:
@@ -298,7 +279,7 @@ class HBaseStore:
             return
         with repeatable(), self._intents:
             if self._counts:
-                self._carry_out([intents.done(self._intent, self._token)])
+                self.carry_out([intents.done(self._intent, self._token)])
                 self._counts = False
 
     def compare_and_put(
@@ -312,13 +293,28 @@ class HBaseStore:
         with self._open(), self._writes.exclusive():
             self.check_writable()
             self._retire_intent()
-            if value is None or not expected:
-                if self._stored(table, row) != expected:
-                    return False
-                if value is None:
-                    self._carry_out([Run(table, is_delete=True, rows={row: b""})])
-                    return True
+            if value is None:
+                return self._remove(table, row, expected)
+            if not expected and self.stored(table, row) != expected:
+                return False
             return self._swap(Swap(table, row, expected, value))
+
+    def _remove(self, table: str, row: bytes, expected: bytes | None) -> bool:
+        """Delete a row that has that value: the cell that was read, and none that is put later.
+
+        So a deletion that comes late takes nothing away that was put since.
+        """
+        cell = self._gateway.read(lambda client: cell_of(client, self._names[table], row))
+        if cell is None or cell.value != expected:
+            return cell is None and expected is None
+        remove = partial(self._sender.remove, table, row, cell.timestamp)
+        try:
+            remove()
+        except CallFailed as failure:
+            self._fail(failure, [remove], is_begun=failure.is_in_doubt)
+        except Refused as refusal:
+            raise _refused(refusal, table, is_begun=refusal.is_in_doubt) from None
+        return True
 
     def _swap(self, swap: Swap) -> bool:
         try:
@@ -334,12 +330,13 @@ class HBaseStore:
         """Record the present format where an older one is recorded; older versions refuse it."""
         with self._open(), self._writes.exclusive():
             self.check_writable()
-            row = self._stored(METADATA, FORMAT_KEY)
+            row = self.stored(METADATA, FORMAT_KEY)
             if row is not None and (new := raised(row)) != row:
                 self._retire_intent()
                 self._swap(Swap(METADATA, FORMAT_KEY, row, new))
 
-    def _stored(self, table: str, row: bytes) -> bytes | None:
+    def stored(self, table: str, row: bytes) -> bytes | None:
+        """Return the value of a row as HBase has it, None where there is none."""
         return self._gateway.read(lambda client: value_of(client, self._names[table], row))
 
     def compact(self, table: str, start: bytes, stop: bytes) -> None:  # noqa: ARG002  as below
@@ -361,23 +358,26 @@ class HBaseStore:
             self._closed = True
             if not self._failed_writes.is_finished:
                 _log.error("closed with a failed write that HBase has not taken")
-            elif self._is_server and not self._sender.unanswered.are_left:
-                try:
-                    self._sender.send(_open_mark(b""))
-                except (CallFailed, Refused) as failure:
-                    _log.warning("the store could not be marked as closed: %s", failure)
+            elif self._is_server:
+                self._mark_as_closed()
         self._gateway.close_idle()
+
+    def _mark_as_closed(self) -> None:
+        """Let a server alone open the store at once; not while others, or calls of ours, do."""
+        token = self._opened_token
+        try:
+            if not self._sender.unanswered.are_left and (not token or self._is_last()):
+                self._sender.send(open_marks.closed_alone())
+                if token:
+                    self._sender.send(open_marks.taken_away({open_marks.key_of(token): b""}, token))
+        except (CallFailed, Refused) as failure:
+            _log.warning("the store could not be marked as closed: %s", failure)
 
 
 def _refused(refusal: Refused, table: str, *, is_begun: bool) -> TmsError:
     """Return the error for what HBase refuses for good."""
     error = OutcomeUnknown if is_begun else StoreUnavailable
     return error(refused=str(refusal), table=table)
-
-
-def _open_mark(value: bytes) -> Run:
-    """Return what says that a server has the store open; empty, that none has."""
-    return Run(TRANSACTION, is_delete=False, rows={OPEN_KEY: value})
 
 
 def recorded(place: Place, gateway: Gateway) -> bytes | None:

@@ -1,25 +1,59 @@
-"""`tms cluster`: the servers of a cluster, and which of them leads."""
+"""`tms cluster`: the servers of a cluster, which of them leads, and the end of a cluster."""
 
 import asyncio
 import time
+from typing import Annotated
 
+import click
 import typer
 
 from tms.cli.columns import aligned, span
-from tms.cli.target import Target, with_target
+from tms.cli.configured import ConfigOption, answering, settings_of, stop
+from tms.cli.target import JsonOption, Target, with_target
 from tms.client.http import Http
 from tms.core.cluster import ClusterState, Role
+from tms.core.store_url import HBASE, has_scheme
 from tms.wire.json_states import decode_cluster
 
 _ANSWER_S_MAX = 30.0
 _HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE")
 
+app = typer.Typer(rich_markup_mode=None)
+_STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 
+
+@app.callback(invoke_without_command=True)
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which of them leads."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
     state = asyncio.run(_ask(target.url))
     target.answer(_text(state), state)
+
+
+@app.command()
+def release(
+    context: typer.Context,
+    store: Annotated[str | None, typer.Option(metavar="URL", help=_STORE_HELP)] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+) -> None:
+    """Let a server without --advertise open a store that a cluster used.
+
+    Say it only once none of the cluster's servers runs. Nobody checks that.
+    """
+    from tms.stores import release_store  # noqa: PLC0415  the whole server
+
+    settings = settings_of({"store": store}, config)
+    if not has_scheme(settings.store, HBASE):
+        stop(f"{settings.store} is no cluster's: a cluster is on HBase.")
+    try:
+        was_released = release_store(settings.store, settings)
+    except ValueError as error:
+        stop(f"{settings.store}: {error}")
+    text = "A server alone can open it now." if was_released else "No cluster had it."
+    answering(context, as_json=as_json).answer(text, {"released": was_released})
 
 
 async def _ask(url: str) -> ClusterState:

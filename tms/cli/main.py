@@ -119,6 +119,7 @@ app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")
 app.add_typer(spark.app, name="spark")
 app.add_typer(metadata.app, name="metadata")
+app.add_typer(cluster.app, name="cluster")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)
@@ -126,7 +127,6 @@ app.command(epilog=init.EXAMPLES)(init.init)
 app.command(epilog=prune.EXAMPLES)(prune.prune)
 app.command(epilog=copy.EXAMPLES)(copy.copy)
 app.command()(rollback.rollback)
-app.command()(cluster.cluster)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001  typer calls it

@@ -104,6 +104,8 @@ class Lease:
         self._clock = clock
         self._until_s = sent_s + lease_s
         self._is_over = False
+        self.is_last = False
+        """Whether no other server of the cluster is registered any more, as this one stops."""
 
     def renewed(self, sent_s: float, keys_until_ms: int = 0) -> None:
         """Take note that a renewal sent at `sent_s` was accepted, with that ceiling."""

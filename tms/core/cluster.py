@@ -64,6 +64,11 @@ class HeldLease(Protocol):
         """The ceiling: keys are of no later millisecond. It moves on with each renewal."""
         ...
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no other server of the cluster is there any more, as this one stops."""
+        ...
+
     def check(self) -> None:
         """Raise `NoLeader` unless it is held now."""
         ...

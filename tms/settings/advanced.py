@@ -10,6 +10,7 @@ ADVANCED = frozenset(
         "cleanup_pause_ms",
         "cleanup_slice_ms",
         "cleanup_slice_rows",
+        "fence_s",
         "flush_bytes_max",
         "hbase_protocol",
         "hbase_retry_s",

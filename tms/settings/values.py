@@ -145,10 +145,14 @@ class Settings(BaseSettings):
     hbase_gateway_idle_s: float = Field(
         default=60.0,
         gt=0,
-        description="When the gateway closes an idle connection. It is at most that. It is no "
-        "less than the gateway's hbase.thrift.server.socket.read.timeout. Whoever takes over in a "
-        "cluster waits for twice this and hbase_timeout_s, so that nothing of the last leader can "
-        "arrive any more.",
+        description="When the gateway closes an idle connection: no more than its "
+        "hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
+    )
+    fence_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="How long whoever takes over in a cluster waits before it begins. Nothing "
+        "needs that: what the last leader sends late is hidden.",
     )
     hbase_transport: Literal["buffered", "framed"] = Field(
         default="buffered", description="The gateway's Thrift transport."
@@ -373,12 +377,6 @@ class Settings(BaseSettings):
     def port(self) -> int:
         """The port of `listen`; 0 is any free one."""
         return int(self.listen.rpartition(":")[2])
-
-    @property
-    def store_gateway(self) -> tuple[str, int]:
-        """The host and port of HBase's gateway."""
-        host, _, port = self.store.split("/")[2].rpartition(":")
-        return host, int(port)
 
     @property
     def store_shared(self) -> str:

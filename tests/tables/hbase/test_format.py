@@ -26,7 +26,7 @@ def test_a_store_of_format_1_is_raised_by_a_server_alone_or_by_a_leader_when_tol
     old = present.replace(b'"format": 2', b'"format": 1')
     assert recorded(own, gateway) == present
     store = open_store(url)
-    store._carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
+    store.carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
     store.close()
 
     open_store(url).close()
@@ -35,7 +35,7 @@ def test_a_store_of_format_1_is_raised_by_a_server_alone_or_by_a_leader_when_tol
     assert recorded(own, gateway) == present
 
     leader = open_store(url, takes_over=True, token=1)
-    leader._carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
+    leader.carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
     leader.close()
     leader = open_store(url, takes_over=True, token=2)
     assert recorded(own, gateway) == old

@@ -203,11 +203,11 @@ def test_a_late_intent_of_a_leader_before_does_not_count(
     first = led(place, 1)
     write_whole(first)
     finished = all_rows(first)
-    rows = first._intent_rows()
+    rows = first.special_rows(*intents.RANGE)
     assert {intents.token_of(row) for row in rows} == {1}
     second = led(place, 2)
     assert all_rows(second) == finished
-    assert {intents.token_of(row) for row in second._intent_rows()} == {2}
+    assert {intents.token_of(row) for row in second.special_rows(*intents.RANGE)} == {2}
     empty(second)
 
     late = intents.intent(first._intent + 1, [Run(MESSAGE, False, {b"\x00late": b"v"})], 1)

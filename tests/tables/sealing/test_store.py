@@ -27,6 +27,8 @@ STOP = after_prefix(START)
 class Reign:
     """A lease that is held."""
 
+    is_last = False
+
     def __init__(self, token: int, keys_after_ms: int, keys_until_ms: int) -> None:
         self.token = token
         self.keys_after_ms = keys_after_ms

@@ -293,7 +293,13 @@ _TABLE = {
     },
     500: {
         "InternalError": {"internal": "The server failed; its log says why."},
-        "StoreLocked": {"store_locked": "The data folder is open already."},
+        "StoreLocked": {
+            "store_locked": "The data folder is open already.",
+            "store_of_a_cluster": (
+                "A cluster uses this store: start the server with --advertise, or say "
+                "`tms cluster release` if none of the cluster's servers runs any more."
+            ),
+        },
         "FolderUnusable": {
             "folder_unusable": (
                 "The data folder cannot be used: name another, or change what stands in its way."

@@ -1,0 +1,74 @@
+"""Marks that say who has a store open, in the Transaction table.
+
+    mark key := 0xff "open"                    of a server that is alone on the store
+                0xff "open", token int64       of the leader with that token, of a cluster
+    mark     := JSON object {"host", "pid", "since"}; empty: closed
+
+A server that died leaves its mark. Alone, the next one waits until no call of the dead one can be
+under way. A leader need not: what earlier leaders send late is hidden. It takes their marks away.
+
+A server alone knows nothing of leases, so it does not open a store that has a cluster's mark. The
+last server of a cluster takes that away when it stops, or a person says that none runs.
+"""
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Mapping
+
+from tables.hbase.writes import Run
+from tables.store import TRANSACTION
+from tms.core.errors import StoreLocked
+
+OPEN_KEY = b"\xffopen"
+RANGE = (OPEN_KEY, OPEN_KEY + b"\xff")
+"""Of all marks: start <= row < stop."""
+_TOKEN = struct.Struct(">q")
+
+
+def key_of(token: int) -> bytes:
+    """Return the row of a mark; of a server alone where the token is 0."""
+    return OPEN_KEY + (_TOKEN.pack(token) if token else b"")
+
+
+def opened(token: int) -> Run:
+    """Return what says that this process has the store open."""
+    now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
+    return _put(key_of(token), json.dumps(now).encode())
+
+
+def closed_alone() -> Run:
+    """Return what says that a server alone has closed the store."""
+    return _put(OPEN_KEY, b"")
+
+
+def left_by_cluster() -> Run:
+    """Return what has the next server, if alone, wait as after one that died alone."""
+    return _put(OPEN_KEY, json.dumps({"released": int(time.time())}).encode())
+
+
+def taken_away(marks: Mapping[bytes, bytes], through: int) -> Run:
+    """Return what takes away the marks of leaders up to a token."""
+    rows = {key: b"" for key in marks if 0 < _token_of(key) <= through}
+    return Run(TRANSACTION, is_delete=True, rows=rows)
+
+
+def of_clusters(marks: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the marks of leaders."""
+    return {key: value for key, value in marks.items() if _token_of(key)}
+
+
+def check_alone(marks: Mapping[bytes, bytes]) -> None:
+    """Raise `StoreLocked` (store_of_a_cluster) if a cluster has the store."""
+    for value in of_clusters(marks).values():
+        raise StoreLocked("store_of_a_cluster", leader=value.decode(errors="replace"))
+
+
+def _token_of(key: bytes) -> int:
+    return int.from_bytes(key[len(OPEN_KEY) :])
+
+
+def _put(key: bytes, value: bytes) -> Run:
+    return Run(TRANSACTION, is_delete=False, rows={key: value})

@@ -1,0 +1,117 @@
+"""How a server takes a store over: it finishes what the last one left half-written.
+
+Calls of the dead one may come later. A server that is alone waits until none can be under way. A
+leader need not wait: what earlier leaders send late is hidden (`tables.sealing`), and their intents
+do not count beside one of its token.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tables.hbase import intents, open_marks
+from tables.hbase.regions import KEYS_ONLY
+from tables.hbase.writes import Run
+from tables.store import TRANSACTION
+from tms.core.errors import OutcomeUnknown, StoreUnavailable
+from tms.core.limits import INT64_MAX
+
+_HAD_BY_LATER = "a later leader has had this store: is the metadata store another one than before?"
+
+_log = logging.getLogger(__name__)
+
+
+class StoreRows(Protocol):
+    """The rows of a store that servers keep for one another. All methods may fail as writes do."""
+
+    @property
+    def timeout_s(self) -> float:
+        """After so many seconds no call that was sent is under way any more."""
+        ...
+
+    def stored(self, table: str, row: bytes) -> bytes | None:
+        """Return the value of a row, None where there is none."""
+        ...
+
+    def special_rows(
+        self, start: bytes, stop: bytes, row_filter: bytes | None = None
+    ) -> Mapping[bytes, bytes]:
+        """Return rows of the Transaction table that have no bucket, as HBase has them."""
+        ...
+
+    def carry_out(self, runs: Sequence[Run]) -> None:
+        """Carry out runs."""
+        ...
+
+
+class TakenOver(NamedTuple):
+    """What the new server goes on from."""
+
+    token: int
+    """Under which its intents are."""
+    intent: int
+    """The number of the latest."""
+
+
+def take_over(rows: StoreRows, wait: Callable[[float], object], token: int) -> TakenOver:
+    """Be the store's one server from now on, under the token of a lease; 0: without one.
+
+    Raises as `HBaseStore.take_over`.
+    """
+    marks = rows.special_rows(*open_marks.RANGE)
+    _wait_for_the_last(marks, wait, rows.timeout_s, token)
+    found = list(rows.special_rows(*intents.RANGE, KEYS_ONLY))
+    last = max(map(intents.token_of, found), default=0)
+    if 0 < token < last:
+        raise StoreUnavailable(reason=_HAD_BY_LATER, token=token, later_token=last)
+    left = intents.latest(rows.stored, last)
+    if left.runs:
+        _finish(rows, left, last)
+    if token > last:
+        rows.carry_out([intents.done(left.number, token)])
+        rows.carry_out([Run(TRANSACTION, is_delete=True, rows=dict.fromkeys(found, b""))])
+    rows.carry_out([open_marks.opened(token)])
+    if token:
+        rows.carry_out([open_marks.closed_alone()])
+        rows.carry_out([open_marks.taken_away(marks, token - 1)])
+    return TakenOver(max(token, last), left.number)
+
+
+def _wait_for_the_last(
+    marks: Mapping[bytes, bytes], wait: Callable[[float], object], timeout_s: float, token: int
+) -> None:
+    if not token:
+        open_marks.check_alone(marks)
+    mark = marks.get(open_marks.OPEN_KEY)
+    if mark:
+        _log.warning(
+            "an earlier server did not close the store (%s): waiting %.0f s, by when none "
+            "of its writes can be under way",
+            mark.decode(errors="replace"),
+            timeout_s,
+        )
+        wait(timeout_s)
+
+
+def _finish(rows: StoreRows, left: intents.Intent, token: int) -> None:
+    _log.warning("an earlier server left a write half-done, which is finished now")
+    for run in left.runs:
+        try:
+            rows.carry_out([run])
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            if "refused" not in error.detail:
+                raise
+            _log.exception("HBase refuses a part of it for good, as it did then")
+    rows.carry_out([intents.done(left.number, token)])
+
+
+def release(rows: StoreRows) -> bool:
+    """Take away what says that a cluster has the store; return whether there was anything.
+
+    Whoever opens it next waits as after a server that died.
+    """
+    marks = open_marks.of_clusters(rows.special_rows(*open_marks.RANGE))
+    if marks:
+        rows.carry_out([open_marks.left_by_cluster()])
+        rows.carry_out([open_marks.taken_away(marks, INT64_MAX)])
+    return bool(marks)
