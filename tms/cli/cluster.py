@@ -4,7 +4,6 @@ import asyncio
 import time
 from typing import Annotated
 
-import click
 import typer
 
 from tms.cli.columns import aligned, span
@@ -26,8 +25,6 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which of them leads."""
-    if click.get_current_context().invoked_subcommand is not None:
-        return
     state = asyncio.run(_ask(target.url))
     target.answer(_text(state), state)
 

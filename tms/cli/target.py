@@ -77,6 +77,8 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
         as_json: bool,
         **given: Any,
     ) -> None:
+        if context.invoked_subcommand is not None:
+            return  # a group's own work is for when none of its commands is asked for
         before: Target = context.obj
         command(
             Target(url or before.url, namespace or before.namespace, as_json or before.as_json),

@@ -42,6 +42,15 @@ async def instances_of(store: MetadataStore) -> Sequence[Instance]:
     return sorted(found, key=lambda instance: instance.id)
 
 
+async def is_last(store: MetadataStore, within_s: float) -> bool:
+    """Return whether one instance at most is registered; False if that cannot be found out."""
+    try:
+        async with asyncio.timeout(within_s):
+            return len(await instances_of(store)) <= 1
+    except (TimeoutError, TmsError):
+        return False
+
+
 class Registration:
     """One server's entry, put anew whenever its session had to be."""
 

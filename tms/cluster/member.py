@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from tms.cluster.instances import ROOT, Registration, instances_of
+from tms.cluster.instances import ROOT, Registration, instances_of, is_last
 from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting, ceiling_ms
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
@@ -237,7 +237,7 @@ class Member:
                 _log.error("another server leads now: this one closes its services")
                 lease.end()
             self._tell(None)
-            lease.is_last = await self._is_last()
+            lease.is_last = await is_last(self._store, RETRY_S)
             holding.may_end.set()
             await asyncio.wait({leading})
         finally:
@@ -265,14 +265,6 @@ class Member:
             _log.info("this server leads, under token %d", holding.lease.token)
             await holding.may_end.wait()
         return True
-
-    async def _is_last(self) -> bool:
-        """Whether no other server is registered; False where that cannot be found out."""
-        try:
-            async with asyncio.timeout(RETRY_S):
-                return len(await instances_of(self._store)) <= 1
-        except (TimeoutError, TmsError):
-            return False
 
     def _tell(self, record: LeaseRecord | None) -> None:
         self.on_leader(record.address if record is not None and record.is_serving else None)

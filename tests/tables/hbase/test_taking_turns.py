@@ -36,6 +36,7 @@ from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.node import OpenServices, open_services
 from tms.settings import Settings
+from tms.stores import release_store
 
 pytestmark = pytest.mark.slow
 
@@ -149,6 +150,12 @@ def test_a_leader_whose_lease_is_over_can_not_commit_prune_or_write(url: str) ->
         await old.close()
         assert cleanup._runner.counts.dropped == {}
 
+        with pytest.raises(
+            tms.StoreLocked
+        ) as refused:  # it is alone, and the cluster's mark is there
+            await woken.open(is_guarded=False)
+        assert refused.value.problem.code == "store_of_a_cluster"
+        assert await asyncio.to_thread(release_store, url, woken.settings)
         new = await woken.open(is_guarded=False)
         assert await payloads(new, committed=False) == [b"before", b"in a transaction"]
         assert await payloads(new, committed=True) == [b"before"]
