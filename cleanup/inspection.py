@@ -23,6 +23,8 @@ from tables.keys import (
 )
 from tables.metadata_table import StoreMetadataTable, decoded
 from tables.prune_bound_table import StoreBoundTable
+from tables.sealing.positions import row_of_position
+from tables.sealing.runs import is_seal
 from tables.sealing.seal import Seal, seal_of
 from tables.sealing.store import unsealed
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, Store
@@ -189,11 +191,12 @@ def row_facts(table: str, row: Row) -> Facts:
     topic_id, generation, start = prefix_of(key)
     facts: Facts = {"table": table, "topic": str(topic_id), "generation": generation}
     if table == SUBSCRIPTION:
-        name = key[len(start) :].decode(errors="replace")
-        return facts | {"subscription": name, "value": value.hex()}
+        return facts | {**row_of_position(start, key), "value": value.hex()}
     written_ms, number = KEY.unpack(key[-KEY_BYTES:])
     if table == PAYLOAD:
         facts["write_pointer"] = payload_pointer_of(key)
+        if is_seal(key):
+            return facts | {"seal": value.decode(errors="replace")}
         return facts | {"written_ms": written_ms, "sequence": number, "payload": _text(value)}
     return facts | _entry_facts(key, value)
 

@@ -19,6 +19,7 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.metadata_table import decoded
+from tables.sealing.runs import SEAL_KEY
 from tables.sealing.seal import Seal, seal_of
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.transaction_table import StoreTransactionTable
@@ -151,7 +152,8 @@ class Verification(Inspection):
         if value[0] == REFERENCE_KIND and pointer > PLAIN:
             live_ms = topic.first_live_ms(self._now_ms)
             start = payload_prefix(key[:-KEY_BYTES], pointer)
-            with self._store.scan(PAYLOAD, start, after_prefix(start), limit=1) as rows:
+            first = start + SEAL_KEY + b"\x00"
+            with self._store.scan(PAYLOAD, first, after_prefix(start), limit=1) as rows:
                 has_payloads = next(rows, None) is not None
             # A payload is stored, and expires, before its reference is published.
             margin_ms = self._limits.transaction_lifetime_s_max * 1000

@@ -16,18 +16,23 @@ which is compared again before anything is written; or another's, and the copy i
 is. `digest` is of the topic's last rows in the source, when it was begun. A mark without a topic is
 there while the others are deleted.
 
+Positions become plain rows, and what a cluster's seals hide stays behind.
+
 Entries of the source's invalid transactions are inverted on the way, as a rollback leaves them: in
 the target nobody need know that they are invalid.
 """
 
 import json
+from collections import deque
 from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice, zip_longest
 from typing import Any
 
 from tables.keys import PLAIN_KIND, after_prefix, inverted, write_pointer_of
+from tables.sealing.positions import plain_rows
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.entries import PLAIN
 from tms.core.errors import CopyRefused
@@ -170,8 +175,8 @@ class Copying:
         if not mark["table"]:
             self._put([], topic, {**mark, "table": _ORDER[0]})
         for table in _ORDER[begun:]:
-            start, after = (after + b"\x00" if after else topic), b""
-            with self._source.scan(table, start, after_prefix(topic)) as rows:
+            with _rows_behind(self._source, table, topic, after) as rows:
+                after = b""
                 while part := self._part(table, rows):
                     mark["rows"] += len(part)
                     now = {**mark, "table": table, "key": part[-1][0].hex()}
@@ -217,11 +222,10 @@ class Copying:
 
     def _compare(self, topic: bytes, reason: str) -> Iterator[CopyStep]:
         """Compare all rows of a topic. Raises `CopyRefused` with the `reason`."""
-        stop = after_prefix(topic)
         for table in _ORDER:
             with (
-                self._source.scan(table, topic, stop) as mine,
-                self._target.scan(table, topic, stop) as theirs,
+                _rows_behind(self._source, table, topic) as mine,
+                _rows_behind(self._target, table, topic) as theirs,
             ):
                 pairs = zip_longest(mine, theirs)
                 while some := list(islice(pairs, _ROWS_BETWEEN_STEPS)):
@@ -263,7 +267,20 @@ def _first_key(store: Store, table: str, topic: bytes) -> bytes | None:
         return next((key for key, _ in rows), None)
 
 
+@contextmanager
+def _rows_behind(
+    store: Store, table: str, topic: bytes, after: bytes = b""
+) -> Iterator[Iterator[Row]]:
+    """Open an iterator over a topic's rows behind a key; positions as plain rows."""
+    start = after + b"\x00" if after and table != SUBSCRIPTION else topic
+    with store.scan(table, start, after_prefix(topic)) as rows:
+        yield (row for row in plain_rows(rows) if row[0] > after) if table == SUBSCRIPTION else rows
+
+
 def _last_rows(store: Store, table: str, topic: bytes) -> list[Row]:
     """Return the last row of a topic in a table, if there is one."""
+    if table == SUBSCRIPTION:
+        with _rows_behind(store, table, topic) as positions:
+            return list(deque(positions, maxlen=1))
     with store.scan(table, topic, after_prefix(topic), reverse=True, limit=1) as rows:
         return list(rows)

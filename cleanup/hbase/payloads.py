@@ -4,7 +4,9 @@
 network each would cost as much as a thousand rows. Rows before those that may still be written are
 a range, which is deleted as a whole; of those up to the first that cannot have expired, the keys
 are read. The greatest row of a pointer that may still be written under stays, as it does there; and
-one at the end of the part, for what the next region has of its pointer is not known here.
+one at the end of the part, because it is not known here what the next region has of its pointer.
+
+The seal of a run (`tables.sealing.runs`) is needed for as long as a row that it hides would live.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -18,6 +20,8 @@ from cleanup.ranges import Reason, Step, first_key
 from tables.hbase.regions import KEYS_ONLY
 from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, payload_pointer_of, payload_prefix, prefix
+from tables.sealing.runs import is_seal
+from tables.sealing.seal import decode_seal
 from tables.store import PAYLOAD, Row
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.topic import TopicMetadata
@@ -54,7 +58,7 @@ def expire_payloads(
     if at >= end:
         return due_ms
     with store.filtered(PAYLOAD, at, end, KEYS_ONLY) as rows:
-        decided = _decided(rows, _Times(topic, now_ms, live_ms, writable_ms))
+        decided = _decided(rows, _Times(store, topic, now_ms, live_ms, writable_ms))
         while some := list(islice(decided, rows_max)):
             due_ms = min([due_ms, *(due for _, due in some if due)])
             dead = [row for row, due in some if not due]
@@ -67,6 +71,7 @@ def expire_payloads(
 
 @dataclass(frozen=True, slots=True)
 class _Times:
+    store: HBaseStore
     topic: TopicMetadata
     now_ms: int
     live_ms: int
@@ -74,13 +79,18 @@ class _Times:
 
     def due_ms(self, row: Row, pointer: int, *, is_greatest: bool) -> int:
         """Return when a row may go, 0 for now."""
-        when_ms = written_ms(row[0])
+        when_ms = self._seal_ms(row[0]) if is_seal(row[0]) else written_ms(row[0])
         if when_ms >= self.live_ms:
             return self.topic.dies_ms(when_ms)
         started_ms = pointer // WRITE_POINTERS_PER_MS
         if is_greatest and self.now_ms - started_ms < self.writable_ms:
             return started_ms + self.writable_ms
         return 0
+
+    def _seal_ms(self, key: bytes) -> int:
+        """Return the last millisecond of which a seal hides rows; 0 where it hides none."""
+        seal = self.store.get(PAYLOAD, key)
+        return 0 if seal is None else max(0, decode_seal(seal).through_ms)
 
 
 def _decided(rows: Iterable[Row], times: _Times) -> Iterator[tuple[Row, int]]:

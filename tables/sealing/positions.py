@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby, islice
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tables.keys import after_prefix, prefix_of
 from tables.sealing.store import SealedStore
@@ -155,6 +155,17 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
         """Return the first `limit` positions of all topics, by topic, generation and name."""
         with self._store.scan(SUBSCRIPTION, b"", b"\xff") as rows:
             return list(islice(_stored(rows), limit))
+
+
+def row_of_position(topic_prefix: bytes, key: bytes) -> dict[str, Any]:
+    """Return what a row's key says, for those who look into the table. Raises `StoreCorrupt`."""
+    if key == topic_prefix + _KIND:
+        return {"floor": True}
+    name = {"subscription": _name(topic_prefix, key).decode(errors="replace")}
+    if _KIND not in key[len(topic_prefix) :]:
+        return name
+    each = _version(topic_prefix, key, b"")
+    return name | {"token": each.token, "version": each.version}
 
 
 def plain_rows(rows: Iterable[Row]) -> Iterator[Row]:

@@ -205,6 +205,66 @@ def _check_invalid(server: Server, transaction: str) -> None:
     server.do("POST", f"/v1/transactions/{started['transaction_id']}/commit")
 
 
+def test_what_is_stored_late_is_no_part_of_what_is_published(
+    cluster: Cluster, first: Server
+) -> None:
+    started = first.do("POST", "/v1/transactions?codec=false", {"timeout_s": 3600}).json()
+    pointer = started["write_pointer"]
+    body = {"messages": ["stored"], "transactionWritePointer": pointer}
+    first.do("POST", f"{TOPIC}/store", body)
+    table = cluster.place.name_of("payload")
+    late = {**body, "messages": ["late"]}
+    first.ask_and_die("POST", f"{TOPIC}/store", late, held=[b"mutateRows", table])
+    second = cluster.server()
+    second.do("POST", f"{TOPIC}/publish", {"messages": [], "transactionWritePointer": pointer})
+    second.do("POST", f"/v1/transactions/{started['transaction_id']}/commit")
+    assert second.payloads(committed=True) == ["before", "stored"]
+
+    first.gateway.send_caught()
+
+    assert second.payloads(committed=True) == second.payloads() == ["before", "stored"]
+    second.kill()
+    assert cluster.server().payloads(committed=True) == ["before", "stored"]
+
+
+def test_a_late_move_of_a_position_is_none(cluster: Cluster, first: Server) -> None:
+    path = f"{TOPIC}/subscriptions/s"
+    version = first.do("PUT", path).json()["version"]
+    table = cluster.place.name_of("subscription")
+    move = {"after": "01" * 20, "expected_version": version}
+    first.ask_and_die("POST", f"{path}/advance", move, held=[b"mutateRows", table])
+    second = cluster.server()
+    assert second.get(path)["version"] == version
+    moved = second.do("POST", f"{path}/advance", {**move, "after": "02" * 20}).json()
+
+    first.gateway.send_caught()
+
+    assert second.get(path) == moved
+    second.kill()
+    third = cluster.server()
+    assert third.get(path) == moved
+    assert moved["after"] == "02" * 20
+    third.do("DELETE", path)
+    third.kill()
+    assert not cluster.server().get(f"{TOPIC}/subscriptions")
+
+
+def test_a_rollback_after_another_led_is_refused(cluster: Cluster, first: Server) -> None:
+    started = first.do("POST", "/v1/transactions?codec=false", {"timeout_s": 3600}).json()
+    body = {"messages": ["undone"], "transactionWritePointer": started["write_pointer"]}
+    published = first.do("POST", f"{TOPIC}/publish", body).json()
+    first.kill()
+    second = cluster.server()
+
+    answer = second.http.post(f"{second.process.url}{TOPIC}/rollback", json=published)
+
+    assert answer.status_code == 409
+    assert answer.json()["error"]["code"] == "rollback_of_earlier_leader"
+    ended = second.do("POST", f"/v1/transactions/{started['transaction_id']}/abort").json()
+    assert ended["status"] == "invalid"
+    assert second.payloads(committed=True) == ["before"]
+
+
 def test_a_late_change_of_a_topic_is_none(cluster: Cluster, first: Server) -> None:
     first.ask_and_die("DELETE", TOPIC, held=[b"checkAndPut"])
     second = cluster.server()

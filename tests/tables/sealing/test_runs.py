@@ -1,0 +1,158 @@
+"""Runs of stored payloads that leaders hand on, on rows that may come late."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tables.keys import after_prefix, payload_prefix, prefix
+from tables.memory import MemoryStore
+from tables.sealing.runs import SEAL_KEY, is_seal, run_of
+from tables.sealing.store import SealedStore
+from tables.sealing.tables import SealedTables
+from tables.store import PAYLOAD, Row
+from tests.contracts.store_contract import rows_of
+from tests.tables.sealing.test_store import Reign
+from tms.core.errors import StoreUnavailable
+from tms.core.message import KEY
+from tms.core.topic import TopicId, TopicMetadata
+
+TOPIC = TopicId("default", "t")
+START = prefix(TOPIC, 1)
+POINTER, YOUNG = 7, 1_000
+
+
+class World:
+    """One store, and leaders who follow one another: of leader n are the keys up to 100 n + 99."""
+
+    def __init__(self) -> None:
+        self.rows = MemoryStore()
+        self.leader(1).metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
+
+    def leader(self, token: int) -> SealedTables:
+        lease = Reign(token, 100 * token - 1, 100 * token + 99)
+        tables = SealedTables(SealedStore(self.rows, lease))
+        tables.sealed.runs.through = YOUNG - 1
+        return tables
+
+    def alone(self) -> SealedTables:
+        return SealedTables(SealedStore(self.rows))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def store(tables: SealedTables, time_ms: int, pointer: int = POINTER) -> None:
+    batch = tables.batch()
+    key = KEY.pack(time_ms, 0)
+    tables.payloads.append(batch, START, pointer, [key], [b"%d" % time_ms])
+    tables.write(batch)
+
+
+def late(world: World, time_ms: int) -> None:
+    """Have a row of an earlier leader come late."""
+    batch = world.rows.batch()
+    batch.put(PAYLOAD, payload_prefix(START, POINTER) + KEY.pack(time_ms, 0), b"late")
+    world.rows.write(batch)
+
+
+def refer(tables: SealedTables, time_ms: int) -> None:
+    batch = tables.batch()
+    tables.messages.append_reference(batch, START, KEY.pack(time_ms, 0), POINTER)
+    tables.write(batch)
+
+
+def read(tables: SealedTables, pointer: int = POINTER, first: int = 0) -> list[bytes]:
+    block, _ = tables.payloads.read(
+        START, pointer, KEY.pack(1, 0), KEY.pack(first, 0), limit=99, bytes_max=10_000
+    )
+    return [message.payload for message in block]
+
+
+def test_what_comes_late_is_hidden_once_the_run_was_used(world: World) -> None:
+    store(world.leader(1), 101)
+    second = world.leader(2)
+    assert read(second) == [b"101"]
+    late(world, 102)
+    store(second, 201)
+    late(world, 199)
+
+    assert read(second) == read(world.alone()) == [b"101", b"201"]
+    third = world.leader(3)
+    assert read(third) == [b"101", b"201"]
+    late(world, 299)
+    assert read(third, first=102) == [b"201"]
+    assert third.payloads.last_key(START, POINTER) == KEY.pack(201, 0)
+    assert third.payloads.first_key(START, POINTER) == KEY.pack(101, 0)
+
+
+@pytest.mark.parametrize("use", [store, refer])
+def test_each_use_seals(world: World, use: Callable[[SealedTables, int], None]) -> None:
+    store(world.leader(1), 101)
+
+    use(world.leader(2), 201)
+    late(world, 102)
+
+    assert b"late" not in read(world.leader(3))
+
+
+def test_what_came_before_the_first_use_is_there(world: World) -> None:
+    store(world.leader(1), 101)
+    late(world, 102)
+
+    assert read(world.leader(2)) == [b"101", b"late"]
+
+
+def test_a_run_of_which_nothing_is_there_stays_empty(world: World) -> None:
+    world.leader(1)
+    second = world.leader(2)
+    assert read(second) == []
+    late(world, 150)
+
+    assert read(second) == read(world.leader(3)) == []
+
+
+def test_what_began_under_this_leader_needs_no_seal(world: World) -> None:
+    first = world.leader(1)
+    store(first, 101, YOUNG)
+
+    assert read(first, YOUNG) == [b"101"]
+    assert not any(is_seal(key) for key, _ in rows_of(world.rows, PAYLOAD))
+
+
+def test_a_later_leader_is_found_out(world: World) -> None:
+    first = world.leader(1)
+    store(first, 101)
+    assert read(world.leader(2)) == [b"101"]
+    first.sealed.runs._hidden.clear()
+
+    with pytest.raises(StoreUnavailable):
+        read(first)
+
+
+def test_a_scan_over_runs_has_neither_seals_nor_what_they_hide(world: World) -> None:
+    store(world.leader(1), 101)
+    second = world.leader(2)
+    assert read(second) == [b"101"]
+    late(world, 102)
+    store(second, 201, YOUNG)
+
+    def scanned(*, reverse: bool = False, limit: int | None = None) -> list[bytes]:
+        stop = after_prefix(START)
+        tables = world.alone().sealed
+        with tables.scan(PAYLOAD, START, stop, reverse=reverse, limit=limit) as rows:
+            found: list[Row] = list(rows)
+        return [value for _, value in found]
+
+    assert scanned() == [b"101", b"201"]
+    assert scanned(reverse=True) == [b"201", b"101"]
+    assert scanned(limit=1) == [b"101"]
+    assert scanned(reverse=True, limit=1) == [b"201"]
+
+
+def test_the_run_of_a_range() -> None:
+    run = payload_prefix(START, POINTER)
+    assert run_of(run, after_prefix(run)) == run_of(run + SEAL_KEY, run + b"\xff") == run
+    assert run_of(START, after_prefix(START)) is None
+    assert run_of(run, after_prefix(START)) is None
