@@ -49,6 +49,8 @@ TOPICS = ("a", "b")
 BASE = "/v1/namespaces/default/topics"
 BEFORE, AFTER = 20, 40
 """Requests acknowledged before a fault, and once it has passed."""
+_PATIENCE_S = 2.0
+"""How long a client waits for an answer before it asks another server."""
 _TIMEOUT_S = 10
 """After which a transaction becomes invalid that nobody ends."""
 Json = Any
@@ -158,7 +160,7 @@ class Clients:
     def _work(self, work: Callable[[httpx.Client, str, str], None], number: int) -> None:
         at = count = 0
         servers = self.cluster.servers
-        with httpx.Client(timeout=httpx.Timeout(S_MAX, connect=1.0), trust_env=False) as http:
+        with httpx.Client(timeout=_PATIENCE_S, trust_env=False) as http:
             while not self._stop.is_set():
                 count += 1
                 try:
@@ -236,6 +238,7 @@ class Rounds:
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
         self.clients = Clients(cluster)
+        cluster.stack.callback(self.clients.stop)
         self.chance = random.Random(seed)
         self.held: list[Proxy] = []
         self.shown: dict[tuple[str, bool], list[tuple[str, str]]] = defaultdict(list)
