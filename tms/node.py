@@ -273,7 +273,9 @@ async def services_on(
         tables.close()
         raise
     if isinstance(tables, SealedTables):
-        tables.sealed.runs.through = recovered.state.last_write_pointer
+        state = recovered.state
+        going_on = [pointer for opened in state.opened for pointer in opened.pointers]
+        tables.sealed.runs.know(state.last_write_pointer, going_on)
     engine = engine_on()
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)

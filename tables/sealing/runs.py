@@ -1,16 +1,22 @@
 """Seals of runs: where what earlier leaders stored under a write pointer ends.
 
     seal row key := payload prefix (tables.keys), time 0, sequence 0       in the Payload table
-    seal row     := JSON object {"token": n, "hidden": [[after, through], ...]}
+    seal row     := JSON object {"token": n, "hidden": [[after, through], ...]}, with "ended": true
+                    if the transaction had ended by then
 
 A run is what is stored in a topic under one write pointer; a reference stands for all of it. A
 leader before may have stored more, late. So a leader seals a run before it first reads it, adds to
 it, or refers to it, as it seals a topic (`tables.sealing.seal`): by a compare-and-put of a row of
-the run's own. Runs of transactions that began under this leader need no seal, because nobody before
-could store under their pointers.
+the run's own.
+
+What a transaction stores is there before it ends, because there is one flush at a time. So only a
+transaction that goes on under a later leader needs seals. No seal is needed if it began under this
+leader, or began and ended under the one before. One that has the word "ended" is the last: nothing
+of a leader before its own is shown since, and none after that stored anything.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from threading import Lock
 
 from tables.keys import POINTER, after_prefix, topic_start
@@ -19,7 +25,7 @@ from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
 from tables.store import PAYLOAD, Row, Store
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import INT64_MAX
+from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.repeatable import repeatable
 
@@ -45,12 +51,19 @@ class RunSeals:
         self._token_of = token_of
         self._lock = Lock()
         self._hidden: dict[bytes, Sequence[Hidden]] = {}
-        self.through = INT64_MAX
-        """Runs of greater write pointers began under this leader."""
+        self._through = INT64_MAX
+        self._going_on: Collection[int] | None = None
+
+    def know(self, last_write_pointer: int, going_on: Collection[int]) -> None:
+        """Take note of the last write pointer before this leader, and of those that go on.
+
+        Without that, as where another manager has the transactions, each run is sealed.
+        """
+        self._through, self._going_on = last_write_pointer, frozenset(going_on)
 
     def hidden(self, run: bytes) -> Sequence[Hidden]:
         """Return what is hidden of the run with that payload prefix. Raises `StoreUnavailable`."""
-        if self._is_young(run):
+        if self._is_whole(run):
             return ()
         hidden = self._hidden.get(run)
         if hidden is None:
@@ -63,8 +76,16 @@ class RunSeals:
                     self._hidden[run] = hidden
         return hidden
 
-    def _is_young(self, run: bytes) -> bool:
-        return self._lease is not None and int.from_bytes(run[-POINTER.size :]) > self.through
+    def _is_whole(self, run: bytes) -> bool:
+        """Whether nothing can come late: it is of this leader, or has ended under the last one."""
+        if self._lease is None or self._going_on is None:
+            return False
+        pointer = _pointer_of(run)
+        is_of_last = pointer // WRITE_POINTERS_PER_MS > self._lease.earlier_ms
+        return pointer > self._through or (is_of_last and pointer not in self._going_on)
+
+    def _has_ended(self, run: bytes) -> bool:
+        return self._going_on is not None and _pointer_of(run) not in self._going_on
 
     def _sealed(self, run: bytes) -> Seal:
         lease = self._lease
@@ -73,7 +94,7 @@ class RunSeals:
         while True:
             row = self._store.get(PAYLOAD, run + SEAL_KEY)
             seal = Seal() if row is None else decode_seal(row)
-            if lease is None or seal.token == lease.token:
+            if lease is None or seal.has_ended or seal.token == lease.token:
                 return seal
             if seal.token > lease.token:
                 raise StoreUnavailable(reason=_SEALED_LATER, later_token=seal.token)
@@ -81,14 +102,15 @@ class RunSeals:
             within = (SEAL_KEY + b"\x00", KEY.pack(through_ms + 1, 0))
             first, last = shown(self._store, PAYLOAD, run, seal, within)
             seal = seal.followed(lease.token, through_ms, first, last)
+            seal = replace(seal, has_ended=self._has_ended(run))
             if self._store.compare_and_put(PAYLOAD, run + SEAL_KEY, row, encode_seal(seal)):
                 return seal
 
     def ranges(self, run: bytes) -> list[tuple[bytes, bytes]]:
         """Return the ranges of keys that are hidden of a run, its seal among them, ascending."""
-        hidden = self.hidden(run)
-        if self._is_young(run):
+        if self._lease is not None and _pointer_of(run) > self._through:
             return []
+        hidden = self.hidden(run)
         own = (run + SEAL_KEY, run + SEAL_KEY + b"\x00")
         return [own, *((run + each.start, run + each.stop) for each in hidden)]
 
@@ -111,6 +133,10 @@ def run_of(start: bytes, stop: bytes) -> bytes | None:
     run = start[: len(topic_start(start)) + _GENERATION_BYTES + POINTER.size]
     is_whole = len(run) == len(topic_start(start)) + _GENERATION_BYTES + POINTER.size
     return run if is_whole and stop <= after_prefix(run) else None
+
+
+def _pointer_of(run: bytes) -> int:
+    return int.from_bytes(run[-POINTER.size :])
 
 
 def is_seal(key: bytes) -> bool:

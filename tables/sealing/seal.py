@@ -52,6 +52,8 @@ class Seal:
     token: int = 0
     """Of the leader who sealed it; 0: nobody did."""
     hidden: Sequence[Hidden] = ()
+    has_ended: bool = False
+    """Of a run: whether its transaction had ended by then, so that no later leader adds to it."""
 
     def range_of(self, key: bytes) -> Hidden | None:
         """Return the range that hides a key, None where it is shown."""
@@ -99,7 +101,7 @@ def decode_seal(seal: bytes) -> Seal:
     try:
         told = json.loads(seal)
         hidden = tuple(Hidden(bytes.fromhex(after), int(ms)) for after, ms in told["hidden"])
-        found = Seal(int(told["token"]), hidden)
+        found = Seal(int(told["token"]), hidden, bool(told.get("ended", False)))
     except (ValueError, LookupError, TypeError):
         raise StoreCorrupt(seal=seal.hex()) from None
     if any(len(each.after) not in (0, KEY_BYTES) for each in hidden):
@@ -117,4 +119,5 @@ def sealed_row(row: bytes, seal: Seal) -> bytes:
 def encode_seal(seal: Seal) -> bytes:
     """Return the JSON object of a seal."""
     hidden = [[each.after.hex(), each.through_ms] for each in seal.hidden]
-    return json.dumps({"token": seal.token, "hidden": hidden}, separators=(",", ":")).encode()
+    told = {"token": seal.token, "hidden": hidden} | ({"ended": True} if seal.has_ended else {})
+    return json.dumps(told, separators=(",", ":")).encode()

@@ -12,9 +12,9 @@ TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
 
 
 def test_settings_are_there_with_these_defaults() -> None:
-    rows = re.findall(r"^\|.*\| `(\w+)`.* \| (\d+) s \|", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\d+) s \|", TEXT, re.MULTILINE)
 
-    assert len(rows) == 4
+    assert len(rows) == 2
     for name, default in rows:
         assert Settings.model_fields[name].default == float(default)
     for flag in re.findall(r" --([a-z]+(?:-[a-z]+)*)", TEXT):
@@ -24,7 +24,7 @@ def test_settings_are_there_with_these_defaults() -> None:
 def test_errors_and_commands_are_there() -> None:
     for status, code in re.findall(r"(\d{3})\s+`(\w+)`", TEXT):
         assert CATALOGUE[code].status == int(status)
-    for block in blocks(PAGE):
+    for block in [each for each in blocks(PAGE) if each.kind == "sh"]:
         assert run_command(*block.text.split()[1:], "--help")[0] == 0
 
 

@@ -135,6 +135,7 @@ def test_follow_goes_on_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -> 
         printed += second.lines(1)
         second.interrupt()
 
-    assert said == "stopped; run it again to go on\n"
+    # The interruption may break off a poll that waits, which the client says before.
+    assert said.splitlines()[-1] == "stopped; run it again to go on"
     # The third is dealt with again where the interruption came before its id was kept.
     assert printed in (["one", "two", "three", "four"], ["one", "two", "three", "three"])

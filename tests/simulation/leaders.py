@@ -40,7 +40,13 @@ class Leader:
         until_ms = ceiling_ms(max(self.clock.now_ms(), after_ms + 1), LEASE_S)
         token = 1 if last is None else last.token + 1
         self.lease: Lease = Lease(
-            token, LEASE_S, Steady(), 0.0, keys_after_ms=after_ms, keys_until_ms=until_ms
+            token,
+            LEASE_S,
+            Steady(),
+            0.0,
+            keys_after_ms=after_ms,
+            keys_until_ms=until_ms,
+            earlier_ms=0 if last is None else last.keys_after_ms,
         )
         self.gateway = SimulatedGateway(rows, self.lease.check)
 

@@ -10,10 +10,9 @@ Who sees no renewal because the metadata store is away knows nothing of the lead
 renew then. So only time counts in which the lease was looked at all along: a sighting begins anew
 after each gap, and the leader renews at once when the store is back.
 
-That alone keeps a paused leader from nothing that it was about to send. So a leader may only send a
-write on a connection that it had before it looked at its lease (`Lease.check`), and the store's
-gateway closes connections on which nothing is said for some time. From `fence_s` after the claim on
-nothing of the old leader can arrive any more, and only then does the new one begin.
+That alone keeps a paused leader from nothing that it was about to send. So what leaders send late
+is hidden or refused (`tables.sealing`), whenever it comes, and the new one begins at once.
+`fence_s` is for whoever wants it to wait all the same.
 
 Keys of messages have a time too, and the lease says up to which one its holder may give them, the
 *ceiling* (`keys_until_ms`). It moves on with each renewal, never back while the lease is held, and
@@ -29,6 +28,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tms.core.errors import NoLeader, StoreUnavailable
+from tms.core.limits import INT64_MAX
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
@@ -67,10 +67,12 @@ class LeaseRecord:
     lease_s: float
     """How long it lasts from each renewal on."""
     fence_s: float
-    """How long after its end something of the holder may still arrive at the store."""
+    """How long the next leader waits before it begins."""
     keys_until_ms: int = 0
     """The ceiling: no key of this holder, or of one before, is of a later millisecond since 1970.
     0 where the holder is of a version that has none."""
+    keys_after_ms: int = INT64_MAX
+    """The ceiling of the leaders before this one; above all where that is not known."""
     renewals: int = 0
     is_serving: bool = False
     """False while it takes over."""
@@ -90,11 +92,14 @@ class Lease:
         *,
         keys_after_ms: int = 0,
         keys_until_ms: int = 0,
+        earlier_ms: int = INT64_MAX,
     ) -> None:
         """Hold it under `token`; the claim was sent at `sent_s` by `clock`.
 
-        Keys are given above the first ceiling, and not above the second.
+        Keys are given above the first ceiling, and not above the second. The third is that of the
+        leaders before the last one.
         """
+        self.earlier_ms = earlier_ms
         self.token = token
         self.keys_after_ms = keys_after_ms
         self.keys_until_ms = keys_until_ms

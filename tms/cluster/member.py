@@ -206,6 +206,7 @@ class Member:
             token=token,
             fence_s=max(self._own.fence_s, wait_s),
             keys_until_ms=until_ms,
+            keys_after_ms=after_ms,
         )
         sent_s = self._clock.now_s()
         try:
@@ -219,6 +220,7 @@ class Member:
             sent_s,
             keys_after_ms=after_ms,
             keys_until_ms=until_ms,
+            earlier_ms=0 if old is None else old.keys_after_ms,
         )
         _log.info("this server is to lead, under token %d", token)
         return record, stat.version, lease, wait_s

@@ -13,7 +13,7 @@ class Role(Enum):
     """It was not told to take part in one."""
     STANDBY = "standby"
     TAKING_OVER = "taking over"
-    """It is to lead, and waits until nothing of the leader before can be under way any more."""
+    """It is to lead, and opens the store."""
     LEADER = "leader"
 
 
@@ -57,6 +57,11 @@ class HeldLease(Protocol):
     @property
     def keys_after_ms(self) -> int:
         """The ceiling of the leaders before: no key of theirs is of a later millisecond."""
+        ...
+
+    @property
+    def earlier_ms(self) -> int:
+        """The ceiling of the leaders before the last one; above all where it is not known."""
         ...
 
     @property

@@ -15,7 +15,6 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 import uuid
 from collections import defaultdict
@@ -24,7 +23,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import httpx
 
@@ -35,25 +33,18 @@ from dev.zookeeper import servers as zookeeper_servers
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
+from tests.faults.hbase.cluster_clients import BASE, S_MAX, TIMEOUT_S, TOPICS, Clients, Json
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
 
 LEASE_S = 3.0
 SERVERS = 3
-S_MAX = 120.0
 FLAGS = (
     *("--lease-s", str(LEASE_S), "--hbase-timeout-s", "5", "--hbase-retry-s", "1"),
     *("--cleanup-period-s", "1"),
 )
-TOPICS = ("a", "b")
-BASE = "/v1/namespaces/default/topics"
 BEFORE, AFTER = 20, 40
 """Requests acknowledged before a fault, and once it has passed."""
-_PATIENCE_S = 2.0
-"""How long a client waits for an answer before it asks another server."""
-_TIMEOUT_S = 10
-"""After which a transaction becomes invalid that nobody ends."""
-Json = Any
 
 
 class Server:
@@ -134,110 +125,12 @@ class Cluster:
             server.process.kill()
 
 
-class Clients:
-    """Threads that publish, alone and in transactions, and note what was acknowledged."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.acknowledged: dict[str, list[str]] = defaultdict(list)
-        """By topic, of plain messages."""
-        self.committed: list[str] = []
-        self.moved: list[int] = []
-        """The versions that acknowledged commits have given the position."""
-        self.count = 0
-        self.longest_s = 0.0
-        self._last_s = time.monotonic()
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        works = [self._publish, self._publish, self._publish, self._transact]
-        self._threads = [
-            threading.Thread(target=self._work, args=(work, number), daemon=True)
-            for number, work in enumerate(works)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _work(self, work: Callable[[httpx.Client, str, str], None], number: int) -> None:
-        at = count = 0
-        servers = self.cluster.servers
-        with httpx.Client(timeout=_PATIENCE_S, trust_env=False) as http:
-            while not self._stop.is_set():
-                count += 1
-                try:
-                    work(http, servers[at % SERVERS].url, f"{number}.{count}")
-                except httpx.HTTPError:
-                    at += 1
-                    time.sleep(0.02)
-
-    def _note(self, notes: list[Any], what: Any) -> None:
-        with self._lock:
-            notes.append(what)
-            self.count += 1
-            now_s = time.monotonic()
-            self.longest_s = max(self.longest_s, now_s - self._last_s)
-            self._last_s = now_s
-
-    def _publish(self, http: httpx.Client, url: str, name: str) -> None:
-        topic = TOPICS[len(name) % len(TOPICS)]
-        _post(http, f"{url}{BASE}/{topic}/publish", {"messages": [name]})
-        self._note(self.acknowledged[topic], name)
-
-    def _transact(self, http: httpx.Client, url: str, name: str) -> None:
-        position = http.get(f"{url}{BASE}/{TOPICS[0]}/subscriptions/s")
-        position.raise_for_status()
-        version = position.json()["version"]
-        started = _post(http, f"{url}/v1/transactions?codec=false", {"timeout_s": _TIMEOUT_S})
-        body = {"messages": [name], "transactionWritePointer": started["write_pointer"]}
-        _post(http, f"{url}{BASE}/{TOPICS[0]}/publish", body)
-        _post(http, f"{url}{BASE}/{TOPICS[1]}/store", body)
-        advance = {
-            "topic": TOPICS[0],
-            "namespace": "default",
-            "subscription": "s",
-            "after": f"{version:040x}",
-            "expected_version": version,
-        }
-        stored = {
-            "topic": TOPICS[1],
-            "namespace": "default",
-            "write_pointer": started["write_pointer"],
-        }
-        commit = f"{url}/v1/transactions/{started['transaction_id']}/commit"
-        _post(http, commit, {"advances": [advance], "publish": [stored]})
-        self._note(self.moved, version + 1)
-        self.committed.append(name)
-
-    def watch(self) -> None:
-        """Begin to measure."""
-        with self._lock:
-            self.longest_s, self._last_s = 0.0, time.monotonic()
-
-    def until_more(self, number: int) -> None:
-        enough, give_up = self.count + number, time.monotonic() + S_MAX
-        while self.count < enough:
-            assert time.monotonic() < give_up, "nothing is acknowledged any more"
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(S_MAX)
-
-
-def _post(http: httpx.Client, url: str, body: Json) -> Json:
-    answer = http.post(url, json=body)
-    if answer.status_code not in (200, 503, 504, 409):
-        raise AssertionError(answer.text)
-    answer.raise_for_status()
-    return answer.json() if answer.content else None
-
-
 class Rounds:
     """Faults, one after another, and what readers were shown between them."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.cluster = cluster
-        self.clients = Clients(cluster)
+        self.clients = Clients([server.url for server in cluster.servers])
         cluster.stack.callback(self.clients.stop)
         self.chance = random.Random(seed)
         self.held: list[Proxy] = []
@@ -320,7 +213,7 @@ class Rounds:
         self.check()
         for proxy in self.held:
             proxy.release()
-        time.sleep(_TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
+        time.sleep(TIMEOUT_S + 2)  # a committed reader stops at what a dead client has begun
         self.check()
         clients = self.clients
         given = {topic: [p for _, p in self.shown[topic, True]] for topic in TOPICS}

@@ -1,7 +1,7 @@
 """What a server had sent before another led arrives later than that, whatever it was.
 
-The fence is far too short for it: between the first server and its gateway there is one that is
-paused with the request in hand, until the second server has written.
+Between the first server and its gateway there is one that is paused with the request in hand, until
+the second server has written.
 """
 
 import re

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -15,10 +17,12 @@ from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TRANSACTION
 from tests.contracts.store_contract import empty, put, rows_of
 from tests.tables.hbase.conftest import gateway_to, until
 from tests.tables.hbase.waiting import settled
-from tms.core.errors import OutcomeUnknown, StoreUnavailable
+from tms.core.errors import OutcomeUnknown, StoreLocked, StoreUnavailable
 
 pytestmark = pytest.mark.slow
 
+TOKENS = count(100)
+"""Those of leaders ascend from test to test, because the store is the same."""
 LATE_S = 4.0
 """How late a call may come, here."""
 
@@ -27,6 +31,7 @@ class Mortal:
     """A store that dies, or loses sight of its calls, when told to."""
 
     def __init__(self, place: Place, timeout_s: float = 30.0) -> None:
+        self.place = place
         self.gateway = Gateway(place.host, place.port, timeout_s=timeout_s, retry_s=0.0)
         self._once = self.gateway.once
         self.store = HBaseStore(place, self.gateway)
@@ -297,3 +302,84 @@ def test_a_compare_and_put_of_none_is_atomic_against_other_writes(hbase_store: H
     empty(store)
 
     assert lost == []
+
+
+def test_a_late_deletion_takes_nothing_that_was_put_since(
+    mortal: Mortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = mortal.store
+    assert store.compare_and_put(METADATA, b"k", None, b"old")
+    remove = store._sender.remove
+
+    def lose_the_first(*arguments: Any) -> None:
+        if not mortal.late:
+            mortal.lose_next(monkeypatch)
+        remove(*arguments)
+
+    monkeypatch.setattr(store._sender, "remove", lose_the_first)
+    with pytest.raises(OutcomeUnknown):
+        store.compare_and_put(METADATA, b"k", b"old", None)
+    until(lambda: store.get(METADATA, b"k") is None)
+    other = led(mortal.place, next(TOKENS))
+    assert other.compare_and_put(METADATA, b"k", None, b"new")
+
+    mortal.come_late()
+
+    assert other.get(METADATA, b"k") == b"new"
+    assert not other.compare_and_put(METADATA, b"k", b"old", None)
+    assert other.compare_and_put(METADATA, b"k", b"new", None)
+    assert other.compare_and_put(METADATA, b"k", None, None)
+    other.close()
+
+
+def waits_for(place: Place, token: int = 0) -> list[float]:
+    """Return how long a server waits that takes over, and closes."""
+    waited: list[float] = []
+    store = HBaseStore(place, gateway_to(place))
+    try:
+        store.take_over(waited.append, token=token)
+    finally:
+        store.close()
+    return waited
+
+
+def test_a_server_alone_refuses_a_store_until_the_clusters_last_server_has_closed_it(
+    place: Place, hbase_store: HBaseStore
+) -> None:
+    assert hbase_store
+    waits_for(place, next(TOKENS))
+    for is_last in (False, True):
+        store = HBaseStore(place, gateway_to(place))
+        store.take_over(token=next(TOKENS), is_last=partial(bool, is_last))
+        with pytest.raises(StoreLocked) as refused:
+            waits_for(place)
+        assert refused.value.problem.code == "store_of_a_cluster"
+        store.close()
+
+    assert waits_for(place) == []
+    assert waits_for(place, next(TOKENS)) == waits_for(place) == []
+
+
+def test_a_store_of_a_dead_cluster_is_released_by_hand(
+    place: Place, hbase_store: HBaseStore
+) -> None:
+    dead = led(place, next(TOKENS))
+    dead._is_server = False
+    dead.close()
+    assert waits_for(place, next(TOKENS)) == []
+    dead = led(place, next(TOKENS))
+    dead._is_server = False
+    dead.close()
+    with pytest.raises(StoreLocked):
+        waits_for(place)
+
+    assert hbase_store.release()
+    assert not hbase_store.release()
+    assert waits_for(place) == [30.0]
+    assert waits_for(place) == []
+
+
+def test_a_leader_waits_for_a_server_that_died_alone(place: Place, mortal: Mortal) -> None:
+    assert mortal.store
+    assert waits_for(place, next(TOKENS)) == [30.0]
+    assert waits_for(place, next(TOKENS)) == []

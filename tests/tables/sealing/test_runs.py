@@ -1,6 +1,6 @@
 """Runs of stored payloads that leaders hand on, on rows that may come late."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -28,10 +28,10 @@ class World:
         self.rows = MemoryStore()
         self.leader(1).metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
 
-    def leader(self, token: int) -> SealedTables:
+    def leader(self, token: int, going_on: Collection[int] = (POINTER,)) -> SealedTables:
         lease = Reign(token, 100 * token - 1, 100 * token + 99)
         tables = SealedTables(SealedStore(self.rows, lease))
-        tables.sealed.runs.through = YOUNG - 1
+        tables.sealed.runs.know(YOUNG - 1, going_on)
         return tables
 
     def alone(self) -> SealedTables:
@@ -118,6 +118,30 @@ def test_what_began_under_this_leader_needs_no_seal(world: World) -> None:
     store(first, 101, YOUNG)
 
     assert read(first, YOUNG) == [b"101"]
+    assert not any(is_seal(key) for key, _ in rows_of(world.rows, PAYLOAD))
+
+
+def test_what_has_ended_is_sealed_once(world: World) -> None:
+    store(world.leader(1), 101)
+    assert read(world.leader(2, going_on=())) == [b"101"]
+    late(world, 102)
+    [seal] = [row for row in rows_of(world.rows, PAYLOAD) if is_seal(row[0])]
+
+    assert read(world.leader(3, going_on=())) == [b"101"]
+    assert seal in rows_of(world.rows, PAYLOAD)
+    assert b'"ended":true' in seal[1]
+
+
+def test_what_began_and_ended_under_the_last_leader_needs_no_seal(world: World) -> None:
+    first = world.leader(1)
+    first.sealed.runs.know(0, going_on=())
+    store(first, 101)
+    second = world.leader(2, going_on=())
+    lease = second.sealed._lease
+    assert isinstance(lease, Reign)
+    lease.earlier_ms = -1
+    assert read(second) == [b"101"]
+
     assert not any(is_seal(key) for key, _ in rows_of(world.rows, PAYLOAD))
 
 

@@ -15,6 +15,7 @@ from tables.sealing.tables import SealedTables
 from tables.store import MESSAGE, METADATA
 from tests.contracts.store_contract import put, rows_of
 from tms.core.errors import NoLeader, StoreUnavailable
+from tms.core.limits import INT64_MAX
 from tms.core.message import KEY
 from tms.core.topic import TopicId, TopicMetadata
 
@@ -28,6 +29,7 @@ class Reign:
     """A lease that is held."""
 
     is_last = False
+    earlier_ms = INT64_MAX
 
     def __init__(self, token: int, keys_after_ms: int, keys_until_ms: int) -> None:
         self.token = token

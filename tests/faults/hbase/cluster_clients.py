@@ -1,0 +1,115 @@
+"""Clients of a cluster, which publish, also in transactions, and note what was acknowledged."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import httpx
+
+TOPICS = ("a", "b")
+BASE = "/v1/namespaces/default/topics"
+S_MAX = 120.0
+TIMEOUT_S = 10
+"""After which a transaction becomes invalid that nobody ends."""
+_PATIENCE_S = 2.0
+"""How long a client waits for an answer before it asks another server."""
+Json = Any
+
+
+class Clients:
+    """Threads that publish, alone and in transactions, and note what was acknowledged."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._urls = urls
+        self.acknowledged: dict[str, list[str]] = defaultdict(list)
+        """By topic, of plain messages."""
+        self.committed: list[str] = []
+        self.moved: list[int] = []
+        """The versions that acknowledged commits have given the position."""
+        self.count = 0
+        self.longest_s = 0.0
+        self._last_s = time.monotonic()
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        works = [self._publish, self._publish, self._publish, self._transact]
+        self._threads = [
+            threading.Thread(target=self._work, args=(work, number), daemon=True)
+            for number, work in enumerate(works)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, work: Callable[[httpx.Client, str, str], None], number: int) -> None:
+        at = count = 0
+        with httpx.Client(timeout=_PATIENCE_S, trust_env=False) as http:
+            while not self._stop.is_set():
+                count += 1
+                try:
+                    work(http, self._urls[at % len(self._urls)], f"{number}.{count}")
+                except httpx.HTTPError:
+                    at += 1
+                    time.sleep(0.02)
+
+    def _note(self, notes: list[Any], what: Any) -> None:
+        with self._lock:
+            notes.append(what)
+            self.count += 1
+            now_s = time.monotonic()
+            self.longest_s = max(self.longest_s, now_s - self._last_s)
+            self._last_s = now_s
+
+    def _publish(self, http: httpx.Client, url: str, name: str) -> None:
+        topic = TOPICS[len(name) % len(TOPICS)]
+        _post(http, f"{url}{BASE}/{topic}/publish", {"messages": [name]})
+        self._note(self.acknowledged[topic], name)
+
+    def _transact(self, http: httpx.Client, url: str, name: str) -> None:
+        position = http.get(f"{url}{BASE}/{TOPICS[0]}/subscriptions/s")
+        position.raise_for_status()
+        version = position.json()["version"]
+        started = _post(http, f"{url}/v1/transactions?codec=false", {"timeout_s": TIMEOUT_S})
+        body = {"messages": [name], "transactionWritePointer": started["write_pointer"]}
+        _post(http, f"{url}{BASE}/{TOPICS[0]}/publish", body)
+        _post(http, f"{url}{BASE}/{TOPICS[1]}/store", body)
+        advance = {
+            "topic": TOPICS[0],
+            "namespace": "default",
+            "subscription": "s",
+            "after": f"{version:040x}",
+            "expected_version": version,
+        }
+        stored = {
+            "topic": TOPICS[1],
+            "namespace": "default",
+            "write_pointer": started["write_pointer"],
+        }
+        commit = f"{url}/v1/transactions/{started['transaction_id']}/commit"
+        _post(http, commit, {"advances": [advance], "publish": [stored]})
+        self._note(self.moved, version + 1)
+        self.committed.append(name)
+
+    def watch(self) -> None:
+        """Begin to measure."""
+        with self._lock:
+            self.longest_s, self._last_s = 0.0, time.monotonic()
+
+    def until_more(self, number: int) -> None:
+        enough, give_up = self.count + number, time.monotonic() + S_MAX
+        while self.count < enough:
+            assert time.monotonic() < give_up, "nothing is acknowledged any more"
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(S_MAX)
+
+
+def _post(http: httpx.Client, url: str, body: Json) -> Json:
+    answer = http.post(url, json=body)
+    if answer.status_code not in (200, 503, 504, 409):
+        raise AssertionError(answer.text)
+    answer.raise_for_status()
+    return answer.json() if answer.content else None
