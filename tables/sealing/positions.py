@@ -110,14 +110,16 @@ class SealedSubscriptionTable(StoreSubscriptionTable):
 
         They are in the order of their names.
         """
-        with self._lock:  # who has read them may change them, and nobody puts them again then
-            found = self._found(topic_prefix)
-            if found.floor < self._sealed.token:
-                self._seal(topic_prefix, found)
-            elif found.floor > self._sealed.token:
-                if self._sealed.token:
-                    raise StoreUnavailable(reason=_LATER, later_token=found.floor)
-                self._floors[topic_prefix] = found.floor
+        found, token = self._found(topic_prefix), self._sealed.token
+        if found.floor < token:
+            with self._lock:  # who has read them may change them, and nobody puts them again then
+                found = self._found(topic_prefix)
+                if found.floor < token:
+                    self._seal(topic_prefix, found)
+        elif found.floor > token > 0:
+            raise StoreUnavailable(reason=_LATER, later_token=found.floor)
+        elif found.floor > token:
+            self._floors[topic_prefix] = found.floor
         return [
             decoded(topic_id, _name(topic_prefix, each.key), each.value)
             for each in found.counting

@@ -10,15 +10,24 @@ from tables.sealing.store import SealedStore
 from tables.store import MESSAGE, METADATA
 from tables.transaction_table import StoreTransactionTable
 from tests.contracts.store_contract import rows_of
-from tests.tables.sealing.test_store import TOPIC, World, message_rows, publish, seen
-from tests.tables.sealing.test_store import world as a_world
+from tests.tables.sealing.sealed_world import (
+    TOPIC,
+    World,
+    message_rows,
+    publish,
+    seen,
+    with_topic,
+)
 from tms.core.limits import Limits
 from tms.core.message import MessageId
 from tms.transactions.recovery import recover
 
 NOW_MS = 1_000
 
-world = a_world
+
+@pytest.fixture
+def world() -> World:
+    return with_topic()
 
 
 @pytest.fixture

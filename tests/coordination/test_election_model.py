@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.coordination.candidate import PATH, Candidate
-from tests.coordination.test_election import LEADING
+from tms.coordination.election import LeaderState
 from tms.metadata.host import MetadataHost
 
 STEPS = ("elect", "close", "lose", "expire", "regain", "delete", "wait")
@@ -68,7 +68,7 @@ async def play(steps: list[tuple[int, str]]) -> None:
             members.host.reconnect(candidate.store)
     await members.settle()
 
-    leading = [c for c in members.candidates if c.election.state is LEADING]
+    leading = [c for c in members.candidates if c.election.state is LeaderState.LEADING]
     found = await members.admin.get(PATH)
     assert len(leading) == (1 if members.standing else 0)
     assert (found is not None) == bool(members.standing)

@@ -1,6 +1,6 @@
 """Leaders that follow one another at once: what they publish, and what readers are given.
 
-What leaders do with transactions and positions is added in `test_late_leaders`.
+What leaders do with transactions and positions is added in `leaders_machine`.
 """
 
 import asyncio

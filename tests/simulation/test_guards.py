@@ -9,7 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
-from tests.simulation.test_late_leaders import LeadersMachine
+from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.clock import KeyTime, ManualClock
 from tms.core.tables import TransactionTable
 from tms.transactions import recovery, segments

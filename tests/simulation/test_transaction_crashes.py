@@ -7,45 +7,35 @@ have fired, see every committed message in an order that no earlier answer contr
 """
 
 import asyncio
-import random
-from collections import Counter
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import pytest
-from prometheus_client import CollectorRegistry
 
-from tables.store import Store
-from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
+from tests.simulation.transaction_crashes import (
+    NOW_MS,
+    TIMEOUT_S,
+    TOPICS,
+    TRANSACTIONS,
+    DyingStore,
+    Ledger,
+    check,
+    committed,
+    opened,
+    prepared,
+    run_clients,
+    writes_of,
+)
 from tms.core.clock import ManualClock
 from tms.core.errors import (
-    OutcomeUnknown,
     TmsError,
     TransactionDuplicate,
     TransactionUnknown,
-    Unavailable,
 )
-from tms.core.limits import Limits
-from tms.core.message import FIRST_ID
-from tms.core.messaging import RollbackRange
-from tms.core.reading import Isolation, Reading
-from tms.core.subscriptions import Advance
-from tms.core.tables import Batch
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest, TransactionStatus
-from tms.node import OpenServices, services_on
+from tms.core.transactions import StartRequest
 from tms.transactions import service
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-NOW_MS = 1_800_000_000_000
-TOPICS = TopicId("default", "a"), TopicId("default", "b")
-CLIENTS = 3
-TRANSACTIONS = 4
-TIMEOUT_S = 30
-LIMITS = Limits(transaction_snapshot_edits=10)
 
 
 @pytest.fixture
@@ -56,220 +46,6 @@ def anyio_backend() -> str:
 @pytest.fixture(autouse=True)
 def _quick_timer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "_TICK_S", 0.005)
-
-
-class DyingStore(MoodyStore):
-    """Dies at the write with a number: it is done or not, and no other one is."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes = 0
-        self.dies_at: tuple[int, bool] | None = None
-
-    def write(self, batch: Batch) -> None:
-        if self.dies_at is not None and self.writes == self.dies_at[0]:
-            self.fail_next(is_done=self.dies_at[1])
-        self.writes += 1
-        super().write(batch)
-
-
-@dataclass
-class Work:
-    """What one transaction was to do, and how far that was answered."""
-
-    name: str
-    payloads: dict[TopicId, list[bytes]] = field(default_factory=dict)
-    transaction_id: int | None = None
-    was_sent: bool = False
-    """Its commit."""
-    was_committed: bool = False
-    """That was answered."""
-    was_undone: bool = False
-    sequence: int | None = None
-
-
-@dataclass
-class Ledger:
-    """All work, and what a reader of committed messages has seen."""
-
-    works: list[Work] = field(default_factory=list)
-    seen: dict[TopicId, list[bytes]] = field(default_factory=lambda: {t: [] for t in TOPICS})
-    moves: int = 0
-    moves_sent: int = 0
-
-
-async def opened(store: Store, clock: ManualClock) -> OpenServices:
-    return await services_on(StoreTables(store), LIMITS, clock, CollectorRegistry())
-
-
-async def committed(services: OpenServices, topic_id: TopicId) -> list[bytes]:
-    blocks = services.messaging.poll(topic_id, Reading(FIRST_ID, view=Isolation.COMMITTED))
-    return [message.payload async for block in blocks for message in block]
-
-
-class Client:
-    """Runs transactions, as the seed says, and notes what it is answered."""
-
-    def __init__(self, services: OpenServices, ledger: Ledger, name: str, seed: str) -> None:
-        self.services = services
-        self.ledger = ledger
-        self.name = name
-        self.random = random.Random(seed)
-
-    async def run(self) -> None:
-        kinds: list[Callable[[Work], Awaitable[None]]] = [
-            self.commit, self.commit, self.abort, self.invalidate, self.leave, self.at_once,
-        ]  # fmt: skip
-        for number in range(TRANSACTIONS):
-            work = Work(f"{self.name}-{number}")
-            self.ledger.works.append(work)
-            await self.random.choice(kinds)(work)
-            for topic_id in TOPICS:
-                found = await committed(self.services, topic_id)
-                before = self.ledger.seen[topic_id]
-                if len(found) > len(before):
-                    assert found[: len(before)] == before
-                    self.ledger.seen[topic_id] = found
-
-    def payloads_of(self, work: Work) -> dict[TopicId, list[bytes]]:
-        return {
-            topic_id: [
-                f"{work.name}/{topic_id.name}/{number}".encode()
-                for number in range(self.random.randint(1, 3))
-            ]
-            for topic_id in TOPICS
-        }
-
-    async def publish(self, work: Work) -> list[tuple[TopicId, RollbackRange]]:
-        """Start, and publish to all topics: directly, by reference, or behind a checkpoint."""
-        tx = await self.services.transactions.start(StartRequest(client=self.name))
-        work.transaction_id = tx.transaction_id
-        work.payloads = self.payloads_of(work)
-        ranges = []
-        for topic_id, payloads in work.payloads.items():
-            pointer = tx.write_pointer
-            how = self.random.choice(("direct", "stored", "checkpoint"))
-            if how == "checkpoint":
-                tx = await self.services.transactions.checkpoint(tx.transaction_id)
-                pointer = tx.write_pointer
-            if how == "stored":
-                await self.services.messaging.store(topic_id, payloads, pointer)
-            direct = [] if how == "stored" else payloads
-            found = await self.services.messaging.publish(topic_id, direct, pointer)
-            assert found.rollback_range is not None
-            ranges.append((topic_id, found.rollback_range))
-        return ranges
-
-    async def commit(self, work: Work) -> None:
-        await self.publish(work)
-        assert work.transaction_id is not None
-        await self.services.transactions.can_commit(work.transaction_id, [work.name.encode()])
-        advances = []
-        if self.random.random() < 0.5:
-            position = await self.services.subscriptions.subscription(TOPICS[0], self.name)
-            advances = [Advance(TOPICS[0], self.name, b"\x01" * 20, position.version)]
-            self.ledger.moves_sent += 1
-        work.was_sent = True
-        await self.services.transactions.commit(work.transaction_id, advances)
-        work.was_committed = True
-        self.ledger.moves += len(advances)
-
-    async def abort(self, work: Work) -> None:
-        ranges = await self.publish(work)
-        assert work.transaction_id is not None
-        for topic_id, published in ranges:
-            await self.services.messaging.rollback(topic_id, published)
-        await self.services.transactions.abort(work.transaction_id)
-        work.was_undone = True
-
-    async def invalidate(self, work: Work) -> None:
-        await self.publish(work)
-        assert work.transaction_id is not None
-        await self.services.transactions.invalidate(work.transaction_id)
-        work.was_undone = True
-
-    async def leave(self, work: Work) -> None:
-        await self.publish(work)
-
-    async def at_once(self, work: Work) -> None:
-        work.payloads = self.payloads_of(work)
-        work.sequence = len(self.ledger.works)
-        work.was_sent = True
-        await self.services.messaging.publish_all(
-            work.payloads, owner=work.name, sequence=work.sequence
-        )
-        work.was_committed = True
-
-
-async def run_clients(services: OpenServices, ledger: Ledger, seed: int) -> None:
-    """Run the clients until they are done or the server is dead."""
-
-    async def run(client: Client) -> None:
-        with suppress(Unavailable, OutcomeUnknown):
-            await client.run()
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(CLIENTS):
-            client = Client(services, ledger, f"c{number}", f"{seed}-{number}")
-            group.create_task(run(client))
-
-
-async def prepared(store: Store, clock: ManualClock) -> OpenServices:
-    services = await opened(store, clock)
-    for topic_id in TOPICS:
-        await services.messaging.create_topic(topic_id)
-    for number in range(CLIENTS):
-        await services.subscriptions.create_subscription(TOPICS[0], f"c{number}")
-    return services
-
-
-async def writes_of(seed: int) -> int:
-    """Return how many durable writes the workload makes."""
-    store = DyingStore()
-    services = await prepared(store, ManualClock(NOW_MS))
-    before = store.writes
-    await run_clients(services, Ledger(), seed)
-    await services.close()
-    return store.writes - before
-
-
-async def check(services: OpenServices, ledger: Ledger, clock: ManualClock) -> None:
-    """Check what a reader sees against what was answered, after all timeouts."""
-    clock.advance((TIMEOUT_S + 1) * 1000)
-    async with asyncio.timeout(10):
-        while await services.transactions.in_progress():
-            await asyncio.sleep(0.02)
-    shown = {topic_id: await committed(services, topic_id) for topic_id in TOPICS}
-    for topic_id, payloads in shown.items():
-        assert payloads[: len(ledger.seen[topic_id])] == ledger.seen[topic_id]
-        assert max(Counter(payloads).values(), default=1) == 1
-    for work in ledger.works:
-        is_there = await _is_there_whole(work, shown)
-        assert is_there or not work.was_committed
-        assert not is_there or (work.was_sent and not work.was_undone)
-        if work.transaction_id is not None and work.was_sent:
-            info = await services.transactions.info(work.transaction_id)
-            assert (info.status is TransactionStatus.COMMITTED) == is_there
-        if work.sequence is not None:
-            again = await services.messaging.publish_all(
-                work.payloads, owner=work.name, sequence=work.sequence
-            )
-            assert again.is_duplicate == is_there
-    positions = await services.subscriptions.subscriptions(TOPICS[0])
-    first_versions = [NOW_MS * 1000 + number for number in range(CLIENTS)]
-    moves = sum(position.version for position in positions) - sum(first_versions)
-    assert ledger.moves <= moves <= ledger.moves_sent
-
-
-async def _is_there_whole(work: Work, shown: dict[TopicId, list[bytes]]) -> bool:
-    """Return whether the work is visible; it must be so in all topics, in order, or in none."""
-    found = []
-    for topic_id, payloads in work.payloads.items():
-        mine = [p for p in shown[topic_id] if p.startswith(f"{work.name}/".encode())]
-        assert mine in ([], payloads)
-        found.append(bool(mine))
-    assert len(set(found)) <= 1
-    return bool(found) and found[0]
 
 
 @pytest.mark.parametrize("seed", range(12))

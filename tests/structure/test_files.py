@@ -15,6 +15,14 @@ UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|NotImplemented" r"Err
 """Written in parts, so that this file does not find itself."""
 
 
+TEST_MODULE = re.compile(r"^\s*(?:from|import) tests\.(?:\w+\.)*test_\w+", re.MULTILINE)
+
+
+def test_nothing_is_imported_from_test_modules() -> None:
+    """What tests share has a module of its own."""
+    assert [each.place for each in sources(*ALL) if TEST_MODULE.search(each.text)] == []
+
+
 def test_files_are_short() -> None:
     long = {
         source.place: lines

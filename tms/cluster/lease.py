@@ -188,6 +188,11 @@ class Sighting:
         waited_s = self._clock.now_s() - self._since_s
         return record.is_released or waited_s > record.lease_s * DRIFT
 
+    def left_s(self, record: LeaseRecord) -> float:
+        """Return how long until the lease that was seen last has run out, in seconds."""
+        waited_s = self._clock.now_s() - self._since_s
+        return max(0.0, record.lease_s * DRIFT - waited_s)
+
     def claim_wait_s(self, record: LeaseRecord | None) -> float:
         """Return how long whoever claims a lease that has run out must wait before it begins."""
         return 0.0 if record is None or record.is_released else record.fence_s

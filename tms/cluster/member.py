@@ -27,6 +27,8 @@ LEASE = f"{ROOT}/lease"
 RENEWALS = 4
 """How often a lease is renewed, or looked at, in the time that it lasts."""
 RETRY_S = 1.0
+_LOOK_LATER_S = 0.01
+"""How long after its end a lease is looked at."""
 
 Lead = Callable[[Lease], AbstractAsyncContextManager[object]]
 """Opens the services under a lease, and closes them; raises `TmsError` where they cannot open."""
@@ -190,7 +192,8 @@ class Member:
                     return claimed
                 continue
             self._tell(record)
-            await self._pause(record.lease_s / RENEWALS)
+            left_s = self._sighting.left_s(record)
+            await self._pause(min(record.lease_s / RENEWALS, left_s + _LOOK_LATER_S))
         return None
 
     async def _claim(

@@ -20,9 +20,7 @@ from tables.hbase.layout import Place, Salt
 from tables.hbase.store import HBaseStore
 from tables.keys import payload_prefix, prefix
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION
-from tests.cleanup.nobody import NoServices
-from tests.cleanup.test_cleanup_model import TOPICS, Twins
-from tests.cleanup.test_expiry import (
+from tests.cleanup.expiring_rows import (
     LIMITS,
     NAMES,
     NOW_MS,
@@ -33,7 +31,11 @@ from tests.cleanup.test_expiry import (
     put,
     tables,
 )
-from tests.cleanup.test_invalid import (  # noqa: F401  run here on these twins
+from tests.cleanup.nobody import NoServices
+from tests.cleanup.twins import NOW_MS as TWINS_NOW_MS
+from tests.cleanup.twins import Twin
+from tests.cleanup.twins_machine import TOPICS, Twins
+from tests.contracts.invalid_contract import (  # noqa: F401  run here on these twins
     OTHER,
     STAY_MS,
     TOPIC,
@@ -49,8 +51,6 @@ from tests.cleanup.test_invalid import (  # noqa: F401  run here on these twins
     test_one_that_waits_holds_the_bound_and_not_the_inversion_of_others,
     test_references_are_inverted_and_their_payloads_stay,
 )
-from tests.cleanup.twins import NOW_MS as TWINS_NOW_MS
-from tests.cleanup.twins import Twin
 from tests.contracts.store_contract import empty
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tests.tables.hbase.twins import WORKERS, HBaseTwin

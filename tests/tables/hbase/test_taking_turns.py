@@ -17,15 +17,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from Hbase_thrift import Mutation
 
 import tms
 from dev.hbase.servers import HBaseServers
 from dev.processes import HOST, free_ports
-from tables.hbase.connections import CallFailed, Gateway
+from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
-from tables.hbase.layout import COLUMN, Place
-from tables.store import MESSAGE
+from tables.hbase.layout import Place
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import until
 from tms.cluster.lease import BootClock, Lease, ceiling_ms
@@ -63,31 +61,6 @@ def own_place(servers: HBaseServers, quick_port: int) -> Place:
 @pytest.fixture
 def url(own_place: Place) -> str:
     return f"hbase://{HOST}:{own_place.port}/{own_place.prefix}?buckets=1"
-
-
-def test_a_request_that_is_sent_late_finds_its_connection_closed(own_place: Place) -> None:
-    """As of a process that is paused between looking at its lease and sending."""
-    pause_s = 0.0
-    gateway = Gateway(HOST, own_place.port, size=1, retry_s=0.0, guard=lambda: time.sleep(pause_s))
-    name = own_place.name_of(MESSAGE)
-
-    def put(row: bytes) -> None:
-        mutation = Mutation(False, COLUMN, b"v", True)
-        gateway.once(lambda client: client.mutateRow(name, row, [mutation], {}))
-
-    def has(row: bytes) -> bool:
-        return bool(gateway.once(lambda client: client.get(name, row, COLUMN, {})))
-
-    put(b"in time")
-    for row in (b"late on a connection that was used", b"late on a new connection"):
-        pause_s = IDLE_S
-        with pytest.raises(CallFailed):
-            put(row)
-        pause_s = 0.0
-        time.sleep(TIMEOUT_S)
-        assert not has(row)
-        gateway.close_idle()
-    assert has(b"in time")
 
 
 class Ahead(SystemClock):

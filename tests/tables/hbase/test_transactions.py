@@ -17,7 +17,7 @@ from tables.hbase.connections import CallFailed, Gateway
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tests.contracts.store_contract import empty
-from tests.simulation.test_transaction_crashes import (
+from tests.simulation.transaction_crashes import (
     NOW_MS,
     Ledger,
     check,

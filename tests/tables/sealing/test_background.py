@@ -7,7 +7,7 @@ from tables.sealing.seal import seal_of
 from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tables.store import METADATA
-from tests.tables.sealing.test_store import Reign
+from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreUnavailable
 from tms.core.topic import TopicId, TopicMetadata
 

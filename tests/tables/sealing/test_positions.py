@@ -2,14 +2,14 @@
 
 import pytest
 
-from tables.keys import after_prefix, prefix
+from tables.keys import after_prefix, metadata_key, prefix
 from tables.memory import MemoryStore
 from tables.sealing.positions import plain_rows, row_of_position
 from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tables.store import METADATA, SUBSCRIPTION, Row
 from tests.contracts.store_contract import put, rows_of
-from tests.tables.sealing.test_store import ROW, Reign
+from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId, TopicMetadata
@@ -123,7 +123,7 @@ def test_a_store_that_was_never_a_clusters_has_plain_rows() -> None:
     assert read(tables) == [at(2)]
     change(tables, at(2), deletes=True)
     assert rows_of(rows, SUBSCRIPTION) == []
-    assert rows.get(METADATA, ROW) is not None
+    assert rows.get(METADATA, metadata_key(TOPIC)) is not None
 
 
 def test_a_cluster_goes_on_from_plain_rows_and_a_server_alone_from_a_clusters() -> None:

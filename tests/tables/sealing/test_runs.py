@@ -11,7 +11,7 @@ from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
 from tables.store import PAYLOAD, Row
 from tests.contracts.store_contract import rows_of
-from tests.tables.sealing.test_store import Reign
+from tests.tables.sealing.reign import Reign
 from tms.core.errors import StoreUnavailable
 from tms.core.message import KEY
 from tms.core.topic import TopicId, TopicMetadata

@@ -1,87 +1,35 @@
 """A store of several leaders, on rows in memory: who seals what, and what is seen of late rows."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from cleanup import policy
 from cleanup.expiry import drop_sealed
 from cleanup.ranges import Budget, Reason, drop_range
-from tables.keys import after_prefix, metadata_key, prefix
+from tables.keys import after_prefix, prefix
 from tables.memory import MemoryStore
-from tables.sealing.seal import Hidden, Seal, seal_of
+from tables.sealing.seal import Hidden, Seal
 from tables.sealing.store import SealedStore, unsealed
 from tables.sealing.tables import SealedTables
 from tables.store import MESSAGE, METADATA
 from tests.contracts.store_contract import put, rows_of
+from tests.tables.sealing.reign import Reign
+from tests.tables.sealing.sealed_world import (
+    ROW,
+    TOPIC,
+    World,
+    message_rows,
+    publish,
+    seen,
+    with_topic,
+)
 from tms.core.errors import NoLeader, StoreUnavailable
-from tms.core.limits import INT64_MAX
 from tms.core.message import KEY
-from tms.core.topic import TopicId, TopicMetadata
-
-TOPIC = TopicId("default", "t")
-ROW = metadata_key(TOPIC)
-START = prefix(TOPIC, 1)
-STOP = after_prefix(START)
-
-
-class Reign:
-    """A lease that is held."""
-
-    is_last = False
-    earlier_ms = INT64_MAX
-
-    def __init__(self, token: int, keys_after_ms: int, keys_until_ms: int) -> None:
-        self.token = token
-        self.keys_after_ms = keys_after_ms
-        self.keys_until_ms = keys_until_ms
-
-    def check(self) -> None:
-        """Hold it."""
-
-    def give_keys(self, last_ms: int) -> None:
-        if last_ms > self.keys_until_ms:
-            raise NoLeader(token=self.token)
-
-
-class World:
-    """Rows, and leaders of them whose ceilings are a hundred ms apart."""
-
-    def __init__(self) -> None:
-        self.rows = MemoryStore()
-
-    def leader(self, token: int) -> SealedStore:
-        return SealedStore(self.rows, Reign(token, 100 * (token - 1), 100 * token))
-
-    def late(self, *milliseconds: int) -> None:
-        """Let rows with keys of these times come by nobody's leave."""
-        put(self.rows, MESSAGE, *message_rows(milliseconds))
-
-    def seal(self) -> Seal:
-        row = self.rows.get(METADATA, ROW)
-        assert row is not None
-        return seal_of(row)
-
-
-def message_rows(milliseconds: Sequence[int]) -> list[tuple[bytes, bytes]]:
-    return [(START + KEY.pack(ms, 0), b"\x00%d" % ms) for ms in milliseconds]
-
-
-def publish(store: SealedStore, *milliseconds: int) -> None:
-    put(store, MESSAGE, *message_rows(milliseconds))
-
-
-def seen(store: SealedStore, **how: bool | int | None) -> list[int]:
-    return [int(value[1:]) for _, value in rows_of(store, MESSAGE, START, STOP, **how)]
+from tms.core.topic import TopicMetadata
 
 
 @pytest.fixture
 def world() -> World:
-    world = World()
-    first = SealedTables(world.leader(1))
-    assert first.metadata.replace(None, TopicMetadata(TOPIC, 1, 60, {}))
-    publish(world.leader(1), 10, 20)
-    return world
+    return with_topic()
 
 
 def test_what_comes_after_the_first_look_is_not_seen_by_anybody(world: World) -> None:
