@@ -49,6 +49,7 @@ class Leader:
             earlier_ms=0 if last is None else last.keys_after_ms,
         )
         self.gateway = SimulatedGateway(rows, self.lease.check)
+        self.is_open = False
 
     async def open(self) -> None:
         store = HBaseStore(PLACE, self.gateway)
@@ -60,10 +61,12 @@ class Leader:
             CollectorRegistry(),
             lease=self.lease,
         )
+        self.is_open = True
 
     async def end(self) -> None:
         """Lead no more; what is under way comes when it comes."""
         self.lease.end()
+        self.is_open = False
         await self.services.close()
 
 

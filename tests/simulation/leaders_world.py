@@ -267,8 +267,16 @@ class LeadersWorld(RuleBasedStateMachine):
             assert count in (0, len(TOPICS))
 
     def teardown(self) -> None:
-        if self.leaders and not self.is_cut:
-            self.look_at_all()
-        for leader in self.leaders[-1:]:
-            self.await_(leader.end())
-        self.loop.close()
+        try:
+            if self.leaders and not self.is_cut:
+                self.look_at_all()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the last leader, however far it has come."""
+        try:
+            if self.leaders and self.leader.is_open:
+                self.await_(self.leader.end())
+        finally:
+            self.loop.close()
