@@ -10,17 +10,22 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import fastavro
+
 from tms.core.message import FIRST_ID, Message
-from tms.wire.avro_bodies import AVRO, AvroPollDecoder
+from tms.wire.avro_bodies import AVRO, CONSUME_RESPONSE_SCHEMA
 from tms.wire.bodies import PollRequest, PublishRequest
 
 _FILLERS = 4
 _REQUEST_BYTES = 100_000
 _SAMPLED_BY_ID_MAX = 200_000
 _TYPE = {"Content-Type": AVRO.content_type}
+_ANSWER = fastavro.parse_schema(CONSUME_RESPONSE_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,9 @@ def poll(
 ) -> list[Message]:
     """Return messages of a topic."""
     body = AVRO.encode_poll(PollRequest(start, limit=limit))
-    decoder = AvroPollDecoder()
-    messages = list(decoder.feed(_ask(connection, "POST", f"{topic.path}/poll", body)))
-    decoder.close()
-    return messages
+    answer = BytesIO(_ask(connection, "POST", f"{topic.path}/poll", body))
+    rows: Any = fastavro.schemaless_reader(answer, _ANSWER, None)
+    return [Message(row["payload"], id=row["id"]) for row in rows]
 
 
 def starts(

@@ -21,6 +21,8 @@ from cleanup.ranges import Drop, Reason, Step, first_key, last_key
 from tables.keys import (
     FIRST_GENERATION,
     after_prefix,
+    message_key_of,
+    payload_key_of,
     payload_pointer_of,
     payload_prefix,
     prefix,
@@ -28,7 +30,7 @@ from tables.keys import (
 from tables.sealing.seal import Seal
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION, Store
 from tms.core.limits import WRITE_POINTERS_PER_MS
-from tms.core.message import KEY, KEY_BYTES
+from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
 
 
@@ -73,7 +75,7 @@ def expire_payloads(
         oldest = first_key(store, PAYLOAD, live, at)
         end: bytes | None = live
         if oldest is not None:
-            due_ms = min(due_ms, topic.dies_ms(written_ms(oldest)))
+            due_ms = min(due_ms, topic.dies_ms(stored_ms(oldest)))
         elif now_ms - started_ms < writable_ms:
             end = last_key(store, PAYLOAD, rows, live)
             due_ms = min(due_ms, started_ms + writable_ms)
@@ -122,5 +124,10 @@ def greatest_row(store: Store, topic: TopicMetadata) -> bytes | None:
 
 
 def written_ms(key: bytes) -> int:
-    """Return the time in the key of a Message or Payload row, in milliseconds since 1970."""
-    return int(KEY.unpack(key[-KEY_BYTES:])[0])
+    """Return the time in the key of a Message row, in milliseconds since 1970."""
+    return int(KEY.unpack(message_key_of(key))[0])
+
+
+def stored_ms(key: bytes) -> int:
+    """Return the time in the key of a Payload row, in milliseconds since 1970."""
+    return int(KEY.unpack(payload_key_of(key))[0])

@@ -10,16 +10,21 @@ from collections.abc import Callable, Iterator
 from cleanup.invalid import bound_of
 from cleanup.service import invalid_state, told
 from tables.keys import (
-    PLAIN_KIND,
+    FRAMED_END,
+    FRAMED_KIND,
+    KINDS_WITHOUT_POINTER,
     POINTER_END,
     REFERENCE_KIND,
+    TRANSACTIONAL_FRAMED_KIND,
     after_prefix,
+    entry_pointer_of,
+    is_framed_payload,
     metadata_key,
+    payload_key_of,
     payload_pointer_of,
     payload_prefix,
     prefix,
     prefix_of,
-    write_pointer_of,
 )
 from tables.metadata_table import StoreMetadataTable, decoded
 from tables.prune_bound_table import StoreBoundTable
@@ -31,6 +36,7 @@ from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, 
 from tables.transaction_table import StoreTransactionTable
 from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.entries import PLAIN
+from tms.core.frame import read_frame
 from tms.core.inspection import Facts
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
@@ -163,8 +169,11 @@ class Inspection:
         said += self._said_of_pointer(facts.get("write_pointer", PLAIN))
         if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
             start = payload_prefix(key[:-KEY_BYTES], facts["write_pointer"])
-            stored = self._store.get(PAYLOAD, start + message_id[KEY_BYTES:])
-            said.append("Its payload is not there." if stored is None else "Its payload is there.")
+            stored = start + message_id[KEY_BYTES:]
+            there = any(
+                self._store.get(PAYLOAD, key) is not None for key in (stored, stored + FRAMED_END)
+            )
+            said.append("Its payload is there." if there else "Its payload is not there.")
         return facts | {"said": said}
 
     def _said_of_pointer(self, pointer: int) -> list[str]:
@@ -192,12 +201,13 @@ def row_facts(table: str, row: Row) -> Facts:
     facts: Facts = {"table": table, "topic": str(topic_id), "generation": generation}
     if table == SUBSCRIPTION:
         return facts | {**row_of_position(start, key), "value": value.hex()}
-    written_ms, number = KEY.unpack(key[-KEY_BYTES:])
     if table == PAYLOAD:
         facts["write_pointer"] = payload_pointer_of(key)
         if is_seal(key):
             return facts | {"seal": value.decode(errors="replace")}
-        return facts | {"written_ms": written_ms, "sequence": number, "payload": _text(value)}
+        written_ms, number = KEY.unpack(payload_key_of(key))
+        facts |= {"written_ms": written_ms, "sequence": number}
+        return facts | _body_facts(value, is_framed=is_framed_payload(key))
     return facts | _entry_facts(key, value)
 
 
@@ -206,12 +216,27 @@ def _entry_facts(key: bytes, value: bytes) -> Facts:
     published_ms, number = KEY.unpack(key[-KEY_BYTES:])
     facts: Facts = {"published_ms": published_ms, "sequence": number}
     facts["id"] = (key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
-    if value and value[0] == PLAIN_KIND:
-        return facts | {"kind": "plain", "payload": _text(value[1:])}
-    facts["write_pointer"] = write_pointer_of(value)
+    pointer = entry_pointer_of(value)
+    if value[0] in KINDS_WITHOUT_POINTER:
+        is_framed = value[0] == FRAMED_KIND
+        return facts | {"kind": "plain"} | _body_facts(value[1:], is_framed=is_framed)
+    facts["write_pointer"] = pointer
     if value[0] == REFERENCE_KIND:
         return facts | {"kind": "reference"}
-    return facts | {"kind": "transactional", "payload": _text(value[POINTER_END:])}
+    is_framed = value[0] == TRANSACTIONAL_FRAMED_KIND
+    body = _body_facts(value[POINTER_END:], is_framed=is_framed)
+    return facts | {"kind": "transactional"} | body
+
+
+def _body_facts(body: bytes, *, is_framed: bool) -> Facts:
+    """Return what a message's body says: its key and headers if it has any, and the payload."""
+    if not is_framed:
+        return {"payload": _text(body)}
+    key, headers, has_payload, end = read_frame(body)
+    facts: Facts = {} if key is None else {"key": _text(key)}
+    if headers:
+        facts["headers"] = {name: _text(value) for name, value in headers.items()}
+    return facts | {"payload": _text(body[end:]) if has_payload else None}
 
 
 def _text(value: bytes) -> str:

@@ -22,7 +22,7 @@ from itertools import islice
 
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Budget, Reason, Step
-from tables.keys import PLAIN_KIND, after_prefix, prefix, write_pointer_of
+from tables.keys import after_prefix, entry_pointer_of, prefix
 from tables.metadata_table import StoreMetadataTable
 from tables.prune_bound_table import Bound, StoreBoundTable, least
 from tables.store import MESSAGE, Row, Store
@@ -137,5 +137,4 @@ class InvalidSweep:
 
 
 def _pointer(row: Row) -> int:
-    _, value = row
-    return 0 if value[0] == PLAIN_KIND else write_pointer_of(value)
+    return entry_pointer_of(row[1])

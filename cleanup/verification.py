@@ -10,13 +10,15 @@ from cleanup import policy
 from cleanup.inspection import Inspection, StateOfTransactions
 from cleanup.invalid import bound_of
 from tables.keys import (
-    PLAIN_KIND,
+    FRAMED_KIND,
+    POINTER_END,
     REFERENCE_KIND,
+    TRANSACTIONAL_FRAMED_KIND,
     after_prefix,
+    entry_pointer_of,
     metadata_key,
     payload_prefix,
     prefix_of,
-    write_pointer_of,
 )
 from tables.metadata_table import decoded
 from tables.sealing.runs import SEAL_KEY
@@ -25,6 +27,7 @@ from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.entries import PLAIN
 from tms.core.errors import StoreCorrupt
+from tms.core.frame import read_frame
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.topic import TopicId, TopicMetadata
@@ -143,9 +146,12 @@ class Verification(Inspection):
         if not value:
             yield f"{place}: it has no value"
             return
-        if value[0] == PLAIN_KIND:
+        is_framed = value[0] in (FRAMED_KIND, TRANSACTIONAL_FRAMED_KIND)
+        pointer = entry_pointer_of(value)
+        if is_framed:
+            read_frame(value, 1 if pointer == PLAIN else POINTER_END)
+        if pointer == PLAIN:
             return
-        pointer = write_pointer_of(value)
         if pointer > PLAIN and pointer <= self._bound and pointer in self._invalids:
             yield f"{place}: it is of the invalid transaction {pointer}, which is below the bound"
         published_ms, _ = KEY.unpack(key[-KEY_BYTES:])

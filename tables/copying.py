@@ -31,7 +31,7 @@ from hashlib import sha256
 from itertools import islice, zip_longest
 from typing import Any
 
-from tables.keys import PLAIN_KIND, after_prefix, inverted, write_pointer_of
+from tables.keys import after_prefix, entry_pointer_of, inverted
 from tables.sealing.positions import plain_rows
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.entries import PLAIN
@@ -198,9 +198,7 @@ class Copying:
     def _converted(self, table: str, row: Row) -> Row:
         """Return a row as the target is to have it. Raises `CopyRefused`."""
         key, value = row
-        if table != MESSAGE or value[0] == PLAIN_KIND:
-            return row
-        pointer = write_pointer_of(value)
+        pointer = entry_pointer_of(value) if table == MESSAGE else PLAIN
         if pointer in self._invalids:
             return key, inverted(value)
         if pointer > PLAIN and pointer in self._taken:

@@ -4,12 +4,16 @@
     prefix           := metadata row key, generation int32
     message row key  := prefix, publish_timestamp int64 ms, sequence_id uint16
     payload row key  := prefix, write_pointer int64, write_timestamp int64 ms, sequence_id uint16
+                      | the same, 0x01                                   of a framed message
     message value    := 0x00 payload                                     plain
                       | 0x01 write_pointer int64 payload                 transactional
                       | 0x02 write_pointer int64                         reference
+                      | 0x03 frame payload                               plain, framed
+                      | 0x04 write_pointer int64 frame payload           transactional, framed
 
-Big-endian. A rolled back entry has its write pointer's sign inverted. CDAP's layout, DO NOT CHANGE:
-it is on disk. `docs/formats.md` has worked examples.
+Big-endian. A rolled back entry has its write pointer's sign inverted. What is not framed is CDAP's
+layout. DO NOT CHANGE: it is on disk. `docs/formats.md` has worked examples, `tms.core.frame` the
+frames.
 """
 
 import struct
@@ -21,8 +25,15 @@ from tms.core.topic import TopicId
 PLAIN_KIND = 0
 TRANSACTIONAL_KIND = 1
 REFERENCE_KIND = 2
+FRAMED_KIND = 3
+TRANSACTIONAL_FRAMED_KIND = 4
+KINDS_WITHOUT_POINTER = (PLAIN_KIND, FRAMED_KIND)
+_KINDS_WITH_POINTER = (TRANSACTIONAL_KIND, REFERENCE_KIND, TRANSACTIONAL_FRAMED_KIND)
 
 PLAIN_START = b"\x00"
+FRAMED_START = b"\x03"
+FRAMED_END = b"\x01"
+"""Stands behind the key of a Payload row whose value begins with a frame."""
 POINTER = struct.Struct(">q")
 """A write pointer in a key."""
 _GENERATION = struct.Struct(">i")
@@ -70,10 +81,35 @@ def payload_prefix(topic_prefix: bytes, write_pointer: int) -> bytes:
 
 def payload_pointer_of(key: bytes) -> int:
     """Return the write pointer in the key of a Payload row. Raises `StoreCorrupt`."""
-    try:
-        return int(POINTER.unpack_from(key, len(key) - KEY_BYTES - POINTER.size)[0])
-    except struct.error:
-        raise StoreCorrupt(table="payload", key=key.hex()) from None
+    at = _pointer_at(key)
+    if len(key) < at + POINTER.size + KEY_BYTES:
+        raise StoreCorrupt(table="payload", key=key.hex())
+    return int(POINTER.unpack_from(key, at)[0])
+
+
+def message_key_of(key: bytes) -> bytes:
+    """Return the ten bytes of time and sequence in the key of a Message row."""
+    return key[-KEY_BYTES:]
+
+
+def payload_key_of(key: bytes) -> bytes:
+    """Return the ten bytes of time and sequence in the key of a Payload row."""
+    at = _pointer_at(key) + POINTER.size
+    return key[at : at + KEY_BYTES]
+
+
+def is_framed_payload(key: bytes) -> bool:
+    """Whether the value of a Payload row begins with a frame."""
+    return len(key) - _pointer_at(key) > POINTER.size + KEY_BYTES
+
+
+def run_prefix_of(key: bytes) -> bytes:
+    """Return the payload prefix in the key of a Payload row."""
+    return key[: _pointer_at(key) + POINTER.size]
+
+
+def _pointer_at(key: bytes) -> int:
+    return len(topic_start(key)) + _GENERATION.size
 
 
 def prefix_of(key: bytes) -> tuple[TopicId, int, bytes]:
@@ -96,6 +132,19 @@ def transactional_start(write_pointer: int) -> bytes:
     return _TRANSACTIONAL_START.pack(TRANSACTIONAL_KIND, write_pointer)
 
 
+def transactional_framed_start(write_pointer: int) -> bytes:
+    """Return what stands before the frame of a transactional entry."""
+    return _TRANSACTIONAL_START.pack(TRANSACTIONAL_FRAMED_KIND, write_pointer)
+
+
+def entry_pointer_of(value: bytes) -> int:
+    """Return the stored pointer of any value of a Message row, 0 if it has none.
+
+    Raises `StoreCorrupt`.
+    """
+    return 0 if value and value[0] in KINDS_WITHOUT_POINTER else write_pointer_of(value)
+
+
 def reference_value(write_pointer: int) -> bytes:
     """Return the value of a reference to the payloads stored under `write_pointer`."""
     return _TRANSACTIONAL_START.pack(REFERENCE_KIND, write_pointer)
@@ -104,7 +153,7 @@ def reference_value(write_pointer: int) -> bytes:
 def write_pointer_of(value: bytes) -> int:
     """Return the stored pointer of a value that is not plain. Raises `StoreCorrupt`."""
     kind = value[0] if value else -1
-    if kind not in (TRANSACTIONAL_KIND, REFERENCE_KIND) or len(value) < POINTER_END:
+    if kind not in _KINDS_WITH_POINTER or len(value) < POINTER_END:
         raise StoreCorrupt(table="message", value_start=value[:POINTER_END].hex())
     return int(POINTER.unpack_from(value, 1)[0])
 

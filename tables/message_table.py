@@ -8,18 +8,20 @@ from collections.abc import Sequence
 
 from tables.keys import (
     FIRST_GENERATION,
-    PLAIN_KIND,
+    FRAMED_START,
     PLAIN_START,
     after_prefix,
+    entry_pointer_of,
     inverted,
     prefix,
     reference_value,
+    transactional_framed_start,
     transactional_start,
-    write_pointer_of,
 )
 from tables.rows_to_items import read_entries
 from tables.store import MESSAGE, Store
-from tms.core.entries import Entries
+from tms.core.entries import PLAIN, Entries
+from tms.core.frame import framed_of
 from tms.core.message import KEY_BYTES, key_after
 from tms.core.tables import Batch, OwnEntries
 from tms.core.topic import TopicId
@@ -36,12 +38,26 @@ class StoreMessageTable:
         batch: Batch,
         topic_prefix: bytes,
         keys: Sequence[bytes],
-        payloads: Sequence[bytes],
+        bodies: Sequence[bytes],
         write_pointer: int | None,
     ) -> None:
-        """Add one entry for each payload, under the key of the same index."""
+        """Add one entry for each body, under the key of the same index."""
         start = PLAIN_START if write_pointer is None else transactional_start(write_pointer)
-        batch.put_rows(MESSAGE, zip(keys, payloads, strict=True), topic_prefix, start)
+        framed = framed_of(bodies)
+        if not framed:
+            batch.put_rows(MESSAGE, zip(keys, bodies, strict=True), topic_prefix, start)
+            return
+        framed_start = (
+            FRAMED_START if write_pointer is None else transactional_framed_start(write_pointer)
+        )
+        if len(framed) == len(keys):
+            batch.put_rows(MESSAGE, zip(keys, bodies, strict=True), topic_prefix, framed_start)
+            return
+        starts = [start] * len(keys)
+        for index in framed:
+            starts[index] = framed_start
+        values = (before + body for before, body in zip(starts, bodies, strict=True))
+        batch.put_rows(MESSAGE, zip(keys, values, strict=True), topic_prefix)
 
     def append_reference(
         self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int
@@ -99,9 +115,9 @@ class StoreMessageTable:
             for key, value in rows:
                 seen += 1
                 next_key = key_after(key[-KEY_BYTES:])
-                if value[0] == PLAIN_KIND:
+                pointer = entry_pointer_of(value)
+                if pointer == PLAIN:
                     continue
-                pointer = write_pointer_of(value)
                 own += abs(pointer) == write_pointer
                 if pointer == write_pointer:
                     found.append((key, value))

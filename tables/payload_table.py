@@ -7,10 +7,11 @@ any more, and TTL removes them.
 
 from collections.abc import Sequence
 
-from tables.keys import after_prefix, payload_prefix
+from tables.keys import FRAMED_END, after_prefix, payload_key_of, payload_prefix
 from tables.rows_to_items import read_payloads
 from tables.store import PAYLOAD, Store
-from tms.core.message import KEY_BYTES, MessageBlock
+from tms.core.frame import framed_of
+from tms.core.message import MessageBlock
 from tms.core.tables import Batch
 
 
@@ -26,11 +27,16 @@ class StorePayloadTable:
         topic_prefix: bytes,
         write_pointer: int,
         keys: Sequence[bytes],
-        payloads: Sequence[bytes],
+        bodies: Sequence[bytes],
     ) -> None:
-        """Add the payloads, each under the write pointer and its key."""
+        """Add the bodies, each under the write pointer and its key."""
         prefix = payload_prefix(topic_prefix, write_pointer)
-        batch.put_rows(PAYLOAD, zip(keys, payloads, strict=True), prefix)
+        framed = framed_of(bodies)
+        if framed:
+            keys = list(keys)
+            for index in framed:
+                keys[index] += FRAMED_END
+        batch.put_rows(PAYLOAD, zip(keys, bodies, strict=True), prefix)
 
     def read(
         self,
@@ -47,7 +53,7 @@ class StorePayloadTable:
         start = payload_prefix(topic_prefix, write_pointer)
         stop = after_prefix(start) if stop_key is None else start + stop_key
         with self._store.scan(PAYLOAD, start + first_key, stop, limit=limit + 1) as rows:
-            return read_payloads(rows, message_key, limit=limit, bytes_max=bytes_max)
+            return read_payloads(rows, message_key, len(start), limit=limit, bytes_max=bytes_max)
 
     def size_bytes(
         self, topic_prefix: bytes, write_pointer: int, first_key: bytes, stop_key: bytes
@@ -60,7 +66,7 @@ class StorePayloadTable:
         """Return the smallest key stored under `write_pointer`, None if none."""
         start = payload_prefix(topic_prefix, write_pointer)
         with self._store.scan(PAYLOAD, start, after_prefix(start), limit=1) as rows:
-            return next((key[-KEY_BYTES:] for key, _ in rows), None)
+            return next((payload_key_of(key) for key, _ in rows), None)
 
     def is_empty(self, topic_prefix: bytes) -> bool:
         """Whether nothing is stored for a topic's generation."""
@@ -72,4 +78,4 @@ class StorePayloadTable:
         start = payload_prefix(topic_prefix, write_pointer)
         stop = after_prefix(start)
         with self._store.scan(PAYLOAD, start, stop, reverse=True, limit=1) as rows:
-            return next((key[-KEY_BYTES:] for key, _ in rows), None)
+            return next((payload_key_of(key) for key, _ in rows), None)

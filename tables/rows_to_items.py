@@ -6,8 +6,15 @@ This is the inner loop of a poll that is served from disk.
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from tables.keys import POINTER_END, REFERENCE_KIND, write_pointer_of
+from tables.keys import (
+    FRAMED_KIND,
+    POINTER_END,
+    REFERENCE_KIND,
+    TRANSACTIONAL_FRAMED_KIND,
+    write_pointer_of,
+)
 from tables.store import Row
+from tms.core.avro_lengths import avro_length
 from tms.core.entries import PLAIN, Entries
 from tms.core.errors import StoreCorrupt
 from tms.core.message import (
@@ -15,15 +22,14 @@ from tms.core.message import (
     ITEM_TAILS,
     KEY_BYTES,
     MessageBlock,
-    avro_length,
     item_tail,
     key_after,
 )
 
 _PARTS = 4
-"""An item's start, key, tail and payload."""
+"""An item's start, key, tail and body."""
 _KEY = slice(-KEY_BYTES, None)
-_PAYLOAD = slice(1, None)
+_BODY = slice(1, None)
 """How a row's key and a plain value are cut: to make the slice takes as long as to cut by it."""
 
 
@@ -34,55 +40,72 @@ def read_entries(
     parts: list[bytes] = []
     pointers: dict[int, int] = {}
     references: set[int] = set()
+    framed: list[int] = []
     left = bytes_max
     start, tails, tails_count = ITEM_START, ITEM_TAILS, len(ITEM_TAILS)
     for key, value in rows:
         if not value:
             raise StoreCorrupt(table="message", key=key.hex())
-        if value[0]:
+        kind = value[0]
+        if not kind:
+            body = value[_BODY]
+        elif kind == FRAMED_KIND:
+            framed.append(len(parts) // _PARTS)
+            body = value[_BODY]
+        else:
             index = len(parts) // _PARTS
             pointers[index] = write_pointer_of(value)
-            if value[0] == REFERENCE_KIND:
+            if kind == REFERENCE_KIND:
                 references.add(index)
-            payload = value[POINTER_END:]
-        else:
-            payload = value[_PAYLOAD]
-        length = len(payload)
+            elif kind == TRANSACTIONAL_FRAMED_KIND:
+                framed.append(index)
+            body = value[POINTER_END:]
+        length = len(body)
         tail = tails[length] if length < tails_count else item_tail(length)
-        parts += start, key[_KEY], tail, payload
+        parts += start, key[_KEY], tail, body
         left -= length
         if left <= 0:
             break
     else:
         if len(parts) < limit * _PARTS:
-            return _entries_of(parts, pointers, references), None
-    return _entries_of(parts, pointers, references), key_after(parts[-_PARTS + 1])
+            return _entries_of(parts, pointers, references, framed), None
+    return _entries_of(parts, pointers, references, framed), key_after(parts[-_PARTS + 1])
 
 
-def _entries_of(parts: list[bytes], pointers: dict[int, int], references: set[int]) -> Entries:
+def _entries_of(
+    parts: list[bytes], pointers: dict[int, int], references: set[int], framed: list[int]
+) -> Entries:
     count = len(parts) // _PARTS
     items = b"".join(parts)
     if not pointers:
-        return Entries(count, items)
+        return Entries(count, items, framed=framed)
     fixed = len(ITEM_START) + KEY_BYTES
-    tails_and_payloads = zip(parts[2::_PARTS], parts[3::_PARTS], strict=True)
-    ends = accumulate(fixed + len(tail) + len(payload) for tail, payload in tails_and_payloads)
+    tails_and_bodies = zip(parts[2::_PARTS], parts[3::_PARTS], strict=True)
+    ends = accumulate(fixed + len(tail) + len(body) for tail, body in tails_and_bodies)
     return Entries(
-        count, items, [0, *ends], [pointers.get(i, PLAIN) for i in range(count)], references
+        count, items, [0, *ends], [pointers.get(i, PLAIN) for i in range(count)], references, framed
     )
 
 
 def read_payloads(
-    rows: Iterator[Row], message_key: bytes, *, limit: int, bytes_max: int
+    rows: Iterator[Row], message_key: bytes, run_bytes: int, *, limit: int, bytes_max: int
 ) -> tuple[MessageBlock, bytes | None]:
-    """Return the first rows of the Payload table as messages, and the key of the first one left."""
+    """Return the first rows of the Payload table as messages, and the key of the first one left.
+
+    The rows are of one run, whose payload prefix has `run_bytes`.
+    """
     start = ITEM_START + message_key
+    key_end = run_bytes + KEY_BYTES
+    own_key = slice(run_bytes, key_end)
     parts: list[bytes] = []
+    framed: list[int] = []
     count = size = 0
-    for key, payload in rows:
+    for key, body in rows:
         if count == limit or size >= bytes_max:
-            return MessageBlock(count, b"".join(parts)), key[_KEY]
-        parts += (start, key[_KEY], avro_length(len(payload)), payload)
+            return MessageBlock(count, b"".join(parts), framed), key[own_key]
+        if len(key) > key_end:
+            framed.append(count)
+        parts += (start, key[own_key], avro_length(len(body)), body)
         count += 1
-        size += len(payload)
-    return MessageBlock(count, b"".join(parts)), None
+        size += len(body)
+    return MessageBlock(count, b"".join(parts), framed), None

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON, JSON_BASE64
 from tms.wire.media_types import ARROW_TYPE
@@ -20,8 +21,9 @@ _ZERO_QUALITY = re.compile(r"q=0(\.0{1,3})?")
 
 _FORM = "application/x-www-form-urlencoded"
 _EXTRA = "tms-messaging[arrow]"
+_AVRO_VERSIONS = {"1": AVRO, "2": AVRO_FRAMES}
 ArrowDecoder = Callable[[bytes, int], list[bytes]]
-"""`tms.arrow.decode_payloads`."""
+"""`tms.arrow.published.decode_bodies`."""
 
 
 def _parse(value: bytes) -> Message:
@@ -36,7 +38,10 @@ def format_of(content_type: bytes) -> BodyFormat:
     parsed = _parse(content_type)
     media_type = parsed.get_content_type()
     if media_type == AVRO.content_type:
-        return AVRO
+        avro = _AVRO_VERSIONS.get(str(parsed.get_param("version", "1")))
+        if avro is None:
+            raise _unsupported(content_type)
+        return avro
     charset = parsed.get_content_charset("utf-8")
     encoding = parsed.get_param("encoding")
     if media_type == JSON.content_type and charset in ("utf-8", "us-ascii"):
@@ -65,15 +70,19 @@ def _unsupported(content_type: bytes) -> InvalidRequest:
 def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     """Return the format that Accept asks a poll's answer in: Arrow, or else that of the body.
 
-    Raises `InvalidRequest` (not_acceptable) where it is Arrow, and that is not installed.
+    Raises `InvalidRequest` (not_acceptable) if it is Arrow, and that is not installed, or is not
+    known in that version.
     """
-    if not _takes_arrow(accept):
+    version = _arrow_version(accept)
+    if version is None:
         return body_format
     try:
-        from tms.arrow import ARROW  # noqa: PLC0415  an extra
+        from tms.arrow.polled import FORMATS  # noqa: PLC0415  an extra
     except ImportError:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
-    return ARROW
+    if version not in FORMATS:
+        raise InvalidRequest("not_acceptable", accept=accept.decode("latin-1"))
+    return FORMATS[version]
 
 
 def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
@@ -84,12 +93,12 @@ def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
     if not _is_arrow(content_type):
         return None
     try:
-        from tms.arrow import decode_payloads  # noqa: PLC0415  an extra
+        from tms.arrow.published import decode_bodies  # noqa: PLC0415  an extra
     except ImportError:
         raise InvalidRequest(
             "unsupported_content_type", content_type=ARROW_TYPE, needs=_EXTRA
         ) from None
-    return decode_payloads
+    return decode_bodies
 
 
 @lru_cache(_VALUES_KEPT)
@@ -99,13 +108,14 @@ def _is_arrow(content_type: bytes) -> bool:
 
 
 @lru_cache(_VALUES_KEPT)
-def _takes_arrow(accept: bytes) -> bool:
-    """Whether an Accept names Arrow's streams, and not with a quality of zero."""
+def _arrow_version(accept: bytes) -> str | None:
+    """Return the version of Arrow's streams that an Accept names; None if it names none."""
     for item in accept.decode("latin-1").lower().split(","):
-        media_type, _, parameters = item.partition(";")
-        if media_type.strip() == ARROW_TYPE:
-            return not _ZERO_QUALITY.fullmatch(parameters.replace(" ", ""))
-    return False
+        media_type, *parameters = (part.replace(" ", "") for part in item.split(";"))
+        if media_type == ARROW_TYPE and not any(map(_ZERO_QUALITY.fullmatch, parameters)):
+            versions = [p.removeprefix("version=") for p in parameters if p.startswith("version=")]
+            return versions[0] if versions else "1"
+    return None
 
 
 def is_gzip(content_encoding: bytes) -> bool:

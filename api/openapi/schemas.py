@@ -14,8 +14,8 @@ from api.openapi.parts import (
     query_choice,
 )
 from api.openapi.structs import in_base64, schemas_of
-from tms.wire import avro_bodies
-from tms.wire.json_bodies import MessageBody, PollBody, PublishBody, RollbackBody
+from tms.wire import avro_bodies, avro_frames
+from tms.wire.json_bodies import PollBody, PublishBody, RollbackBody
 from tms.wire.json_errors import ErrorBody
 from tms.wire.json_fields import (
     BASE64_TEXT,
@@ -28,8 +28,14 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
+from tms.wire.json_messages import MessageBody
 from tms.wire.json_topics import TopicBody
-from tms.wire.media_types import ARROW_TYPE, BASE64_TYPE
+from tms.wire.media_types import (
+    ARROW_FRAMES_TYPE,
+    ARROW_TYPE,
+    AVRO_FRAMES_TYPE,
+    BASE64_TYPE,
+)
 
 _BODIES = schemas_of(
     {"PublishRequest": PublishBody, "PublishResponse": RollbackBody, "ConsumeRequest": PollBody},
@@ -105,21 +111,25 @@ TOPIC_CONTENT = {
 TOPICS_CONTENT = {
     "application/json": json_media({"type": "array", "items": TEXT}, topics=["orders", "payments"])
 }
-_PAYLOAD_COLUMN = arrow_media(
-    "`payload`, binary or string, without nulls. Others are not looked at. Its batches are not "
-    "compressed."
+_PUBLISHED_COLUMNS = arrow_media(
+    "`payload` or `value`, and if you like `key`: binary or string; and `headers`: "
+    "map<string, binary>, or a list of structs of both. Others are not looked at. A payload is "
+    "null only if there is a key. The batches are not compressed."
 )
 PUBLISH_CONTENT = {
     "application/json": json_media(
         reference("PublishRequest"),
         text={"messages": ["hello", "world"]},
         bytes={"messages": [{"base64": "AP8="}]},
+        keyed={"messages": [{"payload": "hello", "key": "k", "headers": {"trace": "7f"}}]},
+        tombstone={"messages": [{"payload": None, "key": "k"}]},
         transactional={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
         stored={"transactionWritePointer": WRITE_POINTER, "messages": []},
     ),
     BASE64_TYPE: json_media(reference("PublishRequestBase64"), base64={"messages": ["aGVsbG8="]}),
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
-    ARROW_TYPE: _PAYLOAD_COLUMN,
+    AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_FRAMES_SCHEMA),
+    ARROW_TYPE: _PUBLISHED_COLUMNS,
 }
 STORE_CONTENT = {
     "application/json": json_media(
@@ -127,7 +137,8 @@ STORE_CONTENT = {
         text={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
     ),
     "avro/binary": avro_media(avro_bodies.PUBLISH_REQUEST_SCHEMA),
-    ARROW_TYPE: _PAYLOAD_COLUMN,
+    AVRO_FRAMES_TYPE: avro_media(avro_frames.PUBLISH_FRAMES_SCHEMA),
+    ARROW_TYPE: _PUBLISHED_COLUMNS,
 }
 RANGE_CONTENT = {
     "application/json": json_media(reference("PublishResponse"), range=_RANGE_EXAMPLE),
@@ -159,7 +170,13 @@ POLL_CONTENT = {
         range={"startFrom": TIMESTAMP, "end": ID_EXAMPLE},
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
+    AVRO_FRAMES_TYPE: avro_media(avro_bodies.CONSUME_REQUEST_SCHEMA),
 }
+_POLLED_COLUMNS = (
+    "`message_id` fixed_size_binary(20), `timestamp` timestamp(ms, UTC), `seq` int32, `payload` "
+    "binary; `payload_timestamp` timestamp(ms, UTC) and `payload_seq` int32, null unless the "
+    "message was stored before"
+)
 MESSAGES_CONTENT = {
     "application/json": json_media(
         reference("ConsumeResponse"), messages=[{"id": ID_EXAMPLE, "payload": "hello"}]
@@ -168,10 +185,13 @@ MESSAGES_CONTENT = {
         reference("ConsumeResponseBase64"), messages=[{"id": ID_EXAMPLE, "payload": "aGVsbG8="}]
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
+    AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),
     ARROW_TYPE: arrow_media(
-        "`message_id` fixed_size_binary(20), `timestamp` timestamp(ms, UTC), `seq` int32, "
-        "`payload` binary, `payload_timestamp` timestamp(ms, UTC), `payload_seq` int32, the last "
-        "two null unless the message was stored before. For who asks for it by Accept."
+        f"{_POLLED_COLUMNS}. For who asks for it by Accept. A tombstone's payload is empty."
+    ),
+    ARROW_FRAMES_TYPE: arrow_media(
+        f"{_POLLED_COLUMNS}; `key` binary, `headers` map<string, binary>, both null if the message "
+        "has none. A tombstone's payload is null."
     ),
 }
 POLL_QUERY: tuple[Json, ...] = (

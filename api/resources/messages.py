@@ -144,6 +144,8 @@ _SIZE_ERRORS = (
     "message_over_namespace_limit",
     "request_over_namespace_limit",
     "too_many_messages",
+    "frame_too_large",
+    "too_many_headers",
     "publish_rate_exceeded",
     "unsupported_content_type",
 )

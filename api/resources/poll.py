@@ -122,7 +122,7 @@ class _Poll:
             blocks += page.blocks
             count += page.count
             size += sum(len(block.items) for block in page.blocks)
-        block = MessageBlock(count, b"".join([block.items for block in blocks]))
+        block = MessageBlock.joined(blocks)
         return replace(page, blocks=(block,) if count else (), count=count)
 
     async def first_page(self, exchange: Exchange, wait_s: float) -> Page:

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from cleanup.expiry import written_ms
+from cleanup.expiry import stored_ms
 from cleanup.hbase.drops import PartDrop
 from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step, first_key
@@ -79,7 +79,7 @@ class _Times:
 
     def due_ms(self, row: Row, pointer: int, *, is_greatest: bool) -> int:
         """Return when a row may go, 0 for now."""
-        when_ms = self._seal_ms(row[0]) if is_seal(row[0]) else written_ms(row[0])
+        when_ms = self._seal_ms(row[0]) if is_seal(row[0]) else stored_ms(row[0])
         if when_ms >= self.live_ms:
             return self.topic.dies_ms(when_ms)
         started_ms = pointer // WRITE_POINTERS_PER_MS

@@ -15,7 +15,7 @@ from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step
 from tables.hbase.regions import value_starts
 from tables.hbase.store import HBaseStore
-from tables.keys import after_prefix, prefix, transactional_start, write_pointer_of
+from tables.keys import after_prefix, entry_pointer_of, prefix, transactional_start
 from tables.store import MESSAGE, Row
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
@@ -88,7 +88,7 @@ class Search:
         with self._store.filtered(MESSAGE, start, stop, self._filter) as rows:
             for row in rows:
                 scanned += 1
-                pointer = write_pointer_of(row[1])
+                pointer = entry_pointer_of(row[1])
                 if pointer not in self._pointers:
                     continue
                 found.setdefault(pointer, []).append(row)

@@ -2,6 +2,7 @@
 
 from tables.sealing.seal import Seal
 from tables.store import Store
+from tms.core.message import KEY_BYTES, key_after
 
 
 def shown(
@@ -18,7 +19,7 @@ def shown(
         last = _edge(store, table, prefix, start, below, reverse=True) if hidden.after else None
     if last is None:
         return None, None
-    end = last + b"\x00"
+    end = key_after(last)
     first = _edge(store, table, prefix, start, end)
     while first is not None and (hidden := seal.range_of(first)) is not None:
         first = _edge(store, table, prefix, hidden.stop, end)
@@ -30,4 +31,5 @@ def _edge(
 ) -> bytes | None:
     rows = store.scan(table, prefix + start, prefix + stop, reverse=reverse, limit=1)
     with rows as found:
-        return next((key[len(prefix) :] for key, _ in found), None)
+        own = slice(len(prefix), len(prefix) + KEY_BYTES)
+        return next((key[own] for key, _ in found), None)

@@ -19,14 +19,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from threading import Lock
 
-from tables.keys import POINTER, after_prefix, topic_start
+from tables.keys import POINTER, after_prefix, payload_key_of, run_prefix_of, topic_start
 from tables.sealing.edges import shown
 from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
 from tables.store import PAYLOAD, Row, Store
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
-from tms.core.message import KEY, KEY_BYTES
+from tms.core.message import KEY
 from tms.core.repeatable import repeatable
 
 SEAL_KEY = KEY.pack(0, 0)
@@ -120,10 +120,10 @@ class RunSeals:
         hidden: Sequence[Hidden] = ()
         for row in rows:
             key = row[0]
-            if key[:-KEY_BYTES] != run:
-                run = key[:-KEY_BYTES]
+            if run_prefix_of(key) != run:
+                run = run_prefix_of(key)
                 hidden = self.hidden(run)
-            end = key[-KEY_BYTES:]
+            end = payload_key_of(key)
             if end != SEAL_KEY and not any(each.start <= end < each.stop for each in hidden):
                 yield row
 
@@ -141,7 +141,7 @@ def _pointer_of(run: bytes) -> int:
 
 def is_seal(key: bytes) -> bool:
     """Whether a row of the Payload table is a seal."""
-    return key[-KEY_BYTES:] == SEAL_KEY
+    return payload_key_of(key) == SEAL_KEY
 
 
 _SEALED_LATER = "a later leader has sealed what was stored under the write pointer"

@@ -16,7 +16,13 @@ from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
-from tables.keys import prefix, topic_start
+from tables.keys import (
+    message_key_of,
+    payload_key_of,
+    prefix,
+    run_prefix_of,
+    topic_start,
+)
 from tables.metadata_table import decoded
 from tables.sealing.edges import shown
 from tables.sealing.runs import RunSeals, run_of
@@ -24,7 +30,7 @@ from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
-from tms.core.message import KEY, KEY_BYTES
+from tms.core.message import KEY
 from tms.core.repeatable import repeatable
 from tms.core.tables import Batch
 
@@ -72,8 +78,9 @@ class SealedBatch:
             self._note(keys)
             if table in _KEYED and keys:
                 if table == PAYLOAD:
-                    self.runs |= dict.fromkeys([key[:-KEY_BYTES] for key in keys])
-                latest = max([key[-KEY_BYTES:] for key in keys])
+                    self.runs |= dict.fromkeys([run_prefix_of(key) for key in keys])
+                own_key = payload_key_of if table == PAYLOAD else message_key_of
+                latest = max(map(own_key, keys))
                 self.last_ms = max(self.last_ms, KEY.unpack(latest)[0])
         self.batch.put_rows(table, rows, prefix, start)
 

@@ -1,10 +1,25 @@
-"""Bodies of requests in Arrow, made from payloads."""
+"""Bodies of requests in Arrow, made from payloads or record batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from tms.arrow import PAYLOAD, encode_batches
+from tms.arrow.published import PAYLOAD
+
+
+def encode_batches(batches: Iterable[pa.RecordBatch]) -> bytes:
+    """Return the body of a publish or store, of record batches that have a column of payloads.
+
+    At least one batch.
+    """
+    sink = pa.BufferOutputStream()
+    writer = None
+    for batch in batches:
+        writer = writer or pa.ipc.new_stream(sink, batch.schema)
+        writer.write_batch(batch)
+    assert writer is not None
+    writer.close()
+    return bytes(sink.getvalue())
 
 
 def encode_payloads(payloads: Sequence[bytes]) -> bytes:

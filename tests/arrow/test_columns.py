@@ -9,15 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.arrow.bodies import encode_payloads
-from tms.arrow import (
-    ARROW,
-    SCHEMA,
-    decode_payloads,
-    encode_batches,
-    record_batch,
-)
+from tests.arrow.bodies import encode_batches, encode_payloads
+from tests.core.framed_messages import CONTENTS
+from tests.core.message_ids import plain_messages
+from tms.arrow.polled import FORMATS, SCHEMA, record_batch
+from tms.arrow.published import decode_bodies
 from tms.core.errors import InvalidRequest, TooLarge
+from tms.core.frame import bodies_of, framed_of
 from tms.core.message import Message, MessageBlock, MessageId
 
 PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,10 +26,10 @@ _PARTS = st.tuples(TIMES, SEQUENCES, st.just(0), st.just(0)) | st.tuples(
 )
 IDS = _PARTS.map(lambda parts: MessageId(*parts))
 PAYLOADS = st.binary(max_size=70) | st.integers(8000, 8300).map(bytes)
-MESSAGES = st.builds(Message, IDS.map(MessageId.encode), PAYLOADS)
+MESSAGES = plain_messages(PAYLOADS, IDS)
 OF_ONE_LENGTH = st.sampled_from((0, 1, 63, 64, 100, 8191, 8192)).flatmap(
     lambda length: st.lists(
-        st.builds(Message, IDS.map(MessageId.encode), st.binary(min_size=length, max_size=length)),
+        plain_messages(st.binary(min_size=length, max_size=length), IDS),
         max_size=5,
     )
 )
@@ -63,10 +61,10 @@ def test_a_block_becomes_columns(messages: list[Message]) -> None:
 @given(st.lists(st.lists(MESSAGES, min_size=1, max_size=3), max_size=3))
 def test_blocks_are_a_stream(blocks: list[list[Message]]) -> None:
     parts = [
-        ARROW.encode_block(MessageBlock.of(block), first=index == 0)
+        FORMATS["1"].encode_block(MessageBlock.of(block), first=index == 0)
         for index, block in enumerate(blocks)
     ]
-    stream = b"".join((*parts, ARROW.encode_end(first=not blocks)))
+    stream = b"".join((*parts, FORMATS["1"].encode_end(first=not blocks)))
 
     with pa.ipc.open_stream(stream) as reader:
         assert reader.schema.equals(SCHEMA)
@@ -77,7 +75,7 @@ def test_blocks_are_a_stream(blocks: list[list[Message]]) -> None:
 @settings(PATIENT)
 @given(st.lists(PAYLOADS, max_size=5))
 def test_payloads_survive(payloads: list[bytes]) -> None:
-    assert decode_payloads(encode_payloads(payloads), 5) == payloads
+    assert decode_bodies(encode_payloads(payloads), 5) == payloads
 
 
 @settings(PATIENT, max_examples=300)
@@ -89,7 +87,7 @@ def test_damaged_bodies_are_refused_or_read(data: st.DataObject) -> None:
     cut = bytes(body[: data.draw(st.integers(0, len(body)))])
     for damaged in (bytes(body), cut):
         try:
-            payloads = decode_payloads(damaged, 100)
+            payloads = decode_bodies(damaged, 100)
         except InvalidRequest as error:
             assert error.problem.code == "invalid_body"
         except TooLarge as error:
@@ -117,13 +115,26 @@ def with_offsets(*offsets: int) -> bytes:
     return body.replace(right, struct.pack("<3i", *offsets))
 
 
+def headers_batch(headers: list[Any]) -> pa.RecordBatch:
+    column = pa.array(headers, pa.map_(pa.string(), pa.binary()))
+    payloads = pa.array([b"x"] * len(headers))
+    return pa.RecordBatch.from_arrays([payloads, column], names=["payload", "headers"])
+
+
 @pytest.mark.parametrize(
     "body",
     [
         b"",
         b"not arrow",
         encode_payloads([b"x"])[:-20],
-        stream_of(batch_of(pa.array([b"x"]), "value")),
+        stream_of(batch_of(pa.array([b"x"]), "valu")),
+        stream_of(pa.record_batch([pa.array([b"x"])] * 2, names=["payload", "value"])),
+        stream_of(pa.record_batch([pa.array([b"x"]), pa.array([1])], names=["payload", "key"])),
+        stream_of(pa.record_batch([pa.array([None], pa.binary())] * 2, names=["payload", "key"])),
+        stream_of(pa.record_batch([pa.array([b"x"])] * 3, names=["payload", "key", "key"])),
+        stream_of(pa.record_batch([pa.array([b"x"])] * 2, names=["payload", "headers"])),
+        stream_of(headers_batch([[("a", b"1"), ("a", b"2")]])),
+        stream_of(headers_batch([[("a", None)]])),
         stream_of(batch_of(pa.array([1]))),
         stream_of(batch_of(pa.array([b"x", None]))),
         stream_of(batch_of(pa.array(["x", "x"]).dictionary_encode())),
@@ -137,16 +148,54 @@ def with_offsets(*offsets: int) -> bytes:
 )
 def test_bodies_that_are_none(body: bytes) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        decode_payloads(body, 100)
+        decode_bodies(body, 100)
     assert caught.value.problem.code == "invalid_body"
 
 
+MAP = pa.map_(pa.string(), pa.binary())
+LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@settings(PATIENT)
+@given(st.lists(CONTENTS.filter(lambda m: not m.is_tombstone or m.key is not None), max_size=5))
+def test_keys_and_headers_survive(messages: list[Message]) -> None:
+    payloads = [None if each.is_tombstone else each.payload for each in messages]
+    keys = pa.array([each.key for each in messages], pa.binary())
+    pairs = [list(each.headers.items()) for each in messages]
+    structs = [[{"key": name, "value": value} for name, value in each] for each in pairs]
+    expected = bodies_of([each.body() for each in messages])
+
+    for name, headers in (("payload", pa.array(pairs, MAP)), ("value", pa.array(structs, LIST))):
+        columns = [headers, pa.array(payloads, pa.binary()), keys]
+        batch = pa.RecordBatch.from_arrays(columns, names=["headers", name, "key"])
+        bodies = decode_bodies(encode_batches([batch]), 5)
+        assert bodies == expected
+        assert list(framed_of(bodies)) == list(framed_of(expected))
+
+
+@settings(PATIENT)
+@given(st.lists(st.tuples(CONTENTS, IDS), max_size=6))
+def test_a_block_with_frames_becomes_columns(given_: list[tuple[Message, MessageId]]) -> None:
+    messages = [message._replace(id=message_id.encode()) for message, message_id in given_]
+    batch = record_batch(MessageBlock.of(messages))
+    batch.validate(full=True)
+    rows = batch.select(["message_id", "payload", "key", "headers"]).to_pydict()
+    assert rows["message_id"] == [message.id for message in messages]
+    assert rows["payload"] == [None if m.is_tombstone else m.payload for m in messages]
+    assert rows["key"] == [message.key for message in messages]
+    assert [dict(row or ()) for row in rows["headers"]] == [dict(m.headers) for m in messages]
+
+    plain = record_batch(MessageBlock.of(messages), SCHEMA)
+    plain.validate(full=True)
+    assert plain.column("payload").to_pylist() == [message.payload for message in messages]
+
+
 def test_a_stream_may_break_off_without_its_end_mark() -> None:
-    assert decode_payloads(encode_payloads([b"x"])[:-8], 100) == [b"x"]
+    assert decode_bodies(encode_payloads([b"x"])[:-8], 100) == [b"x"]
 
 
 def test_more_than_may_be_are_refused_before_they_are_taken_in() -> None:
     batches = [pa.record_batch([pa.array([b"x"] * 3)], names=["payload"]) for _ in range(3)]
-    assert len(decode_payloads(encode_batches(batches), 9)) == 9
+    assert len(decode_bodies(encode_batches(batches), 9)) == 9
     with pytest.raises(TooLarge):
-        decode_payloads(encode_batches(batches), 8)
+        decode_bodies(encode_batches(batches), 8)

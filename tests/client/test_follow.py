@@ -14,7 +14,7 @@ import tms
 from tests.client.faulty_server import FaultyServer, answer
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tms.core.message import Message, MessageBlock
-from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_frames import AVRO_FRAMES
 
 CRASHES = 2
 MESSAGES_PER_LIFE = 50
@@ -86,9 +86,9 @@ def test_following_on_the_command_line_tells_that_the_server_is_away_and_back(
 
 
 def test_a_server_that_waits_no_more_is_not_kept_busy() -> None:
-    message = Message(tms.MessageId(1, 1).encode(), b"at last")
+    message = Message(b"at last", id=tms.MessageId(1, 1).encode())
     empty = answer(200, b"\x00")
-    full = answer(200, AVRO.encode_block(MessageBlock.of([message]), first=True) + b"\x00")
+    full = answer(200, AVRO_FRAMES.encode_block(MessageBlock.of([message]), first=True) + b"\x00")
     with FaultyServer(empty, empty, full) as server, tms.connect(server.url) as client:
         begun = time.monotonic()
         assert next(client.topic("t").follow()) == message

@@ -16,7 +16,7 @@ from tests.client.faulty_server import FaultyServer, answer, refusal
 from tms.client.http import error_from
 from tms.core.message import Message, MessageBlock, id_after
 from tms.core.messaging import RollbackRange
-from tms.wire.avro_bodies import AVRO
+from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import PollRequest
 
 Call = Callable[[tms.Client], object]
@@ -197,25 +197,25 @@ def test_no_answer_in_time_leaves_the_outcome_unknown() -> None:
         client.topic("t").publish(b"x")
 
 
-MESSAGES = [Message(tms.MessageId(1000 + n, 0).encode(), b"%d" % n * 100) for n in range(10)]
-WHOLE = AVRO.encode_block(MessageBlock.of(MESSAGES), first=True) + b"\x00"
-FIVE = AVRO.encode_block(MessageBlock.of(MESSAGES[:5]), first=True)
+MESSAGES = [Message(b"%d" % n * 100, id=tms.MessageId(1000 + n, 0).encode()) for n in range(10)]
+WHOLE = AVRO_FRAMES.encode_block(MessageBlock.of(MESSAGES), first=True) + b"\x00"
+FIVE = AVRO_FRAMES.encode_block(MessageBlock.of(MESSAGES[:5]), first=True)
 
 
 @pytest.mark.parametrize("sent", range(0, len(WHOLE), 67))
 def test_a_poll_cut_anywhere_goes_on_behind_the_last_message(sent: int) -> None:
     given = sum(WHOLE.index(message.payload) + 100 <= sent for message in MESSAGES)
-    rest = AVRO.encode_block(MessageBlock.of(MESSAGES[given:]), first=True) + b"\x00"
+    rest = AVRO_FRAMES.encode_block(MessageBlock.of(MESSAGES[given:]), first=True) + b"\x00"
     cut = answer(200, WHOLE[:sent], announced=len(WHOLE))
     with FaultyServer(cut, answer(200, rest)) as server, tms.connect(server.url) as client:
         assert list(client.topic("t").poll(limit=100)) == MESSAGES
-        again = AVRO.decode_poll(server.requests[1].body)
+        again = AVRO_FRAMES.decode_poll(server.requests[1].body)
     start = id_after(MESSAGES[given - 1].id) if given else bytes(20)
     assert again == PollRequest(start, True, 100 - given, None)
 
 
 def test_an_answer_without_its_end_is_noticed() -> None:
-    rest = AVRO.encode_block(MessageBlock.of(MESSAGES[5:]), first=True) + b"\x00"
+    rest = AVRO_FRAMES.encode_block(MessageBlock.of(MESSAGES[5:]), first=True) + b"\x00"
     ended = FaultyServer(answer(200, FIVE), answer(200, rest))
     with ended as server, tms.connect(server.url) as client:
         assert list(client.topic("t").poll()) == MESSAGES

@@ -16,7 +16,7 @@ def test_nothing_is_the_oldest_message() -> None:
 
 
 @pytest.mark.parametrize(
-    "form", [ID, ID.encode(), str(ID), str(ID).upper(), Message(ID.encode(), b"payload")]
+    "form", [ID, ID.encode(), str(ID), str(ID).upper(), Message(b"payload", id=ID.encode())]
 )
 def test_a_message_is_named_by_itself_or_by_its_id(form: Start) -> None:
     assert position(after=None, start=form) == ID.encode()

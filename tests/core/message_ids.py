@@ -2,9 +2,7 @@
 
 from hypothesis import strategies as st
 
-from tms.core.message import (
-    MessageId,
-)
+from tms.core.message import Message, MessageId
 
 TIMESTAMPS = st.integers(0, 2**63 - 1)
 
@@ -13,3 +11,11 @@ NUMBERS = st.integers(0, 65_535)
 
 
 IDS = st.builds(MessageId, TIMESTAMPS, NUMBERS, TIMESTAMPS, NUMBERS)
+
+
+def plain_messages(
+    payloads: st.SearchStrategy[bytes], ids: st.SearchStrategy[MessageId] = IDS
+) -> st.SearchStrategy[Message]:
+    """Return messages with payloads alone, as a poll gives them."""
+    parts = st.tuples(payloads, ids)
+    return parts.map(lambda given: Message(given[0], id=given[1].encode()))

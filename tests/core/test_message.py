@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.message_ids import IDS
+from tests.core.message_ids import IDS, plain_messages
+from tms.core.avro_lengths import avro_length
 from tms.core.errors import InvalidRequest
 from tms.core.message import (
     FIRST_ID,
@@ -15,7 +16,6 @@ from tms.core.message import (
     Message,
     MessageBlock,
     MessageId,
-    avro_length,
     id_after,
     item_tail,
     key_after,
@@ -99,7 +99,7 @@ def test_positions() -> None:
     assert key_after(LAST_ID[:10]) == LAST_ID[:10]
 
 
-@given(st.lists(st.builds(Message, IDS.map(MessageId.encode), st.binary(max_size=300))))
+@given(st.lists(plain_messages(st.binary(max_size=300))))
 def test_a_block_gives_back_its_messages(messages: list[Message]) -> None:
     block = MessageBlock.of(messages)
 
@@ -113,20 +113,20 @@ def test_an_items_tail_is_the_same_from_the_table_and_computed(length: int) -> N
 
 
 def test_a_message_tells_when_it_was_published() -> None:
-    assert Message(MessageId(17, 0).encode(), b"").publish_timestamp == 17
+    assert Message(b"", id=MessageId(17, 0).encode()).publish_timestamp == 17
 
 
 def test_a_message_shows_its_id_as_people_write_it() -> None:
-    message = Message(MessageId(5, 1).encode(), b"caf\xc3\xa9")
+    message = Message(b"caf\xc3\xa9", id=MessageId(5, 1).encode())
 
-    assert repr(message) == f"Message(id={message.id.hex()}, payload=b'caf\\xc3\\xa9')"
+    assert repr(message) == f"Message(payload=b'caf\\xc3\\xa9', id={message.id.hex()})"
     assert str([message]) == f"[{message!r}]"
 
 
 def test_of_a_long_payload_the_beginning_is_shown() -> None:
-    told = repr(Message(bytes(20), b"x" * 1_000_000))
+    told = repr(Message(b"x" * 1_000_000, id=bytes(20)))
 
-    assert told.endswith("xxx'… of 1000000 bytes)")
+    assert "xxx'… of 1000000 bytes, id=" in told
     assert len(told) < 250
 
 

@@ -17,13 +17,20 @@ from tables.sealing import seal
 from tables.store import MESSAGE, METADATA, TABLES
 from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
-from tms.core import message, topic, transaction
+from tms.core import frame, message, topic, transaction
 from tms.core.limits import Limits
 from tms.core.messaging import Published, RollbackRange
 from tms.transactions import edits
 from tms.transactions.commands import TransactionState
 from tms.transactions.snapshot_codec import encode_snapshot
-from tms.wire import avro_bodies, avro_transactions, bodies, json_bodies, transaction_codec
+from tms.wire import (
+    avro_bodies,
+    avro_frames,
+    avro_transactions,
+    bodies,
+    json_bodies,
+    transaction_codec,
+)
 
 PAGE = "docs/formats.md"
 HEX = [block for block in blocks(PAGE) if block.kind == "hex"]
@@ -56,6 +63,8 @@ NAMES: dict[str, Any] = {
     **vars(keys),
     **vars(seal),
     **vars(message),
+    **vars(frame),
+    **vars(avro_frames),
     **vars(topic),
     **vars(transaction),
     **vars(bodies),
@@ -114,6 +123,7 @@ def test_schemas_are_as_told() -> None:
         avro_bodies.PUBLISH_RESPONSE_SCHEMA,
         avro_bodies.CONSUME_REQUEST_SCHEMA,
         avro_bodies.CONSUME_RESPONSE_SCHEMA,
+        avro_frames.MESSAGE_SCHEMA,
         avro_transactions.START_SCHEMA,
         avro_transactions.STARTED_SCHEMA,
         avro_transactions.CHANGES_SCHEMA,

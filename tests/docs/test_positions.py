@@ -8,7 +8,7 @@ import pytest
 
 from api.app import OPERATIONS
 from tests.docs.markdown import ROOT, blocks, links
-from tms.arrow import SCHEMA
+from tms.arrow.polled import FRAMES_SCHEMA
 from tms.core.errors.catalogue import CATALOGUE
 from tms.wire.media_types import ARROW_TYPE
 
@@ -33,14 +33,14 @@ def test_the_example_prints_what_the_page_says() -> None:
 
 
 def test_columns_and_the_media_type_are_arrows() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\w(), ]+) \|", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\w(), <>]+) \|", TEXT, re.MULTILINE)
     types = {
         "fixed_size_binary(20)": "fixed_size_binary[20]",
         "timestamp(ms, UTC)": "timestamp[ms, tz=UTC]",
     }
 
     assert [(name, types.get(kind, kind)) for name, kind in rows] == [
-        (field.name, str(field.type)) for field in SCHEMA
+        (field.name, str(field.type)) for field in FRAMES_SCHEMA
     ]
     assert ARROW_TYPE in TEXT
 

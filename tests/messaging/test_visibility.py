@@ -35,7 +35,7 @@ def test_it_is_the_rule_entry_by_entry(
     written = [pointer for pointer in pointers if pointer != PLAIN]
     is_bounded: bool = data.draw(st.booleans())
     bounds = (min(written), max(written)) if written and is_bounded else None
-    entries = Entries(count, b"", None, pointers, references, bounds)
+    entries = Entries(count, b"", None, pointers, references, bounds=bounds)
 
     expected: list[int] = []
     stopped_at = None

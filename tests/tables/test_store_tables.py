@@ -129,7 +129,7 @@ class TestPayloads:
         tables.write(batch)
 
         expected = [
-            Message(MessageId(7, 8, 1_000, i).encode(), payload)
+            Message(payload, id=MessageId(7, 8, 1_000, i).encode())
             for i, payload in enumerate([b"a", b"b" * 300, b""])
         ]
         message_key = KEY.pack(7, 8)

@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.message_ids import IDS
+from tests.core.message_ids import plain_messages
+from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import KEY, Message, MessageBlock, MessageId
+from tms.core.message import KEY, Message, MessageBlock
 from tms.core.messaging import Published, RollbackRange
 from tms.wire import avro_bodies
-from tms.wire.avro_bodies import AVRO, AvroPollDecoder
+from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PollRequest, PublishRequest
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
-MESSAGES = st.lists(st.builds(Message, IDS.map(MessageId.encode), st.binary(max_size=200)))
+MESSAGES = st.lists(plain_messages(st.binary(max_size=200)))
 MANY = 1000
 
 
@@ -159,7 +160,7 @@ def test_an_answer_is_avro_and_can_arrive_in_pieces(
     read: Any = fastavro.schemaless_reader(
         BytesIO(answer), fastavro.parse_schema(avro_bodies.CONSUME_RESPONSE_SCHEMA), None
     )
-    assert [(row["id"], row["payload"]) for row in read] == expected
+    assert [Message(row["payload"], id=row["id"]) for row in read] == expected
     decoder = AvroPollDecoder()
     found: list[Message] = []
     for at in range(0, len(answer), piece_bytes):
@@ -170,7 +171,7 @@ def test_an_answer_is_avro_and_can_arrive_in_pieces(
 
 
 def test_an_answer_that_is_cut_off_is_an_error() -> None:
-    answer = AVRO.encode_block(MessageBlock.of([Message(bytes(20), b"abc")]), first=True)
+    answer = AVRO.encode_block(MessageBlock.of([Message(b"abc", id=bytes(20))]), first=True)
     for length in range(len(answer) + 1):
         decoder = AvroPollDecoder()
         decoder.feed(answer[:length])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.message_ids import IDS
+from tests.core.message_ids import plain_messages
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.message import Message, MessageBlock, MessageId
+from tms.core.message import Message, MessageBlock
 from tms.core.messaging import RollbackRange
 from tms.wire.bodies import PollRequest, PublishRequest
 from tms.wire.json_bodies import JSON, JSON_BASE64, JsonFormat
@@ -124,7 +124,7 @@ def test_a_range_survives() -> None:
 @given(
     blocks=st.lists(
         st.lists(
-            st.builds(Message, IDS.map(MessageId.encode), st.binary() | st.text().map(str.encode)),
+            plain_messages(st.binary() | st.text().map(str.encode)),
             min_size=1,
         )
     )
@@ -141,5 +141,5 @@ def test_an_answer_is_a_json_array(body_format: JsonFormat, blocks: list[list[Me
         text = str(value)
         return base64.b64decode(text) if body_format is JSON_BASE64 else text.encode()
 
-    found = [Message(bytes.fromhex(r["id"]), payload(r["payload"])) for r in json.loads(answer)]
+    found = [Message(payload(r["payload"]), id=bytes.fromhex(r["id"])) for r in json.loads(answer)]
     assert found == [message for messages in blocks for message in messages]

@@ -18,6 +18,7 @@ from tms.client import Start, Subscription
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
 from tms.core.transaction import Transaction
+from tms.wire.json_values import json_of as json_bytes
 from tms.wire.transaction_codec import decode_transaction
 
 EXAMPLES = """\b
@@ -100,7 +101,7 @@ def poll(
 ) -> None:
     """Read messages, oldest first.
 
-    A line has the time in UTC, the id and the payload.
+    A line has the time in UTC, the id, the key and headers if there are any, and the payload.
     """
     has_start = after is not None or start != "start"
     if after is not None and start != "start":
@@ -167,23 +168,43 @@ def text_of(message: Message) -> str:
     """Return the line for people. What a terminal would not print is escaped."""
     published = datetime.fromtimestamp(message.publish_timestamp / 1000, UTC)
     time = published.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    payload = message.payload.decode(errors="backslashreplace")
-    if not payload.isprintable():
-        payload = "".join(
-            char if char.isprintable() else char.encode("unicode_escape").decode()
-            for char in payload
-        )
-    return f"{time}  {message.id.hex()}  {payload}"
+    said = [time, message.id.hex()]
+    said += [] if message.key is None else [f"key={_printable(message.key)}"]
+    said += [
+        f"{_printable(name.encode())}={_printable(value)}"
+        for name, value in message.headers.items()
+    ]
+    said.append("(no payload)" if message.is_tombstone else _printable(message.payload))
+    return "  ".join(said)
+
+
+def _printable(raw: bytes) -> str:
+    text = raw.decode(errors="backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def json_of(message: Message) -> str:
     """Return the line for programs."""
     line: dict[str, object] = {"id": message.id.hex(), "timestamp": message.publish_timestamp}
-    try:
-        line["payload"] = message.payload.decode()
-    except UnicodeDecodeError:
-        line["payload_base64"] = base64.b64encode(message.payload).decode()
+    if message.key is not None:
+        line |= _told("key", message.key)
+    if message.headers:
+        line["headers"] = {
+            name: json_bytes(value, base64_only=False) for name, value in message.headers.items()
+        }
+    line |= {"payload": None} if message.is_tombstone else _told("payload", message.payload)
     return msgspec.json.encode(line).decode()
+
+
+def _told(name: str, raw: bytes) -> dict[str, str]:
+    try:
+        return {name: raw.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(raw).decode()}
 
 
 def parse_message_id(text: str, option: str) -> bytes:

@@ -6,7 +6,7 @@ durable, and its range printed, before the next is sent.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, cast
@@ -15,10 +15,12 @@ import msgspec
 import typer
 
 from tms.cli.batches import ByteSource, InputBatch, of_line_files, of_lines, of_whole_files, size_of
+from tms.cli.frames import Frames, frames_of
 from tms.cli.progress import with_progress
 from tms.cli.rollback import text_of
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Topic
+from tms.client.given_messages import GivenMessage
 from tms.core.errors import TmsError
 
 EXAMPLES = """\b
@@ -27,6 +29,8 @@ Examples:
   tail -f shop.log | tms publish orders --stdin
   tms publish orders --lines monday.log tuesday.log
   tms publish pictures --file *.png
+  tms publish prices "19.90" --key apples --header currency=EUR
+  tms publish prices --tombstone --key apples           the key is gone
   tms publish orders "in a transaction" --tx $(tms tx start)"""
 
 RETRY_FOR_S = 30.0
@@ -54,6 +58,24 @@ Buffer = Annotated[
 ]
 
 
+Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The key of each message.")]
+HeadersOption = Annotated[
+    list[str] | None,
+    typer.Option("--header", metavar="NAME=VALUE", help="A header of each message; repeatable."),
+]
+KeySeparator = Annotated[
+    str | None,
+    typer.Option(
+        "--key-separator",
+        metavar="TEXT",
+        help="With --stdin or --lines: the key of a line is what is before this text.",
+    ),
+]
+Tombstone = Annotated[
+    bool, typer.Option("--tombstone", help="A message without payload: its --key is gone.")
+]
+
+
 class _Form(Enum):
     ARGUMENTS = "arguments"
     STDIN = "--stdin"
@@ -70,28 +92,41 @@ def publish(
     from_stdin: FromStdin = False,
     lines: Lines = False,
     whole_files: Files = False,
+    key: Key = None,
+    headers: HeadersOption = None,
+    key_separator: KeySeparator = None,
+    is_tombstone: Tombstone = False,
     write_pointer: WritePointer = None,
     buffer: Buffer = False,
 ) -> None:
     """Publish messages to a topic, in order."""
     given = inputs or []
     form = _form_of(given, from_stdin=from_stdin, lines=lines, whole_files=whole_files)
+    frames = frames_of(key, headers or [], key_separator)
+    if key_separator is not None and form not in (_Form.STDIN, _Form.LINES):
+        raise typer.BadParameter("--key-separator is for --stdin and --lines")
+    if is_tombstone and (given or form is not _Form.ARGUMENTS or key is None):
+        raise typer.BadParameter("--tombstone is a message of its own: give --key and no message")
     if buffer and write_pointer is None:
         raise typer.BadParameter("--buffer is for the messages of a transaction: give --tx")
     if form is _Form.ARGUMENTS:
-        if not given and (write_pointer is None or buffer):
+        if not given and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
         messages = [text.encode(errors="surrogateescape") for text in given]
         with target.connect() as client:
-            report = _Report(target, client.topic(topic), write_pointer, buffer=buffer)
-            report.publish([InputBatch(messages, 0)])
+            report = _Report(target, client.topic(topic), write_pointer, frames, buffer=buffer)
+            if is_tombstone:
+                report.publish_one([frames.tombstone()])
+                report.end()
+            else:
+                report.publish([InputBatch(messages, 0)])
         return
     paths = [Path(text) for text in given]
     total_bytes = size_of(paths) if paths else None
     with target.connect() as client:
         client.topic(topic).properties()  # a wrong name or address is told before the input is read
     with target.connect(retry_for_s=RETRY_FOR_S) as client:
-        report = _Report(target, client.topic(topic), write_pointer, buffer=buffer)
+        report = _Report(target, client.topic(topic), write_pointer, frames, buffer=buffer)
         report.publish(with_progress(_batches(form, paths), total_bytes))
 
 
@@ -118,9 +153,16 @@ class _Report:
     """Publishes batches and says what became of them."""
 
     def __init__(
-        self, target: Target, topic: Topic, write_pointer: int | None, *, buffer: bool
+        self,
+        target: Target,
+        topic: Topic,
+        write_pointer: int | None,
+        frames: Frames,
+        *,
+        buffer: bool,
     ) -> None:
         self._target = target
+        self._frames = frames
         self._topic = topic
         self._write_pointer = write_pointer
         self._buffer = buffer
@@ -128,18 +170,26 @@ class _Report:
 
     def publish(self, batches: Iterable[InputBatch]) -> None:
         """Publish the batches one after another. Raises `TmsError` at the first that fails."""
-        done = "Stored" if self._buffer else "Published"
         try:
             for batch in batches:
-                self._publish_one(batch.messages)
+                self.publish_one(self._frames.around(batch.messages))
         except TmsError:
             if self._count:
-                print(f"{done} {self._count} messages before this:", file=sys.stderr)
+                print(f"{self._done} {self._count} messages before this:", file=sys.stderr)
             raise
-        if not self._target.as_json:
-            print(f"{done} {self._count} messages.", file=sys.stderr)
+        self.end()
 
-    def _publish_one(self, messages: list[bytes]) -> None:
+    @property
+    def _done(self) -> str:
+        return "Stored" if self._buffer else "Published"
+
+    def end(self) -> None:
+        """Say how much was published."""
+        if not self._target.as_json:
+            print(f"{self._done} {self._count} messages.", file=sys.stderr)
+
+    def publish_one(self, messages: Sequence[GivenMessage]) -> None:
+        """Publish one batch, and print what is told of it."""
         published = self._topic.publish(messages, self._write_pointer, buffer=self._buffer)
         self._count += len(messages)
         written = published.rollback_range

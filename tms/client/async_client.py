@@ -8,9 +8,10 @@ from typing import Literal, Self, TypeVar
 
 from tenacity import AsyncRetrying
 
-from tms.client.async_topic import AsyncTopic, payloads_of
+from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.embedded import open_embedded
+from tms.client.given_messages import GivenMessages, bodies
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
@@ -98,14 +99,14 @@ class AsyncClient:
 
     async def publish_all(
         self,
-        publications: Mapping[str, bytes | Iterable[bytes]],
+        publications: Mapping[str, GivenMessages],
         *,
         owner: str | None = None,
         sequence: int | None = None,
     ) -> AllPublished:
         """Publish to several topics at once, as `tms.Client.publish_all`."""
         by_topic = {
-            TopicId(self._namespace, name): payloads_of(messages)
+            TopicId(self._namespace, name): bodies(messages)
             for name, messages in publications.items()
         }
         return await self._services.messaging.publish_all(by_topic, owner=owner, sequence=sequence)

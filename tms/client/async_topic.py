@@ -3,7 +3,7 @@
 `tms.client.topic` is the same without `await`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -11,6 +11,7 @@ import anyio
 
 from tms.client.async_subscription import AsyncSubscription
 from tms.client.columns import Batches, batches_of
+from tms.client.given_messages import GivenMessages, bodies
 from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
@@ -85,7 +86,7 @@ class AsyncTopic:
 
     async def publish(
         self,
-        messages: bytes | Iterable[bytes],
+        messages: GivenMessages,
         tx: Tx | None = None,
         *,
         buffer: bool = False,
@@ -96,15 +97,15 @@ class AsyncTopic:
                 raise ValueError("buffer=True is for the messages of a transaction: give tx")
             await self.store(messages, tx)
             return NO_IDS
-        payloads = payloads_of(messages)
+        payloads = bodies(messages)
         if tx is None or isinstance(tx, int | Transaction):
             pointer = None if tx is None else _write_pointer(tx)
             return await self._messaging.publish(self._id, payloads, pointer)
         return await tx.gathered.messages.publish(self._messaging, self._id, payloads)
 
-    async def store(self, messages: bytes | Iterable[bytes], tx: Tx) -> None:
+    async def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages to be published later, as `tms.Topic.store`."""
-        payloads = payloads_of(messages)
+        payloads = bodies(messages)
         if isinstance(tx, int | Transaction):
             await self._messaging.store(self._id, payloads, _write_pointer(tx))
         else:
@@ -276,12 +277,3 @@ def _with_ttl(ttl: Duration | None, properties: dict[str, str | float]) -> dict[
 
 def _write_pointer(tx: Transaction | int) -> int:
     return tx if isinstance(tx, int) else tx.write_pointer
-
-
-def payloads_of(messages: bytes | Iterable[bytes]) -> list[bytes]:
-    """Return the messages as a list. Raises `TypeError` where one is not bytes."""
-    payloads = [messages] if isinstance(messages, bytes) else list(messages)
-    for payload in payloads:
-        if not isinstance(payload, bytes):
-            raise TypeError(f"a message is bytes, not {type(payload).__name__}: encode it first")
-    return payloads

@@ -17,6 +17,7 @@ from tms.client.async_client import (
 from tms.client.bridge import Bridge
 from tms.client.callback_thread import CallingThread
 from tms.client.embedded import REFUSAL_IN_CHILD
+from tms.client.given_messages import GivenMessages
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.retry import reruns
@@ -86,7 +87,7 @@ class Client:
 
     def publish_all(
         self,
-        publications: Mapping[str, bytes | Iterable[bytes]],
+        publications: Mapping[str, GivenMessages],
         *,
         owner: str | None = None,
         sequence: int | None = None,

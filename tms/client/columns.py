@@ -21,7 +21,7 @@ _BATCH_BYTES_MAX = 4 * 1024 * 1024
 async def batches_of(messaging: Messaging, topic_id: TopicId, asked: Reading) -> Batches:
     """Give the messages that are asked for, in batches bounded in messages and bytes."""
     try:
-        from tms.arrow import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
+        from tms.arrow.polled import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
         raise extras.missing("messages as Arrow's columns need pyarrow", error, "arrow") from error
 
@@ -32,12 +32,7 @@ async def batches_of(messaging: Messaging, topic_id: TopicId, asked: Reading) ->
             count = sum(part.count for part in parts)
             size = sum(len(part.items) for part in parts)
             if count >= BATCH_MESSAGES_MAX or size >= _BATCH_BYTES_MAX:
-                yield [record_batch(_joined(parts))]
+                yield [record_batch(MessageBlock.joined(parts))]
                 parts = []
     if parts:
-        yield [record_batch(_joined(parts))]
-
-
-def _joined(parts: list[MessageBlock]) -> MessageBlock:
-    items = b"".join([part.items for part in parts])
-    return MessageBlock(sum(part.count for part in parts), items)
+        yield [record_batch(MessageBlock.joined(parts))]

@@ -16,6 +16,7 @@ from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest, OutcomeUnknown
+from tms.core.frame import framed_of
 from tms.core.limits import INT64_MAX
 from tms.core.message import MessageBlock
 from tms.core.messaging import NO_IDS, AllPublished, Published, RollbackRange
@@ -23,13 +24,16 @@ from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
 from tms.core.transactions import check_owner
-from tms.wire.avro_bodies import AVRO, AvroPollDecoder
+from tms.wire.avro_bodies import AVRO, AvroFormat
+from tms.wire.avro_frames import AVRO_FRAMES, AvroFramesTransactions
+from tms.wire.avro_runs import AvroRunsDecoder
 from tms.wire.avro_transactions import AvroTransactions
 from tms.wire.bodies import PollRequest, PublishRequest
 from tms.wire.transaction_bodies import PublishAllRequest
 from tms.wire.transaction_codec import encode_transaction
 
 _bodies = AvroTransactions()
+_framed_bodies = AvroFramesTransactions()
 
 
 class RemoteMessaging:
@@ -80,9 +84,10 @@ class RemoteMessaging:
         caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads` in order; durable when it returns. Raises as `Messaging.publish`."""
-        body = _encode_publish(payloads, write_pointer)
+        body_format = _format_of(payloads)
+        body = _encode_publish(body_format, payloads, write_pointer)
         path = f"{topic_path(topic_id)}/publish?ids=true"
-        answer = await self._calls.once("POST", path, body, AVRO.content_type, caller)
+        answer = await self._calls.once("POST", path, body, body_format.content_type, caller)
         with of_the_server():
             return AVRO.decode_published(answer, len(payloads)) if answer else NO_IDS
 
@@ -95,9 +100,10 @@ class RemoteMessaging:
         caller: Caller = ANYBODY,
     ) -> None:
         """Store `payloads` under a write pointer. Raises as `Messaging.store`."""
-        body = _encode_publish(payloads, write_pointer)
+        body_format = _format_of(payloads)
+        body = _encode_publish(body_format, payloads, write_pointer)
         path = f"{topic_path(topic_id)}/store"
-        await self._calls.once("POST", path, body, AVRO.content_type, caller)
+        await self._calls.once("POST", path, body, body_format.content_type, caller)
 
     async def rollback(
         self, topic_id: TopicId, published: RollbackRange, *, caller: Caller = ANYBODY
@@ -121,10 +127,12 @@ class RemoteMessaging:
             raise InvalidRequest("empty_publish")
         [namespace] = {topic_id.namespace for topic_id in publications}
         topics = {topic_id.name: payloads for topic_id, payloads in publications.items()}
-        body = _bodies.encode_publish_all(PublishAllRequest(topics, owner, sequence))
+        is_framed = any(framed_of(payloads) for payloads in topics.values())
+        body_format, bodies = (AVRO_FRAMES, _framed_bodies) if is_framed else (AVRO, _bodies)
+        body = bodies.encode_publish_all(PublishAllRequest(topics, owner, sequence))
         send = self._calls.once if sequence is None else self._calls.safely
         path = f"v1/namespaces/{namespace}/publish"
-        answer = await send("POST", path, body, AVRO.content_type, caller)
+        answer = await send("POST", path, body, body_format.content_type, caller)
         with of_the_server():
             return _bodies.decode_published_all(answer)
 
@@ -160,10 +168,10 @@ class RemoteMessaging:
     async def _poll_once(
         self, topic_id: TopicId, request: PollRequest, query: Mapping[str, Any], wait_s: float
     ) -> Parts[MessageBlock]:
-        decoder = AvroPollDecoder()
-        path, body = f"{topic_path(topic_id)}/poll", AVRO.encode_poll(request)
+        decoder = AvroRunsDecoder()
+        path, body = f"{topic_path(topic_id)}/poll", AVRO_FRAMES.encode_poll(request)
         http = self._calls.http
-        async with http.stream(path, body, AVRO.content_type, query, wait_s) as parts:
+        async with http.stream(path, body, AVRO_FRAMES.content_type, query, wait_s) as parts:
             async for data in parts:
                 with of_the_server():
                     block = decoder.feed(data)
@@ -180,14 +188,21 @@ def topic_path(topic_id: TopicId) -> str:
     return f"v1/namespaces/{topic_id.namespace}/topics/{topic_id.name}"
 
 
-def _encode_publish(payloads: Sequence[bytes], write_pointer: int | None) -> bytes:
+def _format_of(payloads: Sequence[bytes]) -> AvroFormat:
+    """Return the format to send bodies in: that of CDAP's, if none has a key or headers."""
+    return AVRO_FRAMES if framed_of(payloads) else AVRO
+
+
+def _encode_publish(
+    body_format: AvroFormat, payloads: Sequence[bytes], write_pointer: int | None
+) -> bytes:
     """Return the body of a publish or store.
 
     A pointer that Avro's long cannot hold is refused here, with the error that a server has for it.
     """
     if write_pointer is not None and not 0 < write_pointer <= INT64_MAX:
         raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
-    return AVRO.encode_publish(PublishRequest(write_pointer, payloads))
+    return body_format.encode_publish(PublishRequest(write_pointer, payloads))
 
 
 def _encode_properties(properties: Mapping[str, object]) -> bytes:

@@ -1,10 +1,11 @@
 """A topic as threads use it. The logic is `tms.client.async_topic`'s; here is what it means."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
+from tms.client.given_messages import GivenMessages
 from tms.client.poll import Tx
 from tms.client.start import Start
 from tms.client.subscription import Subscription
@@ -77,14 +78,15 @@ class Topic:
 
     def publish(
         self,
-        messages: bytes | Iterable[bytes],
+        messages: GivenMessages,
         tx: Tx | None = None,
         *,
         buffer: bool = False,
     ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
 
-        Return their ids, as a sequence of 20 bytes each.
+        A message is its payload, or `Message(payload, key=…, headers=…)`. Return their ids, as a
+        sequence of 20 bytes each.
 
         `tx` makes them part of a transaction, which rolls them back should it fail. They are sent
         at once all the same; with `buffer=True` to where nobody sees them, and published with one
@@ -99,12 +101,12 @@ class Topic:
         twice, and a transaction does not commit any more. Raises also `TopicNotFound`, `TooLarge`,
         `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
         (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
-        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is not
-        bytes.
+        `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
+        neither bytes nor a `Message`.
         """
         return self._bridge.call(lambda: self._topic.publish(messages, tx, buffer=buffer))
 
-    def store(self, messages: bytes | Iterable[bytes], tx: Tx) -> None:
+    def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages, at least one, to be published later; durable on return.
 
         The same as `publish(messages, tx, buffer=True)`.
@@ -175,8 +177,8 @@ class Topic:
         """Give what `poll` gives as record batches of pyarrow's, of about 10,000 messages.
 
         Their columns are `message_id`, `timestamp`, `seq`, `payload`, `payload_timestamp`,
-        `payload_seq` (`tms.arrow.SCHEMA`). Needs the extra `arrow`: without it,
-        `ModuleNotFoundError` is raised.
+        `payload_seq`, `key`, `headers` (`tms.arrow.polled.FRAMES_SCHEMA`). Needs the extra `arrow`:
+        without it, `ModuleNotFoundError` is raised.
         """
         batches = self._topic.poll_batches(
             after=after, start=start, end=end, limit=limit, committed=committed

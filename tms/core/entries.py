@@ -27,6 +27,8 @@ class Entries:
     """Each entry's write pointer, negative where rolled back, PLAIN where none. None: all plain."""
     references: AbstractSet[int] = frozenset()
     """The indexes of the entries that are references."""
+    framed: Sequence[int] = ()
+    """The indexes of the entries whose body begins with a frame, ascending."""
     bounds: tuple[int, int] | None = None
     """No write pointer is below the first or above the second; the first is negative where any is.
     None where that is not known."""

@@ -52,6 +52,8 @@ class Limits:
     request_messages_max: int = 100_000
     request_gzip_ratio_max: int = 100
     message_bytes_max: int = 10 * 1024 * 1024
+    frame_bytes_max: int = 16 * 1024
+    message_headers_max: int = 100
     request_body_s_max: float = 30.0
     request_head_bytes_max: int = 64 * 1024
     request_head_s_max: float = 60.0

@@ -10,19 +10,23 @@ bytes is the order of the messages.
 
 A block is a run of messages in the very form that a poll's Avro answer has inside an array block:
 
-    item := 0x28 (Avro's length 20), id (20 bytes), Avro's length of the payload, payload
+    item := 0x28 (Avro's length 20), id (20 bytes), Avro's length of the body, body
     block := item*
 
+A body is the payload, or a frame with a key and headers and then the payload (`tms.core.frame`).
 One form for the cache, the wire and the client means that messages are encoded once.
 """
 
 import re
 import struct
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tms.core.avro_lengths import LENGTHS, MORE_FOLLOWS, avro_length
 from tms.core.errors import InvalidRequest
+from tms.core.frame import NO_HEADERS, encode_body, read_frame
 
 ID_BYTES = 20
 KEY_BYTES = 10
@@ -117,54 +121,79 @@ SHOWN_PAYLOAD_BYTES_MAX = 100
 
 
 class Message(NamedTuple):
-    """A message as a consumer gets it."""
+    """A message, to be published or as a consumer gets it.
 
-    id: bytes
-    """20 bytes; `MessageId.decode(id)` has the parts, `id.hex()` the usual text."""
+    Of one that is to be published the id does not count.
+    """
+
     payload: bytes
+    key: bytes | None = None
+    """What the message is about, if it says that; a compact topic keeps the newest one of a key."""
+    headers: Mapping[str, bytes] = NO_HEADERS
+    """Facts about the message by their names. Not to be changed."""
+    id: bytes = b""
+    """20 bytes; `MessageId.decode(id)` has the parts, `id.hex()` the usual text."""
+    is_tombstone: bool = False
+    """Whether there is no payload, which is b"" then: it says that its key is gone."""
 
     def __repr__(self) -> str:
-        """Return the id in hexadecimal digits and the payload, of a long one the beginning."""
+        """Return what there is of it; the id in hexadecimal digits, of a long payload the start."""
         shown = repr(self.payload[:SHOWN_PAYLOAD_BYTES_MAX])
         if len(self.payload) > SHOWN_PAYLOAD_BYTES_MAX:
             shown = f"{shown}… of {len(self.payload)} bytes"
-        return f"Message(id={self.id.hex()}, payload={shown})"
+        told = [f"payload={shown}"] if not self.is_tombstone else ["is_tombstone=True"]
+        told += [f"key={self.key!r}"] if self.key is not None else []
+        told += [f"headers={dict(self.headers)!r}"] if self.headers else []
+        told += [f"id={self.id.hex()}"] if self.id else []
+        return f"Message({', '.join(told)})"
+
+    def __hash__(self) -> int:
+        """Return a hash: a mapping of headers has none."""
+        return hash((self.id, self.payload, self.key))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let the message travel between processes with its headers."""
+        headers = dict(self.headers) if self.headers else None
+        return _message, (self.payload, self.key, headers, self.id, self.is_tombstone)
 
     @property
     def publish_timestamp(self) -> int:
         """When it was published, in milliseconds since 1970."""
         return int.from_bytes(self.id[:8])
 
-
-MORE_FOLLOWS = 0x80
-"""The bit of a byte of an Avro number that says that another byte follows."""
-
-
-def avro_varint(rest: int) -> bytes:
-    """Return Avro's encoding of a number that is zig-zag already: seven bits a byte, low first."""
-    out = bytearray()
-    while rest >= MORE_FOLLOWS:
-        out.append(rest & ~MORE_FOLLOWS & 0xFF | MORE_FOLLOWS)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    def body(self) -> tuple[bytes, bool]:
+        """Return the body, and whether it begins with a frame."""
+        payload = None if self.is_tombstone else self.payload
+        return encode_body(payload, self.key, self.headers)
 
 
-_LENGTHS = tuple(avro_varint(length << 1) for length in range(4096))
-"""The encodings of the lengths that most payloads have."""
+def _message(
+    payload: bytes,
+    key: bytes | None,
+    headers: Mapping[str, bytes] | None,
+    message_id: bytes,
+    is_tombstone: bool,  # noqa: FBT001  as pickle calls it
+) -> Message:
+    return Message(payload, key, headers or NO_HEADERS, message_id, is_tombstone)
 
 
-def avro_length(length: int) -> bytes:
-    """Return Avro's encoding of a length or count >= 0."""
-    return _LENGTHS[length] if length < len(_LENGTHS) else avro_varint(length << 1)
+def tombstone(key: bytes, headers: Mapping[str, bytes] = NO_HEADERS) -> Message:
+    """Return a message without a payload: it says that `key` is gone."""
+    return Message(b"", key, headers, is_tombstone=True)
 
 
-ITEM_TAILS = tuple(NO_PAYLOAD_KEY + length for length in _LENGTHS)
-"""What stands between the key and the payload of an item, for the lengths most payloads have."""
+def framed_message(message_id: bytes, body: bytes) -> Message:
+    """Return the message whose body begins with a frame. Raises `StoreCorrupt`."""
+    key, headers, has_payload, end = read_frame(body)
+    return Message(body[end:], key, headers, message_id, not has_payload)
+
+
+ITEM_TAILS = tuple(NO_PAYLOAD_KEY + length for length in LENGTHS)
+"""What stands between the key and the body of an item, for the lengths that most bodies have."""
 
 
 def item_tail(length: int) -> bytes:
-    """Return what stands between the key and a payload of `length` bytes in an item."""
+    """Return what stands between the key and a body of `length` bytes in an item."""
     return ITEM_TAILS[length] if length < len(ITEM_TAILS) else NO_PAYLOAD_KEY + avro_length(length)
 
 
@@ -174,12 +203,14 @@ class MessageBlock:
 
     count: int
     items: bytes
+    framed: Sequence[int] = ()
+    """The indexes of the items whose body begins with a frame, ascending."""
 
     def __iter__(self) -> Iterator[Message]:
-        """Decode the messages one by one."""
-        items = self.items
+        """Decode the messages one by one. Raises `StoreCorrupt`."""
+        items, framed = self.items, frozenset(self.framed)
         at = 0
-        for _ in range(self.count):
+        for index in range(self.count):
             message_id = items[at + 1 : at + 1 + ID_BYTES]
             at += 1 + ID_BYTES
             zigzag = shift = 0
@@ -191,18 +222,21 @@ class MessageBlock:
                     break
                 shift += 7
             end = at + (zigzag >> 1)
-            yield Message(message_id, items[at:end])
+            if framed and index in framed:
+                yield framed_message(message_id, items[at:end])
+            else:
+                yield Message(items[at:end], None, NO_HEADERS, message_id)
             at = end
 
     def columns(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the ids, and the payloads."""
+        """Return the ids, and the bodies."""
         items = self.items
-        starts, ends = self.payload_spans()
+        starts, ends = self.body_spans()
         ids = [items[at + 1 : at + 1 + ID_BYTES] for at in (0, *ends[:-1])] if ends else []
         return ids, [items[start:end] for start, end in zip(starts, ends, strict=True)]
 
-    def payload_spans(self) -> tuple[list[int], list[int]]:
-        """Return where each payload starts, and where it ends, in `items`.
+    def body_spans(self) -> tuple[list[int], list[int]]:
+        """Return where each body starts, and where it ends, in `items`.
 
         There the next item begins.
         """
@@ -229,13 +263,41 @@ class MessageBlock:
             ends.append(end)
         return starts, ends
 
+    def without_frames(self) -> "MessageBlock":
+        """Return the same messages with their payloads alone; a tombstone's is empty."""
+        return MessageBlock.of([Message(each.payload, id=each.id) for each in self])
+
     @classmethod
-    def of(cls, messages: list[Message]) -> "MessageBlock":
+    def of(cls, messages: Sequence[Message]) -> "MessageBlock":
         """Return the block of `messages`."""
         parts: list[bytes] = []
-        for message in messages:
-            parts += (ITEM_START, message.id, avro_length(len(message.payload)), message.payload)
-        return cls(len(messages), b"".join(parts))
+        framed: list[int] = []
+        for index, message in enumerate(messages):
+            body, is_framed = message.body()
+            parts += (ITEM_START, message.id, avro_length(len(body)), body)
+            if is_framed:
+                framed.append(index)
+        return cls(len(messages), b"".join(parts), framed)
+
+    @classmethod
+    def joined(cls, blocks: Sequence["MessageBlock"]) -> "MessageBlock":
+        """Return blocks that follow one another as one."""
+        framed: list[int] = []
+        count = 0
+        for block in blocks:
+            framed += [count + index for index in block.framed]
+            count += block.count
+        return cls(count, b"".join([block.items for block in blocks]), framed)
+
+
+def framed_between(framed: Sequence[int], start: int, stop: int) -> Sequence[int]:
+    """Return those of ascending indexes from `start` to before `stop`, counted from `start`."""
+    if not framed:
+        return ()
+    low, high = bisect_left(framed, start), bisect_left(framed, stop)
+    if high - low == stop - start:
+        return range(stop - start)
+    return [index - start for index in framed[low:high]]
 
 
 def check_start_ms(start_ms: int) -> int:

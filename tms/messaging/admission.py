@@ -11,13 +11,36 @@ Used from the event loop's thread alone.
 
 from collections.abc import Mapping, Sequence
 
+from tms.core.avro_lengths import read_length
 from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge
+from tms.core.frame import framed_of, read_frame
 from tms.core.limits import MS_PER_S, Limits
 from tms.core.namespaces import NamespaceRules
 from tms.core.topic import TopicId, parse_properties
 
 BURST_MS = 1_000
+
+
+def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
+    """Raise `TooLarge` if a message's key and headers are too large, or too many."""
+    for index in framed_of(bodies):
+        body = bodies[index]
+        size, _ = read_length(body, 0)
+        if size > limits.frame_bytes_max:
+            raise TooLarge(
+                "frame_too_large", index=index, bytes=size, frame_bytes_max=limits.frame_bytes_max
+            )
+        # A header takes two bytes at least, so few frames can have too many.
+        if size > 2 * limits.message_headers_max:
+            headers = len(read_frame(body).headers)
+            if headers > limits.message_headers_max:
+                raise TooLarge(
+                    "too_many_headers",
+                    index=index,
+                    headers=headers,
+                    message_headers_max=limits.message_headers_max,
+                )
 
 
 def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | None:
@@ -109,6 +132,8 @@ class Admission:
             raise TooLarge(
                 "request_too_large", bytes=total, request_bytes_max=limits.request_bytes_max
             )
+        if framed_of(payloads):
+            _check_frames(payloads, limits)
         rules = self._declared.get(namespace)
         if rules is not None:
             self._check_sizes(namespace, rules, payloads, total)
@@ -121,6 +146,7 @@ class Admission:
         """Check a publish to several topics as one, per namespace. Raises as `payload_bytes`."""
         by_namespace: dict[str, list[bytes]] = {}
         for topic_id, payloads in publications.items():
+            _check_frames(payloads, self._limits)
             by_namespace.setdefault(topic_id.namespace, []).extend(payloads)
         for namespace, payloads in by_namespace.items():
             self.payload_bytes(namespace, payloads)

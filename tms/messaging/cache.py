@@ -21,6 +21,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tms.core.entries import EMPTY, PLAIN, Entries
+from tms.core.frame import framed_of
 from tms.core.message import ITEM_START, ITEM_TAILS, KEY_BYTES, LAST_ID, item_tail, key_after
 
 BLOCK_BYTES = 128 * 1024
@@ -61,13 +62,14 @@ class _Block:
         self.offsets = array("I", [0])
         self.pointers: array[int] | None = None
         self.references: set[int] = set()
+        self.framed: list[int] = []
         self.bounds: tuple[int, int] | None = None
         """Of the write pointers, as `Entries` has them."""
         self.dropped = False
         self._keys: list[bytes] = []
-        self._payloads: list[bytes] = []
+        self._bodies: list[bytes] = []
         self._waiting_bytes = 0
-        """Of the payloads whose entries are not encoded yet: the last ones."""
+        """Of the bodies whose entries are not encoded yet: the last ones."""
 
     @property
     def count(self) -> int:
@@ -81,6 +83,7 @@ class _Block:
     @property
     def weight(self) -> int:
         pointer_bytes = _POINTER_BYTES * self.count if self.pointers is not None else 0
+        pointer_bytes += _POINTER_BYTES * len(self.framed)
         return (
             len(self.items)
             + _ENTRY_OVERHEAD_BYTES * (len(self.offsets) - 1)
@@ -94,7 +97,13 @@ class _Block:
         """Return the entries; all must be encoded."""
         assert not self._keys
         return Entries(
-            self.count, self.items, self.offsets, self.pointers, self.references, self.bounds
+            self.count,
+            self.items,
+            self.offsets,
+            self.pointers,
+            self.references,
+            self.framed,
+            self.bounds,
         )
 
     def last_key(self) -> bytes:
@@ -113,13 +122,18 @@ class _Block:
     def append(
         self,
         keys: Sequence[bytes],
-        payloads: Sequence[bytes],
-        payload_bytes: int,
+        bodies: Sequence[bytes],
+        bodies_bytes: int,
         write_pointer: int | None,
     ) -> int:
         """Add entries; return by how much the block weighs more."""
         count = len(keys)
-        weight = payload_bytes + _WAITING_OVERHEAD_BYTES * count
+        weight = bodies_bytes + _WAITING_OVERHEAD_BYTES * count
+        framed = framed_of(bodies)
+        if framed:
+            before = self.count
+            self.framed += [before + index for index in framed]
+            weight += _POINTER_BYTES * len(framed)
         if write_pointer is not None and self.pointers is None:
             self.pointers = array("q", bytes(_POINTER_BYTES * self.count))
             weight += _POINTER_BYTES * self.count
@@ -130,8 +144,8 @@ class _Block:
             least, greatest = self.bounds or (write_pointer, write_pointer)
             self.bounds = (min(least, write_pointer), max(greatest, write_pointer))
         self._keys += keys
-        self._payloads += payloads
-        self._waiting_bytes += payload_bytes
+        self._bodies += bodies
+        self._waiting_bytes += bodies_bytes
         return weight
 
     def encode(self) -> None:
@@ -140,14 +154,14 @@ class _Block:
         items = [
             ITEM_START
             + key
-            + (tails[size] if (size := len(payload)) < tails_count else item_tail(size))
-            + payload
-            for key, payload in zip(self._keys, self._payloads, strict=True)
+            + (tails[size] if (size := len(body)) < tails_count else item_tail(size))
+            + body
+            for key, body in zip(self._keys, self._bodies, strict=True)
         ]
         base = self.offsets[-1]
         self.offsets.extend(accumulate(map(len, items[1:]), initial=base + len(items[0])))
         self.items += b"".join(items)
-        self._keys, self._payloads, self._waiting_bytes = [], [], 0
+        self._keys, self._bodies, self._waiting_bytes = [], [], 0
 
     @property
     def is_encoded(self) -> bool:
@@ -204,13 +218,13 @@ class TopicCache:
     def append(
         self,
         keys: Sequence[bytes],
-        payloads: Sequence[bytes],
-        payload_bytes: int,
+        bodies: Sequence[bytes],
+        bodies_bytes: int,
         write_pointer: int | None,
     ) -> None:
-        """Add entries whose keys are above all others here, of `payload_bytes` all together."""
+        """Add entries whose keys are above all others here, of `bodies_bytes` all together."""
         block = self._open_block(keys[0])
-        self._budget.changed(block.append(keys, payloads, payload_bytes, write_pointer))
+        self._budget.changed(block.append(keys, bodies, bodies_bytes, write_pointer))
 
     def append_reference(self, key: bytes, write_pointer: int) -> None:
         """Add a reference whose key is above all others here."""

@@ -19,8 +19,8 @@ _LOOKS = 5
 _BETWEEN_LOOKS_S = 0.1
 _DIFFERENCES_NAMED = 10
 
-_Rows = dict[bytes, tuple[int, bool, bytes]]
-"""By key: the write pointer, whether it is a reference, and the payload."""
+_Rows = dict[bytes, tuple[int, bool, tuple[bytes, bool]]]
+"""By key: the write pointer, whether it is a reference, and the body (`Message.body`)."""
 
 
 class CacheCheck:
@@ -92,13 +92,14 @@ class CacheCheck:
 
 
 def _rows_of(entries: Entries, start: int, stop: int) -> _Rows:
-    messages = list(MessageBlock(entries.count, bytes(entries.items)))[start:stop]
+    whole = MessageBlock(entries.count, bytes(entries.items), entries.framed)
+    messages = list(whole)[start:stop]
     pointers = entries.pointers
     return {
         message.id[: KEY.size]: (
             PLAIN if pointers is None else pointers[index],
             index in entries.references,
-            message.payload,
+            message.body(),
         )
         for index, message in enumerate(messages, start)
     }

@@ -15,6 +15,7 @@ from tms.core.message import (
     NO_PAYLOAD_KEY,
     MessageBlock,
     first_id_at,
+    framed_between,
     key_after,
 )
 from tms.core.messaging import Page
@@ -227,8 +228,10 @@ def _block(entries: Entries, run: range) -> MessageBlock:
     offsets = entries.offsets
     if offsets is None:
         assert len(run) == entries.count
-        return MessageBlock(entries.count, bytes(entries.items))
-    return MessageBlock(len(run), bytes(entries.items[offsets[run.start] : offsets[run.stop]]))
+        return MessageBlock(entries.count, bytes(entries.items), entries.framed)
+    framed = framed_between(entries.framed, run.start, run.stop) if entries.framed else ()
+    items = bytes(entries.items[offsets[run.start] : offsets[run.stop]])
+    return MessageBlock(len(run), items, framed)
 
 
 def _without_first(found: Slice, key: bytes) -> Slice:
@@ -238,5 +241,6 @@ def _without_first(found: Slice, key: bytes) -> Slice:
         return found
     if entries.offsets is not None:
         return Slice(entries, start + 1, stop, next_key)
-    rest = MessageBlock.of(list(MessageBlock(entries.count, bytes(entries.items)))[1:])
-    return Slice(Entries(rest.count, rest.items), 0, rest.count, next_key)
+    whole = MessageBlock(entries.count, bytes(entries.items), entries.framed)
+    rest = MessageBlock.of(list(whole)[1:])
+    return Slice(Entries(rest.count, rest.items, framed=rest.framed), 0, rest.count, next_key)

@@ -255,6 +255,8 @@ class Settings(BaseSettings):
         "A gzip body over 1 MiB is at most so many times as long as what was sent of it.",
     )
     message_bytes_max: int = _limit("message_bytes_max", "The largest message.")
+    frame_bytes_max: int = _limit("frame_bytes_max", "The largest key and headers of a message.")
+    message_headers_max: int = _limit("message_headers_max", "The most headers of a message.")
     request_body_s_max: float = _limit(
         "request_body_s_max", "How long the body of a request may take to arrive."
     )

@@ -20,8 +20,8 @@ from typing import Any, cast
 
 import fastavro
 
+from tms.core.avro_lengths import MORE_FOLLOWS, avro_length, avro_varint
 from tms.core.errors import InvalidRequest
-from tms.core.message import MORE_FOLLOWS, avro_length, avro_varint
 from tms.wire.caps import Cap
 
 INT_BOUND = 1 << 31

@@ -8,9 +8,10 @@ Source: `../shared/facts/cdap.md` section 2 as summed up in `docs/formats.md`.
 from collections.abc import Generator
 from typing import Any
 
+from tms.core.avro_lengths import MORE_FOLLOWS, avro_length
 from tms.core.errors import InvalidRequest
 from tms.core.limits import UINT16_COUNT
-from tms.core.message import ID_BYTES, KEY, MORE_FOLLOWS, MessageBlock, avro_length
+from tms.core.message import ID_BYTES, KEY, MessageBlock
 from tms.core.messaging import Published, RollbackRange
 from tms.wire.avro import END, INT_BOUND, NULL, AvroReader, bytes_array, invalid, number, optional
 from tms.wire.avro_poll import decode_poll_request, encode_poll_request
@@ -151,7 +152,9 @@ class AvroFormat:
         return decode_poll_request(body)
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:  # noqa: ARG002
-        """Return one block of the answer's array."""
+        """Return one block of the answer's array: payloads alone, whatever a message has else."""
+        if block.framed:
+            block = block.without_frames()
         return avro_length(block.count) + block.items
 
     def encode_end(self, *, first: bool) -> bytes:  # noqa: ARG002
@@ -169,7 +172,7 @@ def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, in
     return pointer, start, end
 
 
-def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
+def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
     """Return the zig-zag number at `at` and where it ends; None if `data` ends within it."""
     zigzag = shift = 0
     for end in range(at, min(at + _VARINT_BYTES_MAX, len(data))):
@@ -183,62 +186,19 @@ def _read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
     return None
 
 
-class AvroPollDecoder:
-    """Cuts an Avro array of messages into blocks while it arrives.
+def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | None]:
+    """Return how many whole items, of at most `left`, begin at `start`, and where they end.
 
-    It looks at the lengths alone, so a message is decoded once, by whoever iterates over its block.
-    What is kept between two pieces is the beginning of one message at most.
+    The third value is where the last one begins, None if there is none.
     """
-
-    def __init__(self) -> None:
-        """Expect the first block."""
-        self._rest = b""
-        self._left = 0
-        self._ended = False
-        self.last_id = b""
-        """The id of the last message given, empty before the first."""
-
-    def feed(self, data: bytes) -> MessageBlock:
-        """Return the messages that `data` completes, maybe none."""
-        received = self._rest + data
-        runs: list[bytes] = []
-        count = at = 0
-        while not self._ended:
-            if self._left:
-                taken, end = self._run(received, at)
-                runs.append(received[at:end])
-                count, at = count + taken, end
-                if self._left:
-                    break
-                continue
-            announced = _read_varint(received, at)
-            if announced is None:
-                break
-            self._left, at = announced
-            self._ended = self._left == 0
-            if self._left < 0:
-                raise InvalidRequest("invalid_body", format="avro", reason="sized block")
-        self._rest = received[at:]
-        return MessageBlock(count, b"".join(runs))
-
-    def _run(self, received: bytes, start: int) -> tuple[int, int]:
-        """Return how many whole items of the present block begin at `start`, and where they end."""
-        end, last_start = start, None
-        before = self._left
-        while self._left:
-            length = _read_varint(received, end + 1 + ID_BYTES)
-            if length is None or length[1] + length[0] > len(received):
-                break
-            last_start, end = end, length[1] + length[0]
-            self._left -= 1
-        if last_start is not None:
-            self.last_id = received[last_start + 1 : last_start + 1 + ID_BYTES]
-        return before - self._left, end
-
-    def close(self) -> None:
-        """Raise `InvalidRequest` (invalid_body) unless the array's end has been seen."""
-        if not self._ended or self._rest:
-            raise InvalidRequest("invalid_body", format="avro", reason="the answer is cut off")
+    end, last_start, count = start, None, 0
+    while count < left:
+        length = read_varint(received, end + 1 + ID_BYTES)
+        if length is None or length[1] + length[0] > len(received):
+            break
+        last_start, end = end, length[1] + length[0]
+        count += 1
+    return count, end, last_start
 
 
 AVRO = AvroFormat()

@@ -3,7 +3,7 @@
 The fields have the names and the order of the JSON bodies. Strings that have few values are enums.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import fastavro
@@ -252,18 +252,7 @@ class AvroTransactions:
     def decode_publish_all(self, body: bytes, cap: Cap) -> PublishAllRequest:
         """Return what a publish to several topics asks. Raises `TooLarge`."""
         reader = AvroReader(body)
-        topics: dict[str, Sequence[bytes]] = {}
-        count = 0
-        for _ in reader.items(cap):
-            name = reader.text()
-            if name in topics:
-                raise invalid("a topic stands twice")
-            topics[name] = messages = reader.bytes_array(cap, count)
-            count += len(messages)
-        owner = reader.text() if reader.has_value() else None
-        sequence = reader.number() if reader.has_value() else None
-        reader.end()
-        return PublishAllRequest(topics, owner, sequence)
+        return publish_all_of(reader, cap, lambda before: reader.bytes_array(cap, before))
 
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to a publish to several topics."""
@@ -276,3 +265,25 @@ class AvroTransactions:
         """Return what a publish to several topics answered, for the client."""
         value = decode_by(_PUBLISHED_ALL, body)
         return AllPublished(value["transaction_id"], is_duplicate=value["duplicate"])
+
+
+def publish_all_of(
+    reader: AvroReader, cap: Cap, messages: Callable[[int], Sequence[bytes]]
+) -> PublishAllRequest:
+    """Return what a publish to several topics asks.
+
+    `messages` reads those of a topic, told how many came before. Raises `TooLarge`,
+    `InvalidRequest` (invalid_body).
+    """
+    topics: dict[str, Sequence[bytes]] = {}
+    count = 0
+    for _ in reader.items(cap):
+        name = reader.text()
+        if name in topics:
+            raise invalid("a topic stands twice")
+        topics[name] = found = messages(count)
+        count += len(found)
+    owner = reader.text() if reader.has_value() else None
+    sequence = reader.number() if reader.has_value() else None
+    reader.end()
+    return PublishAllRequest(topics, owner, sequence)

@@ -1,11 +1,11 @@
 """Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
 
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Generator
 from typing import Annotated
 
 import msgspec
 
+from tms.core.frame import Bodies, framed_of
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
 from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_of
@@ -16,7 +16,6 @@ from tms.wire.json_fields import (
     MESSAGE_ID,
     NULL,
     TIME,
-    MessageBytes,
     MessageIdText,
     SequenceId,
     Timestamp,
@@ -25,17 +24,15 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
+from tms.wire.json_messages import GivenMessage, encode_rows, given_bodies
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
 from tms.wire.json_transactions import JsonTransactions
 from tms.wire.json_values import (
-    JsonBytes,
-    bytes_of,
     decode,
     encode,
     from_base64,
     int64,
-    json_of,
     untagged,
 )
 from tms.wire.media_types import BASE64_TYPE, JSON_TYPE
@@ -46,7 +43,7 @@ GivenPointer = Annotated[int | dict[str, int], described_by(reference("WritePoin
 class PublishBody(msgspec.Struct, forbid_unknown_fields=True):
     """Messages to publish, or to store."""
 
-    messages: list[MessageBytes]
+    messages: list[GivenMessage]
     transactionWritePointer: GivenPointer | None = None  # noqa: N815  the schema's name
 
 
@@ -118,13 +115,6 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
     isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
 
 
-class MessageBody(msgspec.Struct):
-    """A message, as a poll answers it."""
-
-    id: MessageIdText
-    payload: Annotated[JsonBytes, described_by(reference("GivenBytes"))]
-
-
 _publish_decoder = msgspec.json.Decoder(PublishBody)
 _rollback_decoder = msgspec.json.Decoder(RollbackBody)
 _poll_decoder = msgspec.json.Decoder(PollBody)
@@ -155,14 +145,18 @@ class JsonFormat:
         pointer = untagged(value.transactionWritePointer, "long")
         if pointer is not None:
             pointer = int64(pointer, "transactionWritePointer")
-        base64_only = self._base64_only
-        payloads: list[bytes] = []
+        bodies = Bodies()
+        framed: list[int] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
-            some = messages[start : start + MESSAGES_A_STEP]
-            payloads += [bytes_of(message, base64_only=base64_only) for message in some]
-        return PublishRequest(pointer, payloads)
+            some = given_bodies(
+                messages[start : start + MESSAGES_A_STEP], base64_only=self._base64_only
+            )
+            framed += [start + index for index in framed_of(some)]
+            bodies += some
+        bodies.framed = framed
+        return PublishRequest(pointer, bodies)
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
@@ -204,21 +198,8 @@ class JsonFormat:
 
     def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
         """Return the messages as elements of the answer's array."""
-        ids, payloads = block.columns()
-        rows = encode(
-            [
-                MessageBody(message_id.hex(), text)
-                for message_id, text in zip(ids, self._all_json_of(payloads), strict=True)
-            ]
-        )
+        rows = encode_rows(block, base64_only=self._base64_only)
         return (b"[" if first else b",") + rows[1:-1]
-
-    def _all_json_of(self, payloads: Sequence[bytes]) -> Sequence[JsonBytes]:
-        if not self._base64_only:
-            # Most are text, all of them.
-            with suppress(UnicodeDecodeError):
-                return [payload.decode() for payload in payloads]
-        return [json_of(payload, base64_only=self._base64_only) for payload in payloads]
 
     def encode_end(self, *, first: bool) -> bytes:
         """Return the end of the answer's array."""

@@ -29,6 +29,7 @@ from tms.wire.json_fields import (
     Version,
     described_by,
 )
+from tms.wire.json_messages import GivenMessage, given_bodies
 from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
 from tms.wire.transaction_bodies import (
     CommitRequest,
@@ -160,7 +161,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     topics: Annotated[
         dict[
             str,
-            Annotated[list[MessageBytes], msgspec.Meta(extra_json_schema={"minItems": 1})],
+            Annotated[list[GivenMessage], msgspec.Meta(extra_json_schema={"minItems": 1})],
         ],
         msgspec.Meta(
             description="Messages by the name of their topic.",
@@ -271,7 +272,10 @@ class JsonTransactions:
         """Return what a publish to several topics asks. Raises `TooLarge`."""
         value = decode(_publish_all_decoder, body)
         cap.check(sum(map(len, value.topics.values())))
-        topics = {name: self._all_bytes_of(messages) for name, messages in value.topics.items()}
+        topics = {
+            name: given_bodies(messages, base64_only=self._base64_only)
+            for name, messages in value.topics.items()
+        }
         return PublishAllRequest(topics, value.owner, value.sequence)
 
     def encode_published_all(self, published: AllPublished) -> bytes:

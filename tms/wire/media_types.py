@@ -1,7 +1,11 @@
 """The media types of REST's bodies."""
 
 AVRO_TYPE = "avro/binary"
+AVRO_FRAMES_TYPE = f"{AVRO_TYPE};version=2"
+"""Avro with the messages' keys and headers."""
 JSON_TYPE = "application/json"
 BASE64_TYPE = f"{JSON_TYPE}; encoding=base64"
 """JSON whose bytes are base64 strings."""
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
+ARROW_FRAMES_TYPE = f"{ARROW_TYPE};version=2"
+"""Arrow with the columns `key` and `headers`."""

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, Live, avro_poll, avro_publish, live, refusal
+from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.errors import InvalidRequest
 from tms.core.limits import Limits
-from tms.wire.avro_bodies import AvroPollDecoder
 
 pytestmark = pytest.mark.anyio
 

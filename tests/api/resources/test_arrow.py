@@ -9,8 +9,8 @@ import pytest
 
 from tests.api.rest import TOPIC, Rest, avro_poll, avro_publish, live, refusal
 from tests.api.transactions import started
-from tests.arrow.bodies import encode_payloads
-from tms.arrow import SCHEMA, encode_batches
+from tests.arrow.bodies import encode_batches, encode_payloads
+from tms.arrow.polled import SCHEMA
 from tms.core.limits import Limits
 from tms.core.message import MessageId
 from tms.wire.media_types import ARROW_TYPE
@@ -143,7 +143,8 @@ async def test_any_other_accept_is_answered_in_the_format_of_the_request(rest: R
 
 async def test_without_the_extra_it_is_named(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     await rest.create()
-    monkeypatch.setitem(sys.modules, "tms.arrow", None)
+    for name in ("polled", "published"):
+        monkeypatch.setitem(sys.modules, f"tms.arrow.{name}", None)
 
     answer = await rest.post("poll", {}, headers=ACCEPT)
 
@@ -231,7 +232,8 @@ async def test_a_body_without_the_extra_is_refused(
 ) -> None:
     await rest.create()
     body = encode_payloads([b"x"])
-    monkeypatch.setitem(sys.modules, "tms.arrow", None)
+    for name in ("polled", "published"):
+        monkeypatch.setitem(sys.modules, f"tms.arrow.{name}", None)
 
     answer = await written(rest, "publish", body)
 

@@ -20,10 +20,10 @@ from tests.api.rest import (
     live,
     refusal,
 )
+from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
 from tms.core.message import MessageId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
-from tms.wire.avro_bodies import AvroPollDecoder
 from tms.wire.transaction_codec import encode_transaction
 
 pytestmark = pytest.mark.anyio

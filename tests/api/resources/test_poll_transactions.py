@@ -9,9 +9,9 @@ import pytest
 
 from tests.api.rest import TOPIC, Rest, avro_poll, live, refusal
 from tests.api.transactions import started
+from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
 from tms.core.transaction import ALL_VISIBLE_LATEST
-from tms.wire.avro_bodies import AvroPollDecoder
 from tms.wire.transaction_codec import encode_transaction
 
 pytestmark = pytest.mark.anyio

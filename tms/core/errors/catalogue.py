@@ -224,6 +224,14 @@ _TABLE = {
             ),
             "request_too_large": "The body is over the cap for a request.",
             "message_too_large": "A message is over the cap for a message.",
+            "frame_too_large": (
+                "A message's key and headers are together over the cap; move what is large into "
+                "the payload, or raise the server's setting frame_bytes_max."
+            ),
+            "too_many_headers": (
+                "A message has more headers than one may; send fewer, or raise the server's "
+                "setting message_headers_max."
+            ),
             "message_over_namespace_limit": (
                 "A message is over the limit of its namespace; publish a smaller one, or raise the "
                 "limit with `tms namespace set`."

@@ -161,7 +161,7 @@ class Splitting:
                 stop_key=_after(self.end),
             )
             if not entries.references:
-                yield MessageBlock(entries.count, bytes(entries.items))
+                yield MessageBlock(entries.count, bytes(entries.items), entries.framed)
                 continue
             assert entries.pointers is not None
             assert entries.offsets is not None
@@ -222,7 +222,7 @@ class Splitting:
 
 def _runs_of(block: MessageBlock, step: int) -> Iterator[_Placed]:
     """Give runs of `step` messages by the id of the first."""
-    ends = block.payload_spans()[1]
+    ends = block.body_spans()[1]
     for first in range(0, block.count, step):
         at = ends[first - 1] if first else 0
         stop = ends[min(first + step, block.count) - 1]

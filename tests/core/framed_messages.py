@@ -1,0 +1,31 @@
+"""Messages with keys and headers, drawn by hypothesis."""
+
+from hypothesis import strategies as st
+
+from tms.core.message import Message
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+HEADERS = st.dictionaries(TEXT, st.binary(max_size=20), max_size=4)
+KEYS = st.none() | st.binary(max_size=100)
+NO_ID, YES, NO = st.just(b""), st.just(True), st.just(False)
+CONTENTS = st.builds(Message, st.binary(max_size=200), KEYS, HEADERS, NO_ID, NO) | st.builds(
+    Message, st.just(b""), KEYS, HEADERS, NO_ID, YES
+)
+"""Messages without an id, as they are published: with and without a frame, and tombstones."""
+OF_ONE_FORM = st.tuples(
+    st.integers(0, 70), st.integers(0, 70), st.sampled_from([None, "n", "trace-id"])
+).flatmap(
+    lambda form: st.lists(
+        st.builds(
+            Message,
+            st.binary(min_size=form[0], max_size=form[0]),
+            st.binary(min_size=form[1], max_size=form[1]),
+            st.just({} if form[2] is None else {form[2]: b"value"}),
+            NO_ID,
+            NO,
+        ),
+        min_size=3,
+        max_size=40,
+    )
+)
+"""Messages whose parts have the same lengths, as those of one publisher often have."""

@@ -1,0 +1,199 @@
+"""The answer to a poll as Arrow's columns.
+
+    message_id fixed_size_binary(20), timestamp timestamp(ms, UTC), seq int32, payload binary,
+    payload_timestamp timestamp(ms, UTC), payload_seq int32
+    and in version 2: key binary, headers map<string, binary>
+
+`timestamp` and `seq` are when and as which one a message was published, as its id has them; those
+of the payload are null unless it was stored before, in a transaction. A message without a payload
+has null in version 2, and in version 1 no bytes. The answer is a stream of Arrow's (IPC): the
+schema, record batches, and an end, without which it is cut off.
+
+Columns are made of a whole block at once: where all its messages have one length, as strides over
+its bytes, otherwise by the places of the payloads. They are put together from buffers: to be given
+arrays of numpy's, pyarrow would load pandas, which takes half a second.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tms.core.avro_lengths import MORE_FOLLOWS
+from tms.core.frame import read_frame
+from tms.core.message import ID_BYTES, KEY_BYTES, MessageBlock
+from tms.wire.media_types import ARROW_FRAMES_TYPE, ARROW_TYPE
+
+BATCH_MESSAGES_MAX = 10_000
+"""Messages in one record batch at most."""
+
+_TIME = pa.timestamp("ms", tz="UTC")
+SCHEMA = pa.schema(
+    [
+        pa.field("message_id", pa.binary(ID_BYTES), nullable=False),
+        pa.field("timestamp", _TIME, nullable=False),
+        pa.field("seq", pa.int32(), nullable=False),
+        pa.field("payload", pa.binary(), nullable=False),
+        pa.field("payload_timestamp", _TIME),
+        pa.field("payload_seq", pa.int32()),
+    ]
+)
+HEADERS_TYPE = pa.map_(pa.string(), pa.binary())
+FRAMES_SCHEMA = pa.schema(
+    [
+        *(each if each.name != "payload" else pa.field("payload", pa.binary()) for each in SCHEMA),
+        pa.field("key", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+    ]
+)
+"""The schema of version 2."""
+
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+"""What ends a stream of Arrow's: the mark of a message, and the length 0."""
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+class ArrowFormat:
+    """A poll's answer as Arrow (`tms.wire.bodies.MessagesFormat`)."""
+
+    joined_messages = BATCH_MESSAGES_MAX
+
+    def __init__(self, content_type: str, schema: pa.Schema) -> None:
+        """Answer with columns of `schema`."""
+        self.content_type = content_type
+        self._schema = schema
+        self._schema_message = schema.serialize().to_pybytes()
+
+    def encode_block(self, block: MessageBlock, *, first: bool) -> bytes:
+        """Return a record batch, behind the schema if it is the first."""
+        batch = record_batch(block, self._schema).serialize().to_pybytes()
+        return self._schema_message + batch if first else bytes(batch)
+
+    def encode_end(self, *, first: bool) -> bytes:
+        """Return the end of the stream, behind the schema if there was no batch."""
+        return self._schema_message + _END if first else _END
+
+
+FORMATS = {
+    "1": ArrowFormat(ARROW_TYPE, SCHEMA),
+    "2": ArrowFormat(ARROW_FRAMES_TYPE, FRAMES_SCHEMA),
+}
+"""By version."""
+
+
+def record_batch(block: MessageBlock, schema: pa.Schema = FRAMES_SCHEMA) -> pa.RecordBatch:
+    """Return the messages of a block as columns of one of the two schemas."""
+    items = np.frombuffer(block.items, np.uint8)
+    has_frames = schema is FRAMES_SCHEMA
+    uniform = None if block.framed else _uniform(items, block.count)
+    frames = [pa.nulls(block.count, pa.binary()), pa.nulls(block.count, HEADERS_TYPE)]
+    if uniform is not None:
+        ids = np.ascontiguousarray(uniform[:, 1 : 1 + ID_BYTES])
+        payloads = _of_one_length(uniform)
+    elif block.framed:
+        ids, payloads, frames = _of_frames(items, block, with_nulls=has_frames)
+    else:
+        ids, payloads = _by_places(items, block)
+    columns = [
+        pa.Array.from_buffers(pa.binary(ID_BYTES), block.count, [None, pa.py_buffer(ids)]),
+        *_key_columns(ids[:, :KEY_BYTES], None),
+        payloads,
+        *_key_columns(ids[:, KEY_BYTES:], np.any(ids[:, KEY_BYTES:], axis=1)),
+        *(frames if has_frames else ()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _uniform(items: Bytes, count: int) -> Bytes | None:
+    """Return the items as rows of one length, or None where they are not all of one length.
+
+    Where each row begins as the first does, up to its id and in the length of its payload, then
+    each is an item: that follows from one row to the next.
+    """
+    if not count or len(items) % count:
+        return None
+    rows = items.reshape(count, -1)
+    first = rows[0]
+    at = 1 + ID_BYTES
+    while at < len(first) and first[at] >= MORE_FOLLOWS:
+        at += 1
+    if at >= len(first) or at + 1 + _length(first[1 + ID_BYTES : at + 1]) != len(first):
+        return None
+    lengths = rows[:, 1 + ID_BYTES : at + 1]
+    return rows if bool((lengths == lengths[0]).all()) else None
+
+
+def _length(number: Bytes) -> int:
+    zigzag = 0
+    for shift, byte in enumerate(number.tolist()):
+        zigzag |= (byte & (MORE_FOLLOWS - 1)) << 7 * shift
+    return zigzag >> 1
+
+
+def _of_one_length(rows: Bytes) -> pa.Array:
+    at = 1 + ID_BYTES
+    while rows[0, at] >= MORE_FOLLOWS:
+        at += 1
+    payloads = np.ascontiguousarray(rows[:, at + 1 :])
+    count, length = payloads.shape
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(length)
+    return _binary(offsets, payloads)
+
+
+def _binary(offsets: npt.NDArray[np.int32], payloads: Bytes | bytes) -> pa.Array:
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(payloads)]
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+
+
+def _by_places(items: Bytes, block: MessageBlock) -> tuple[Bytes, pa.Array]:
+    """Return the ids and the payloads of items of any lengths, none of which is framed."""
+    starts, ends = block.body_spans()
+    ids = _ids_at(items, ends)
+    offsets = np.zeros(block.count + 1, np.int32)
+    np.cumsum(np.array(ends) - np.array(starts), out=offsets[1:])
+    payloads = [block.items[start:end] for start, end in zip(starts, ends, strict=True)]
+    return ids, _binary(offsets, b"".join(payloads))
+
+
+def _ids_at(items: Bytes, ends: list[int]) -> Bytes:
+    item_starts = np.array([0, *ends[:-1]], np.int64)[: len(ends)]
+    ids: Bytes = items[item_starts[:, np.newaxis] + np.arange(1, 1 + ID_BYTES)]
+    return ids
+
+
+def _of_frames(
+    items: Bytes, block: MessageBlock, *, with_nulls: bool
+) -> tuple[Bytes, pa.Array, list[pa.Array]]:
+    """Return the ids, the payloads, and keys and headers, of items some of which are framed."""
+    starts, ends = block.body_spans()
+    framed = frozenset(block.framed)
+    payloads: list[bytes | None] = []
+    keys: list[bytes | None] = []
+    headers: list[list[tuple[str, bytes]] | None] = []
+    for index, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        body = block.items[start:end]
+        if index not in framed:
+            payloads.append(body)
+            keys.append(None)
+            headers.append(None)
+            continue
+        frame = read_frame(body)
+        payloads.append(body[frame.end :] if frame.has_payload or not with_nulls else None)
+        keys.append(frame.key)
+        headers.append(list(frame.headers.items()) or None)
+    frames = [pa.array(keys, pa.binary()), pa.array(headers, HEADERS_TYPE)]
+    return _ids_at(items, ends), pa.array(payloads, pa.binary()), frames
+
+
+def _key_columns(keys: Bytes, given: npt.NDArray[np.bool_] | None) -> list[pa.Array]:
+    """Return the times and the sequence ids of keys of ten bytes, null where not `given`."""
+    if given is not None and not given.any():
+        return [pa.nulls(len(keys), _TIME), pa.nulls(len(keys), pa.int32())]
+    valid = None if given is None else pa.py_buffer(np.packbits(given, bitorder="little"))
+    times = np.ascontiguousarray(keys[:, :8]).view(">i8").ravel().astype(np.int64)
+    sequences = np.ascontiguousarray(keys[:, 8:]).view(">u2").ravel().astype(np.int32)
+    return [
+        pa.Array.from_buffers(_TIME, len(keys), [valid, pa.py_buffer(times)]),
+        pa.Array.from_buffers(pa.int32(), len(keys), [valid, pa.py_buffer(sequences)]),
+    ]

@@ -1,0 +1,157 @@
+"""Messages that are published or stored as Arrow's columns: the body of such a request.
+
+    payload or value, and key: binary or string
+    headers: map<string, binary> or list<struct<string, binary>>
+
+Other columns are not looked at. A payload is null only if there is a key; then the message is a
+tombstone. The name `value`, and headers as a list of names and values, are those of Spark's Kafka.
+Nothing in a body is trusted: it cannot make us read beside it, or hold much more than its own size.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tms.core.errors import InvalidRequest
+from tms.core.frame import Bodies, encode_body
+from tms.wire.caps import messages_cap
+
+PAYLOAD, VALUE, KEY, HEADERS = "payload", "value", "key", "headers"
+_BYTES_TYPES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
+_NAME_AND_VALUE = 2
+_UINT16, _UINT32, _INT32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
+
+
+def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
+    """Return the bodies of the messages that a publish or store has, in order.
+
+    Raises `InvalidRequest` (invalid_body), and `TooLarge` (too_many_messages) before more than
+    `messages_max` are taken in.
+    """
+    bodies = Bodies()
+    framed: list[int] = []
+    try:
+        messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
+        schema = pa.ipc.read_schema(next(messages))
+        columns = _Columns.of(schema)
+        for message in messages:
+            if message.type != "record batch" or _is_compressed(bytes(message.metadata)):
+                raise _invalid("batches are neither compressed nor of dictionaries")
+            batch = pa.ipc.read_record_batch(message, schema)
+            messages_cap(messages_max).check(len(bodies) + batch.num_rows)
+            for found, is_framed in columns.bodies(batch):
+                if is_framed:
+                    framed.append(len(bodies))
+                bodies.append(found)
+    except StopIteration:
+        raise _invalid("there is no schema") from None
+    except (pa.ArrowException, OSError, ValueError, struct.error) as error:
+        raise _invalid(str(error)) from None
+    bodies.framed = framed
+    return bodies
+
+
+class _Columns(NamedTuple):
+    """Where the columns of messages are."""
+
+    payload: int
+    key: int | None
+    headers: int | None
+
+    @classmethod
+    def of(cls, schema: pa.Schema) -> "_Columns":
+        """Find the columns. Raises `InvalidRequest` (invalid_body)."""
+        payload = [*schema.get_all_field_indices(PAYLOAD), *schema.get_all_field_indices(VALUE)]
+        if len(payload) != 1 or schema.field(payload[0]).type not in _BYTES_TYPES:
+            raise _invalid("one column `payload`, or `value`, of binary or string is wanted")
+        key = schema.get_all_field_indices(KEY)
+        if len(key) > 1 or any(schema.field(each).type not in _BYTES_TYPES for each in key):
+            raise _invalid("at most one column `key` of binary or string is wanted")
+        headers = schema.get_all_field_indices(HEADERS)
+        if len(headers) > 1 or any(not _are_headers(schema.field(each).type) for each in headers):
+            raise _invalid("at most one column `headers`, a map of string to binary, is wanted")
+        return cls(payload[0], key[0] if key else None, headers[0] if headers else None)
+
+    def bodies(self, batch: pa.RecordBatch) -> Iterable[tuple[bytes, bool]]:
+        """Return the bodies of a batch, each with whether it is framed."""
+        payloads = _bytes_of(batch.column(self.payload))
+        if self.key is None and self.headers is None:
+            if batch.column(self.payload).null_count:
+                raise _invalid("a payload is null")
+            return ((payload or b"", False) for payload in payloads)
+        nothing = [None] * batch.num_rows
+        keys = nothing if self.key is None else _bytes_of(batch.column(self.key))
+        headers = nothing if self.headers is None else _headers_of(batch.column(self.headers))
+        return map(_body, payloads, keys, headers)
+
+
+def _body(
+    payload: bytes | None, key: bytes | None, headers: Sequence[Any] | None
+) -> tuple[bytes, bool]:
+    if payload is None and key is None:
+        raise _invalid("a payload is null, and there is no key")
+    if not headers:
+        return encode_body(payload, key)
+    named: dict[str, bytes] = {}
+    for header in headers:
+        name, value = header.values() if isinstance(header, dict) else header
+        if name is None or value is None or name in named:
+            raise _invalid("a header has no name or no value, or stands twice")
+        named[name] = value.encode() if isinstance(value, str) else value
+    return encode_body(payload, key, named)
+
+
+def _are_headers(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        name, value = kind.key_type, kind.item_type
+    elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        if kind.value_type.num_fields != _NAME_AND_VALUE:
+            return False
+        name, value = (kind.value_type.field(index).type for index in range(_NAME_AND_VALUE))
+    else:
+        return False
+    return name in (pa.string(), pa.large_string()) and value in _BYTES_TYPES
+
+
+def _headers_of(column: pa.Array) -> list[Any]:
+    column.validate(full=True)
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def _bytes_of(column: pa.Array) -> list[bytes | None]:
+    column.validate(full=True)
+    if column.type in (pa.string(), pa.large_string()):
+        column = column.cast(pa.large_binary())
+    found: list[bytes | None] = column.to_pylist()
+    return found
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether the message of a record batch says that its buffers are compressed.
+
+    A few bytes could be unpacked to more than there is memory. Arrow's library does not tell, so
+    this looks into the flatbuffer: the field 3 of the table that is the field 2 of the message.
+    """
+    [root] = _UINT32.unpack_from(metadata)
+    header = _field(metadata, root, 2)
+    if header is None:
+        return False
+    [offset] = _UINT32.unpack_from(metadata, header)
+    return _field(metadata, header + offset, 3) is not None
+
+
+def _field(metadata: bytes, table: int, number: int) -> int | None:
+    """Return where a field of a table in a flatbuffer is, None where it is not given."""
+    [back] = _INT32.unpack_from(metadata, table)
+    entry = 4 + 2 * number
+    if entry >= _UINT16.unpack_from(metadata, table - back)[0]:
+        return None
+    [offset] = _UINT16.unpack_from(metadata, table - back + entry)
+    return table + offset if offset else None
+
+
+def _invalid(reason: str) -> InvalidRequest:
+    return InvalidRequest("invalid_body", format="arrow", reason=reason)

@@ -1,0 +1,108 @@
+"""The answer to a poll in `avro/binary;version=2`, as the client reads it (`avro_frames`)."""
+
+from typing import NamedTuple
+
+from tms.core.avro_lengths import avro_length
+from tms.core.message import ID_BYTES, ITEM_START, MessageBlock
+from tms.wire.avro import invalid
+from tms.wire.avro_bodies import plain_run, read_varint
+from tms.wire.avro_message import OtherForm, body_of, spans_of
+
+
+class AvroRunsDecoder:
+    """Cuts the answer to a poll into blocks of messages while it arrives.
+
+    Of messages with payloads alone it looks at the lengths only, so that they are decoded once, by
+    whoever iterates over the block. What is kept between two pieces is the beginning of one message
+    at most.
+    """
+
+    def __init__(self) -> None:
+        """Expect the first runs."""
+        self._rest = b""
+        self._runs = 0
+        """How many runs are left of the outer array's block."""
+        self._is_framed: bool | None = None
+        """Which array of a run follows; None outside of a run."""
+        self._left = 0
+        """How many items are left of that array's block."""
+        self._ended = False
+        self.last_id = b""
+        """The id of the last message given, empty before the first."""
+
+    def feed(self, data: bytes) -> MessageBlock:
+        """Return the messages that `data` completes, maybe none. Raises `InvalidRequest`."""
+        received = self._rest + data
+        items: list[bytes] = []
+        framed: list[int] = []
+        count = at = 0
+        while not self._ended:
+            if not self._left:
+                announced = read_varint(received, at)
+                if announced is None:
+                    break
+                at = announced[1]
+                self._announced(announced[0])
+                continue
+            if self._is_framed:
+                found = _framed_items(received, at, self._left)
+                framed += range(count, count + len(found.items))
+                items += found.items
+                taken, end = len(found.items), found.end
+            else:
+                taken, end, last_start = plain_run(received, at, self._left)
+                items.append(received[at:end])
+                if last_start is not None:
+                    self.last_id = received[last_start + 1 : last_start + 1 + ID_BYTES]
+            if self._is_framed and taken:
+                self.last_id = items[-1][1 : 1 + ID_BYTES]
+            count, at = count + taken, end
+            self._left -= taken
+            if self._left:
+                break
+        self._rest = received[at:]
+        return MessageBlock(count, b"".join(items), framed)
+
+    def _announced(self, count: int) -> None:
+        """Take note of the count that begins a block of an array, or of the array's end."""
+        if count < 0:
+            raise invalid("sized block")
+        if self._is_framed is None:
+            self._ended = count == 0
+            self._runs = count
+            self._is_framed = None if self._ended else False
+        elif count:
+            self._left = count
+        elif not self._is_framed:
+            self._is_framed = True
+        else:
+            self._runs -= 1
+            self._is_framed = False if self._runs else None
+
+    def close(self) -> None:
+        """Raise `InvalidRequest` (invalid_body) unless the array's end has been seen."""
+        if not self._ended or self._rest:
+            raise invalid("the answer is cut off")
+
+
+class _Framed(NamedTuple):
+    items: list[bytes]
+    end: int
+
+
+def _framed_items(data: bytes, at: int, left: int) -> _Framed:
+    """Return the first framed messages from `at` on that are there whole, as items of a block."""
+    items: list[bytes] = []
+    id_bytes = len(ITEM_START) + ID_BYTES
+    while left and len(data) > at + id_bytes:
+        try:
+            spans = spans_of(data, at + id_bytes)
+        except IndexError:
+            break
+        except (ValueError, OtherForm) as error:
+            raise invalid(str(error)) from None
+        body = body_of(data, spans)
+        items.append(data[at : at + id_bytes] + avro_length(len(body)) + body)
+        at = spans.end
+        left -= 1
+    return _Framed(items, at)

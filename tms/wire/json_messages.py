@@ -1,0 +1,160 @@
+"""Messages in JSON: what a publish gives, and what a poll answers.
+
+A message that has a payload alone is its bytes (`json_values`). Any other is an object with
+`payload`, null if there is none, `key` and `headers`.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated, Any
+
+import msgspec
+
+from tms.core.errors import InvalidRequest
+from tms.core.frame import bodies_of, encode_body, read_frame
+from tms.core.message import MessageBlock
+from tms.wire.json_fields import (
+    Json,
+    MessageIdText,
+    described_by,
+    one_of,
+    reference,
+)
+from tms.wire.json_values import JsonBytes, bytes_of, encode, from_base64, json_of
+
+_BYTES = reference("Bytes")
+_KEY: Json = {**_BYTES, "description": "What the message is about."}
+_HEADERS: Json = {
+    "type": "object",
+    "description": "Facts about the message by their names.",
+    "additionalProperties": _BYTES,
+}
+_WITH_KEY: Json = {
+    "type": "object",
+    "description": "A message with a key or headers; without a payload it is a tombstone.",
+    "required": ["payload"],
+    "properties": {
+        "payload": one_of(_BYTES, {"type": "null"}),
+        "key": one_of(_BYTES, {"type": "null"}),
+        "headers": _HEADERS,
+    },
+    "additionalProperties": False,
+}
+_GIVEN_BYTES = reference("GivenBytes")
+
+
+class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
+    """An object that stands for a message: bytes alone, or payload, key and headers."""
+
+    base64: str | msgspec.UnsetType = msgspec.UNSET
+    bytes: JsonBytes | msgspec.UnsetType = msgspec.UNSET
+    payload: JsonBytes | msgspec.UnsetType | None = msgspec.UNSET
+    key: JsonBytes | None = None
+    headers: dict[str, JsonBytes] = {}
+
+
+GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+
+
+class MessageBody(msgspec.Struct):
+    """A message, as a poll answers it."""
+
+    id: MessageIdText
+    payload: Annotated[
+        JsonBytes | None,
+        described_by(
+            {
+                **one_of(_GIVEN_BYTES, {"type": "null"}),
+                "description": "Null if there is none: the message is a tombstone.",
+            }
+        ),
+    ]
+    key: Annotated[JsonBytes | msgspec.UnsetType, described_by(_GIVEN_BYTES)] = msgspec.UNSET
+    headers: Annotated[
+        dict[str, JsonBytes] | msgspec.UnsetType,
+        described_by({**_HEADERS, "additionalProperties": _GIVEN_BYTES}),
+    ] = msgspec.UNSET
+
+
+def given_bodies(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
+    """Return the bodies of messages that a request gives. Raises `InvalidRequest`."""
+    if all(type(message) is str for message in messages):
+        return [bytes_of(message, base64_only=base64_only) for message in messages]
+    return bodies_of([_body_of(message, base64_only=base64_only) for message in messages])
+
+
+def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, bool]:
+    if isinstance(message, str):
+        return bytes_of(message, base64_only=base64_only), False
+    forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
+    given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
+    if len(given) != 1 or ("payload" not in given and (message.key is not None or message.headers)):
+        raise InvalidRequest(
+            "invalid_body", format="json", expected="a message as text, base64, or with a payload"
+        )
+    if isinstance(message.base64, str):
+        return from_base64(message.base64), False
+    [(name, value)] = given.items()
+    payload = None if value is None else bytes_of(value, base64_only=base64_only)
+    if name == "bytes":
+        return payload or b"", False
+    key = None if message.key is None else bytes_of(message.key, base64_only=base64_only)
+    headers = {
+        _name(name): bytes_of(value, base64_only=base64_only)
+        for name, value in message.headers.items()
+    }
+    return encode_body(payload, key, headers)
+
+
+def _name(text: str) -> str:
+    """Return the name of a header. Raises `InvalidRequest` if it has half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
+    return text
+
+
+def encode_rows(block: MessageBlock, *, base64_only: bool) -> bytes:
+    """Return the messages of a block as an array."""
+    ids, bodies = block.columns()
+    if block.framed:
+        framed = frozenset(block.framed)
+        return encode(
+            [
+                _framed_row(message_id, body, base64_only=base64_only)
+                if index in framed
+                else MessageBody(message_id.hex(), json_of(body, base64_only=base64_only))
+                for index, (message_id, body) in enumerate(zip(ids, bodies, strict=True))
+            ]
+        )
+    return encode(
+        [
+            MessageBody(message_id.hex(), text)
+            for message_id, text in zip(
+                ids, _all_json_of(bodies, base64_only=base64_only), strict=True
+            )
+        ]
+    )
+
+
+def _all_json_of(payloads: Sequence[bytes], *, base64_only: bool) -> Sequence[JsonBytes]:
+    if not base64_only:
+        # Most are text, all of them.
+        with suppress(UnicodeDecodeError):
+            return [payload.decode() for payload in payloads]
+    return [json_of(payload, base64_only=base64_only) for payload in payloads]
+
+
+def _framed_row(message_id: bytes, body: bytes, *, base64_only: bool) -> MessageBody:
+    key, headers, has_payload, end = read_frame(body)
+    row = MessageBody(
+        message_id.hex(), json_of(body[end:], base64_only=base64_only) if has_payload else None
+    )
+    if key is not None:
+        row.key = json_of(key, base64_only=base64_only)
+    if headers:
+        row.headers = {
+            name: json_of(value, base64_only=base64_only) for name, value in headers.items()
+        }
+    return row
