@@ -23,7 +23,7 @@ from tables.store import MESSAGE, Store
 from tms.core.entries import PLAIN, Entries
 from tms.core.frame import framed_of
 from tms.core.message import KEY_BYTES, key_after
-from tms.core.tables import Batch, OwnEntries
+from tms.core.tables import Batch, LastKeys, OwnEntries
 from tms.core.topic import TopicId
 
 
@@ -90,12 +90,15 @@ class StoreMessageTable:
         """Return about how many bytes the entries take from `first_key` to before `stop_key`."""
         return self._store.size_bytes(MESSAGE, topic_prefix + first_key, topic_prefix + stop_key)
 
-    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
-        """Return the greatest key in `generation` or any before it, None if none."""
-        start = prefix(topic_id, FIRST_GENERATION)
-        stop = after_prefix(prefix(topic_id, generation))
-        with self._store.scan(MESSAGE, start, stop, reverse=True, limit=1) as rows:
-            return next((key[-KEY_BYTES:] for key, _ in rows), None)
+    def last_keys(self, topic_id: TopicId, generation: int) -> LastKeys:
+        """Return the greatest key in `generation` or any before it, and in that one alone."""
+        start, own = prefix(topic_id, FIRST_GENERATION), prefix(topic_id, generation)
+        with self._store.scan(MESSAGE, start, after_prefix(own), reverse=True, limit=1) as rows:
+            row_key = next((key for key, _ in rows), None)
+        if row_key is None:
+            return LastKeys(None, None)
+        key = row_key[-KEY_BYTES:]
+        return LastKeys(key, key if row_key.startswith(own) else None)
 
     def own_entries(
         self,

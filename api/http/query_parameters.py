@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
+from tms.core.messaging import EMPTY, NO_ENTRIES
 from tms.wire.transaction_bodies import check_transaction_id
 
 _QUERIES_KEPT = 256
@@ -110,6 +111,14 @@ def id_of(values: Mapping[str, str], name: str) -> bytes:
     if name not in values:
         raise InvalidRequest("invalid_query", name=name, given=None, expected="message id")
     return parse_id(values[name])
+
+
+def if_last_of(values: Mapping[str, str]) -> bytes | None:
+    """Return the id that `if_last` says, `NO_ENTRIES` for "empty". Raises `InvalidRequest`."""
+    given = values.get("if_last")
+    if given is None:
+        return None
+    return NO_ENTRIES if given == EMPTY else parse_id(given)
 
 
 def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], default: str) -> str:

@@ -14,6 +14,7 @@ from api.openapi.parts import (
     query_choice,
 )
 from api.openapi.structs import in_base64, schemas_of
+from tms.core.messaging import EMPTY
 from tms.wire import avro_bodies, avro_frames
 from tms.wire.json_bodies import PollBody, PublishBody, RollbackBody
 from tms.wire.json_errors import ErrorBody
@@ -159,6 +160,12 @@ PUBLISH_QUERY: tuple[Json, ...] = (
         "in": "query",
         "description": "Whether to tell the ids of the messages.",
         "schema": {"type": "boolean", "default": False},
+    },
+    {
+        "name": "if_last",
+        "in": "query",
+        "description": "Publish only if the topic has no entry behind this id; `empty`: none.",
+        "schema": one_of(MESSAGE_ID, {"const": EMPTY}),
     },
 )
 POLL_CONTENT = {

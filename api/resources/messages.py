@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
-from api.http.query_parameters import flag_of, values_of, whole_number_of
+from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
     PUBLISH_CONTENT,
@@ -65,9 +65,14 @@ async def publish(exchange: Exchange) -> None:
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     request, body_format = await _asked(exchange, body)
-    with_ids = flag_of(values_of(exchange.query), "ids", default=False)
+    values = values_of(exchange.query)
+    with_ids = flag_of(values, "ids", default=False)
     published = await exchange.context.services.messaging.publish(
-        topic_id, request.payloads, request.write_pointer, caller=exchange.caller
+        topic_id,
+        request.payloads,
+        request.write_pointer,
+        if_last=if_last_of(values),
+        caller=exchange.caller,
     )
     if body_format is None:
         answer = encode_written(len(request.payloads), published, with_ids=with_ids)
@@ -161,10 +166,13 @@ OPERATIONS = (
         description=(
             "When this is answered, the messages are durable and later ones come after them. With "
             "`transactionWritePointer` they belong to that transaction; without messages, what was "
-            "stored under the pointer before is published. With `ids=true` the messages' ids are "
-            "told: in JSON as a list; in Avro by the first and the last one, between which "
-            "sequence ids ascend by one, and behind 65,535 go on at 0 of the next millisecond. Of "
-            "what was stored before no ids are told."
+            "stored under the pointer before is published. With `if_last` they are published only "
+            "if the topic has no entry behind that id, or none at all: 409 `topic_moved` "
+            "otherwise. Every entry counts, also one that is rolled back, in progress or expired. "
+            "If an answer is lost, asking again gives 409 if it was done: read behind the id. With "
+            "`ids=true` the messages' ids are told: in JSON as a list; in Avro by the first and "
+            "the last one, between which sequence ids ascend by one, and behind 65,535 go on at 0 "
+            "of the next millisecond. Of what was stored before no ids are told."
         ),
         query=PUBLISH_QUERY,
         request=PUBLISH_CONTENT,
@@ -175,7 +183,13 @@ OPERATIONS = (
             "them alone. For Arrow it is JSON with the number of `messages`, and with what the "
             "other cases give."
         ),
-        errors=("empty_publish", *_WRITE_ERRORS, *_SIZE_ERRORS),
+        errors=(
+            "empty_publish",
+            "topic_moved",
+            "invalid_message_id",
+            *_WRITE_ERRORS,
+            *_SIZE_ERRORS,
+        ),
         is_taskless=True,
     ),
     Operation(

@@ -7,7 +7,7 @@ from tables.sealing.store import SealedBatch, SealedStore
 from tables.store_tables import StoreTables
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY
-from tms.core.tables import Batch
+from tms.core.tables import Batch, LastKeys
 from tms.core.topic import TopicId
 
 
@@ -18,14 +18,14 @@ class SealedMessageTable(StoreMessageTable):
         super().__init__(store)
         self._sealed = store
 
-    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
-        """Return the greatest key shown, or hidden for good."""
-        last = super().last_key(topic_id, generation)
+    def last_keys(self, topic_id: TopicId, generation: int) -> LastKeys:
+        """Return the greatest key shown, or hidden for good, and the greatest shown."""
+        last = super().last_keys(topic_id, generation)
         through_ms = self._sealed.seal(metadata_key(topic_id)).through_ms
         if through_ms < 0:
             return last
         floor = KEY.pack(through_ms, UINT16_COUNT - 1)
-        return floor if last is None else max(last, floor)
+        return last._replace(greatest=max(last.greatest or floor, floor))
 
     def append_reference(
         self, batch: Batch, topic_prefix: bytes, key: bytes, write_pointer: int

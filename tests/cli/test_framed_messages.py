@@ -80,3 +80,17 @@ def test_wrong_options_are_usage_errors(
     assert code == 2
     assert reason in " ".join(err.replace("│", " ").split())
     assert rows(prices) == []
+
+
+def test_a_message_is_published_only_if_nothing_is_behind_the_last(prices: Run) -> None:
+    assert prices("publish", "prices", "a", "b", "--if-last", "empty")[0] == 0
+    _, out, _ = prices("poll", "prices", "--json")
+    first, second = (json.loads(line)["id"] for line in out.splitlines())
+
+    code, _, err = prices("publish", "prices", "c", "--if-last", first)
+    assert code == 1
+    assert "topic_moved" in err or "behind the id" in err
+    assert second in err
+    assert prices("publish", "prices", "--tombstone", "--key", "k", "--if-last", second)[0] == 0
+    assert prices("publish", "prices", "--stdin", "--if-last", second)[0] == 2
+    assert prices("publish", "prices", "x", "--if-last", "nothing")[0] == 2

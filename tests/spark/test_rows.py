@@ -5,10 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.core.framed_messages import CONTENTS
+from tms.arrow.published import decode_bodies
 from tms.core.errors import InvalidRequest, OutcomeUnknown
+from tms.core.frame import bodies_of
+from tms.core.message import Message
 from tms.spark import rows
 from tms.spark.arrow_stream import batches_of, stream_of
 from tms.spark.rows import (
+    DEFAULT_COLUMNS,
     TYPES,
     by_topic,
     check_written,
@@ -40,11 +45,12 @@ def test_requests_have_all_payloads_in_order_and_are_bounded(
     texts: list[str], kind: pa.DataType, skipped: int, bytes_max: int, rows_max: int
 ) -> None:
     payloads = [text.encode() for text in texts]
-    rows_of_it = pa.array(["skipped"] * skipped + texts, kind).slice(skipped)
+    column = pa.array(["skipped"] * skipped + texts, kind).slice(skipped)
+    rows_of_it = pa.record_batch({"payload": column})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "STORE_BYTES_MAX", bytes_max)
         patch.setattr(rows, "STORE_ROWS_MAX", rows_max)
-        parts = [part.to_pylist() for part in requests_of(rows_of_it)]
+        parts = [part.column("payload").to_pylist() for part in requests_of(rows_of_it)]
 
     assert payloads == [payload for part in parts for payload in part]
     assert all(1 <= len(part) <= rows_max for part in parts)
@@ -56,7 +62,9 @@ def test_requests_have_all_payloads_in_order_and_are_bounded(
 def test_rows_go_to_their_topics_in_order(drawn: list[tuple[str, str]]) -> None:
     topics, payloads = zip(*drawn, strict=True)
     batch = pa.record_batch({"topic": pa.array(topics), "value": pa.array(payloads)})
-    found = {topic: part.to_pylist() for topic, part in by_topic(batch, "value", None)}
+    found = {
+        topic: part.column("payload").to_pylist() for topic, part in by_topic(batch, "value", None)
+    }
 
     assert found == {
         topic: [payload for one, payload in drawn if one == topic] for topic in set(topics)
@@ -69,7 +77,8 @@ def test_rows_go_to_their_topics_in_order(drawn: list[tuple[str, str]]) -> None:
         (["topic"], None, "payload, or value"),
         (["payload", "value"], "t", "payload, or value"),
         (["payload"], None, "a column topic"),
-        (["payload", "key"], "t", "key"),
+        (["payload", "partition"], "t", "partition"),
+        (["key"], "t", "payload, or value"),
     ],
 )
 def test_columns_that_cannot_be_written(columns: list[str], topic: str | None, said: str) -> None:
@@ -81,7 +90,54 @@ def test_columns_that_cannot_be_written(columns: list[str], topic: str | None, s
 
 
 def test_what_was_read_can_be_written() -> None:
-    assert check_written(list(TYPES), None) == "payload"
+    assert check_written(list(DEFAULT_COLUMNS), None) == "payload"
+    assert check_written([name for name in TYPES if name != "payload"], None) == "value"
+
+
+LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(CONTENTS.filter(lambda m: not m.is_tombstone or m.key is not None)),
+    st.integers(1, 300),
+    st.sampled_from([rows.HEADERS, LIST]),
+)
+def test_requests_have_keys_and_headers_and_are_bounded(
+    messages: list[Message], bytes_max: int, kind: pa.DataType
+) -> None:
+    pairs = [list(message.headers.items()) or None for message in messages]
+    headers = pa.array(pairs, rows.HEADERS)
+    if kind is LIST:
+        structs = [[{"key": n, "value": v} for n, v in row or ()] for row in pairs]
+        headers = pa.array(structs, LIST)
+    batch = pa.record_batch(
+        {
+            "value": pa.array(
+                [None if m.is_tombstone else m.payload for m in messages], pa.binary()
+            ),
+            "key": pa.array([message.key for message in messages], pa.large_binary()),
+            "headers": headers,
+        }
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "STORE_BYTES_MAX", bytes_max)
+        [(_, whole)] = by_topic(batch, "value", "t")
+        parts = [decode_bodies(stream_of(part), 1000) for part in requests_of(whole)]
+
+    assert [body for part in parts for body in part] == bodies_of([m.body() for m in messages])
+    assert all(
+        len(part) == 1 or sum(map(len, part)) <= bytes_max + 20 * len(part) for part in parts
+    )
+
+
+def test_a_row_needs_a_payload_or_a_key() -> None:
+    nothing = pa.array([None, b"p"], pa.binary())
+    batch = pa.record_batch({"payload": nothing, "key": nothing})
+    with pytest.raises(InvalidRequest, match="rows_with_null=1"):
+        list(by_topic(batch, "payload", "t"))
+    with pytest.raises(InvalidRequest, match="column=key"):
+        list(by_topic(pa.record_batch({"payload": [b"p"], "key": [1]}), "payload", "t"))
 
 
 @pytest.mark.parametrize("column", ["payload", "topic"])
@@ -101,6 +157,8 @@ def test_rows_have_the_columns_that_are_asked_for() -> None:
             "timestamp": pa.array([5], pa.timestamp("ms", "UTC")),
             "seq": pa.array([7], pa.int32()),
             "payload": pa.array([b"p"]),
+            "key": pa.array([b"k"]),
+            "headers": pa.array([[("h", b"v")]], rows.HEADERS),
             "payload_timestamp": pa.array([None], pa.timestamp("ms", "UTC")),
             "payload_seq": pa.array([None], pa.int32()),
         }
@@ -110,6 +168,7 @@ def test_rows_have_the_columns_that_are_asked_for() -> None:
 
     assert list(row) == list(reversed(TYPES))
     assert (row["topic"], row["seq"], row["payload"]) == ("orders", 7, b"p")
+    assert (row["value"], row["key"], row["headers"]) == (b"p", b"k", [("h", b"v")])
     assert row["message_id"] == "00" * 19 + "01"
     assert row["timestamp"].timestamp() == 0.005
 
@@ -117,7 +176,7 @@ def test_rows_have_the_columns_that_are_asked_for() -> None:
 @settings(deadline=None)
 @given(st.lists(st.binary(max_size=30), min_size=1), st.integers(1, 40))
 def test_a_stream_is_read_in_whatever_parts_it_comes(payloads: list[bytes], size: int) -> None:
-    stream = stream_of(pa.array(payloads, pa.binary()))
+    stream = stream_of(pa.record_batch({"payload": pa.array(payloads, pa.binary())}))
     parts = iter([stream[at : at + size] for at in range(0, len(stream), size)])
     [batch] = batches_of(lambda: next(parts, b""))
 
@@ -127,7 +186,7 @@ def test_a_stream_is_read_in_whatever_parts_it_comes(payloads: list[bytes], size
 @settings(deadline=None)
 @given(st.integers(0, 1000))
 def test_a_stream_that_breaks_off_in_a_batch_is_an_outcome_unknown(cut: int) -> None:
-    stream = stream_of(pa.array([b"x" * 100] * 50, pa.binary()))
+    stream = stream_of(pa.record_batch({"payload": pa.array([b"x" * 100] * 50, pa.binary())}))
     parts = iter([stream[: 200 + cut]])
 
     with pytest.raises(OutcomeUnknown):

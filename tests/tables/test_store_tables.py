@@ -88,13 +88,13 @@ class TestMessages:
     def test_the_last_key_is_of_any_generation_up_to_the_one_asked(
         self, tables: StoreTables
     ) -> None:
-        assert tables.messages.last_key(TOPIC, 1) is None
+        assert tables.messages.last_keys(TOPIC, 1).greatest is None
         write_mixed(tables)
 
-        assert tables.messages.last_key(TOPIC, 1) == KEYS[5]
-        assert tables.messages.last_key(TOPIC, 2) == KEYS[0]
-        assert tables.messages.last_key(TOPIC, 3) == KEYS[0]
-        assert tables.messages.last_key(TopicId("default", "absent"), 1) is None
+        assert tables.messages.last_keys(TOPIC, 1).greatest == KEYS[5]
+        assert tables.messages.last_keys(TOPIC, 2).greatest == KEYS[0]
+        assert tables.messages.last_keys(TOPIC, 3).greatest == KEYS[0]
+        assert tables.messages.last_keys(TopicId("default", "absent"), 1).greatest is None
 
     def test_own_entries_are_told_from_foreign_ones_and_inverted_once(
         self, tables: StoreTables

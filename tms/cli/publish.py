@@ -16,12 +16,15 @@ import typer
 
 from tms.cli.batches import ByteSource, InputBatch, of_line_files, of_lines, of_whole_files, size_of
 from tms.cli.frames import Frames, frames_of
+from tms.cli.poll import parse_message_id
 from tms.cli.progress import with_progress
 from tms.cli.rollback import text_of
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Topic
 from tms.client.given_messages import GivenMessage
+from tms.client.start import IfLast
 from tms.core.errors import TmsError
+from tms.core.messaging import EMPTY
 
 EXAMPLES = """\b
 Examples:
@@ -75,6 +78,16 @@ Tombstone = Annotated[
     bool, typer.Option("--tombstone", help="A message without payload: its --key is gone.")
 ]
 
+IfLastOption = Annotated[
+    str | None,
+    typer.Option(
+        "--if-last",
+        metavar="ID|empty",
+        help="Only if the topic has no entry behind this message, or none at all. For messages "
+        "given as arguments.",
+    ),
+]
+
 
 class _Form(Enum):
     ARGUMENTS = "arguments"
@@ -96,6 +109,7 @@ def publish(
     headers: HeadersOption = None,
     key_separator: KeySeparator = None,
     is_tombstone: Tombstone = False,
+    if_last: IfLastOption = None,
     write_pointer: WritePointer = None,
     buffer: Buffer = False,
 ) -> None:
@@ -109,6 +123,9 @@ def publish(
         raise typer.BadParameter("--tombstone is a message of its own: give --key and no message")
     if buffer and write_pointer is None:
         raise typer.BadParameter("--buffer is for the messages of a transaction: give --tx")
+    if if_last is not None and (form is not _Form.ARGUMENTS or buffer):
+        raise typer.BadParameter("--if-last is for messages that are published by one request")
+    last = if_last if if_last in (None, EMPTY) else parse_message_id(if_last, "--if-last")
     if form is _Form.ARGUMENTS:
         if not given and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
@@ -116,10 +133,10 @@ def publish(
         with target.connect() as client:
             report = _Report(target, client.topic(topic), write_pointer, frames, buffer=buffer)
             if is_tombstone:
-                report.publish_one([frames.tombstone()])
-                report.end()
+                report.publish_one([frames.tombstone()], last)
             else:
-                report.publish([InputBatch(messages, 0)])
+                report.publish_one(frames.around(messages), last)
+            report.end()
         return
     paths = [Path(text) for text in given]
     total_bytes = size_of(paths) if paths else None
@@ -188,9 +205,11 @@ class _Report:
         if not self._target.as_json:
             print(f"{self._done} {self._count} messages.", file=sys.stderr)
 
-    def publish_one(self, messages: Sequence[GivenMessage]) -> None:
+    def publish_one(self, messages: Sequence[GivenMessage], if_last: IfLast | None = None) -> None:
         """Publish one batch, and print what is told of it."""
-        published = self._topic.publish(messages, self._write_pointer, buffer=self._buffer)
+        published = self._topic.publish(
+            messages, self._write_pointer, buffer=self._buffer, if_last=if_last
+        )
         self._count += len(messages)
         written = published.rollback_range
         rollback_range = None if written is None else text_of(written)

@@ -15,7 +15,7 @@ from tms.client.given_messages import GivenMessages, bodies
 from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
-from tms.client.start import Start, place_of, position
+from tms.client.start import IfLast, Start, last_id_of, place_of, position
 from tms.core.durations import Duration, whole_seconds_of
 from tms.core.errors import TopicNotFound
 from tms.core.limits import LIMIT_MAX
@@ -90,18 +90,22 @@ class AsyncTopic:
         tx: Tx | None = None,
         *,
         buffer: bool = False,
+        if_last: IfLast | None = None,
     ) -> Published:
         """Publish one message or several, as `tms.Topic.publish`."""
         if buffer:
             if tx is None:
                 raise ValueError("buffer=True is for the messages of a transaction: give tx")
+            if if_last is not None:
+                raise ValueError("if_last is checked when messages are published, not buffered")
             await self.store(messages, tx)
             return NO_IDS
         payloads = bodies(messages)
+        last = None if if_last is None else last_id_of(if_last)
         if tx is None or isinstance(tx, int | Transaction):
             pointer = None if tx is None else _write_pointer(tx)
-            return await self._messaging.publish(self._id, payloads, pointer)
-        return await tx.gathered.messages.publish(self._messaging, self._id, payloads)
+            return await self._messaging.publish(self._id, payloads, pointer, if_last=last)
+        return await tx.gathered.messages.publish(self._messaging, self._id, payloads, last)
 
     async def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages to be published later, as `tms.Topic.store`."""

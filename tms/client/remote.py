@@ -19,7 +19,7 @@ from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.frame import framed_of
 from tms.core.limits import INT64_MAX
 from tms.core.message import MessageBlock
-from tms.core.messaging import NO_IDS, AllPublished, Published, RollbackRange
+from tms.core.messaging import EMPTY, NO_IDS, AllPublished, Published, RollbackRange
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
@@ -81,12 +81,15 @@ class RemoteMessaging:
         payloads: Sequence[bytes],
         write_pointer: int | None = None,
         *,
+        if_last: bytes | None = None,
         caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads` in order; durable when it returns. Raises as `Messaging.publish`."""
         body_format = _format_of(payloads)
         body = _encode_publish(body_format, payloads, write_pointer)
         path = f"{topic_path(topic_id)}/publish?ids=true"
+        if if_last is not None:
+            path += f"&if_last={if_last.hex() or EMPTY}"
         answer = await self._calls.once("POST", path, body, body_format.content_type, caller)
         with of_the_server():
             return AVRO.decode_published(answer, len(payloads)) if answer else NO_IDS

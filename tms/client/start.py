@@ -1,6 +1,7 @@
 """Where a poll starts, and which message is meant, as a caller may write it."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 from tms.core.message import (
     Message,
@@ -10,6 +11,7 @@ from tms.core.message import (
     parse_id,
     position_of,
 )
+from tms.core.messaging import EMPTY, NO_ENTRIES
 
 WhichMessage = Message | bytes | str | MessageId
 """A message, or its id as 20 bytes, as 40 hexadecimal digits or in its parts."""
@@ -17,6 +19,9 @@ WhichMessage = Message | bytes | str | MessageId
 Start = WhichMessage | int | datetime
 """A message, or its id; or a publish time in milliseconds since 1970 or as a datetime with a time
 zone."""
+
+IfLast = WhichMessage | Literal["empty"]
+"""The last message of a topic as a publisher knows it, or that there is none yet."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -41,6 +46,11 @@ def place_of(given: Start) -> bytes:
     Any 20 bytes may be, for the end of a topic's range is behind its last message.
     """
     return given if isinstance(given, bytes) else position_of(_id_or_ms(given))
+
+
+def last_id_of(if_last: IfLast) -> bytes:
+    """Return the id, or `NO_ENTRIES`. Raises `InvalidRequest` (invalid_message_id), `TypeError`."""
+    return NO_ENTRIES if if_last == EMPTY else id_of(if_last)
 
 
 def id_of(which: WhichMessage) -> bytes:

@@ -7,7 +7,7 @@ from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
 from tms.client.given_messages import GivenMessages
 from tms.client.poll import Tx
-from tms.client.start import Start
+from tms.client.start import IfLast, Start
 from tms.client.subscription import Subscription
 from tms.core.durations import Duration
 from tms.core.message import Message
@@ -82,6 +82,7 @@ class Topic:
         tx: Tx | None = None,
         *,
         buffer: bool = False,
+        if_last: IfLast | None = None,
     ) -> Published:
         """Publish one message or several in order, all or none; they are durable on return.
 
@@ -96,15 +97,22 @@ class Topic:
         `publish([], tx)`. What is buffered has no ids yet, so none are returned, nor when it is
         published.
 
+        With `if_last`, a message or an id, it is done only if the topic has no entry behind that;
+        with "empty", only if it has none. Every entry counts, also one that is rolled back, in
+        progress or expired. If not, `TopicMoved` is raised: read on from there, and decide anew.
+
         Repeated only where the server certainly did not carry it out; where the connection broke
         after it was sent, `OutcomeUnknown` is raised, publishing again may give the messages
         twice, and a transaction does not commit any more. Raises also `TopicNotFound`, `TooLarge`,
-        `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`, `InvalidRequest`
+        `TopicMoved`, `TransactionExpired`, `TransactionNotInProgress`, `TransactionUnknown`,
+        `InvalidRequest`
         (empty_publish, invalid_write_pointer), `ValueError` for `buffer` without `tx`,
         `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
         neither bytes nor a `Message`.
         """
-        return self._bridge.call(lambda: self._topic.publish(messages, tx, buffer=buffer))
+        return self._bridge.call(
+            lambda: self._topic.publish(messages, tx, buffer=buffer, if_last=if_last)
+        )
 
     def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages, at least one, to be published later; durable on return.

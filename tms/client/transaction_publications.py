@@ -37,13 +37,17 @@ class TransactionPublications:
         self._write_pointer = 0
 
     async def publish(
-        self, messaging: Messaging, topic_id: TopicId, payloads: list[bytes]
+        self,
+        messaging: Messaging,
+        topic_id: TopicId,
+        payloads: list[bytes],
+        if_last: bytes | None = None,
     ) -> Published:
-        """Publish at once, or what was buffered where there are no payloads."""
+        """Publish at once, or what was buffered if there are no payloads."""
         self._messaging[topic_id] = messaging
         pointer = self._write_pointer
         try:
-            published = await messaging.publish(topic_id, payloads, pointer)
+            published = await messaging.publish(topic_id, payloads, pointer, if_last=if_last)
         except BaseException as error:
             self._may_be_left |= self._is_in_doubt(error)
             raise

@@ -119,6 +119,12 @@ class Stored(NamedTuple):
     write_pointer: int
 
 
+NO_ENTRIES = b""
+"""What `if_last` is for a topic that has no entry yet."""
+EMPTY = "empty"
+"""The word for that."""
+
+
 class Messaging(Protocol):
     """Topics and the five verbs. Each method may raise `Unavailable` and `InternalError` too.
 
@@ -159,14 +165,17 @@ class Messaging(Protocol):
         payloads: Sequence[bytes],
         write_pointer: int | None = None,
         *,
+        if_last: bytes | None = None,
         caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads` in order; durable when it returns; return their ids.
 
+        With `if_last`, an id, only if the topic has no entry behind it, of whatever kind; with
+        `NO_ENTRIES`, only if it has none.
         With a write pointer the messages belong to that transaction, and the range to roll them
         back is returned too. With a write pointer and no payloads, what was stored under it before
         is published. Raises `TopicNotFound`, `InvalidRequest` (empty_publish,
-        invalid_write_pointer), `TransactionExpired`, `TooLarge`, `QueueFull`.
+        invalid_write_pointer), `TransactionExpired`, `TooLarge`, `QueueFull`, `TopicMoved`.
         """
         ...
 

@@ -48,6 +48,15 @@ class Batch(Protocol):
         ...
 
 
+class LastKeys(NamedTuple):
+    """The greatest keys of a topic."""
+
+    greatest: bytes | None
+    """In the generation that was asked for or any before it; keys go on above it. None: none."""
+    own: bytes | None
+    """In that generation alone."""
+
+
 class OwnEntries(NamedTuple):
     """What a range of the Message table holds of one write pointer."""
 
@@ -108,8 +117,8 @@ class MessageTable(Protocol):
         """
         ...
 
-    def last_key(self, topic_id: TopicId, generation: int) -> bytes | None:
-        """Return the greatest key of a topic in `generation` or any before it, None if none."""
+    def last_keys(self, topic_id: TopicId, generation: int) -> LastKeys:
+        """Return the greatest keys of a topic."""
         ...
 
     def own_entries(

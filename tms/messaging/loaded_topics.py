@@ -21,8 +21,10 @@ from contextlib import asynccontextmanager
 
 from cachetools import LRUCache
 
-from tms.core.errors import StoreUnavailable, TooLarge, TopicNotFound
-from tms.core.tables import Batch, Tables
+from tms.core.errors import StoreUnavailable, TooLarge, TopicMoved, TopicNotFound
+from tms.core.message import KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.messaging import NO_ENTRIES
+from tms.core.tables import Batch, LastKeys, Tables
 from tms.core.topic import TopicId, TopicMetadata
 from tms.messaging.cache import CacheBudget, TopicCache
 from tms.messaging.recent_store_sizes import StoredSizes
@@ -41,7 +43,7 @@ class TopicState:
         self,
         topic: TopicMetadata,
         prefix: bytes,
-        last_key: bytes | None,
+        last: LastKeys,
         budget: CacheBudget,
         traffic: Traffic,
     ) -> None:
@@ -49,7 +51,9 @@ class TopicState:
         self.traffic = traffic
         """What is published and polled is added to it."""
         self.prefix = prefix
-        self.sequence = KeySequence(last_key)
+        self.sequence = KeySequence(last.greatest)
+        self.last_key = last.own
+        """The greatest key of the generation, once the flush is done that is being put together."""
         self.end = self.sequence.next_floor()
         """The key above all durable entries: what comes has this or a greater one."""
         self.cache = TopicCache(budget, self.end)
@@ -69,6 +73,20 @@ class TopicState:
             raise TopicNotFound(topic=str(self.topic.id))
         if self.stale:
             raise StoreUnavailable(reason="the topic was loaded anew meanwhile; try again")
+
+    def check_last(self, if_last: bytes) -> None:
+        """Raise `TopicMoved` if there is an entry behind the id `if_last`.
+
+        `NO_ENTRIES`: if there is any. A generation without entries is behind no id.
+        """
+        last = self.last_key
+        if last is None and if_last == NO_ENTRIES:
+            return
+        if last is None or last > if_last[:KEY_BYTES]:
+            raise TopicMoved(
+                topic=str(self.topic.id),
+                last_id=None if last is None else (last + NO_PAYLOAD_KEY).hex(),
+            )
 
     def changed(self) -> None:
         """Wake the readers that wait for something new."""
@@ -215,12 +233,12 @@ class LoadedTopics:
 
     async def _load(self, topic_id: TopicId, loading: _Loading) -> TopicState:
         try:
-            topic, last_key = await self._read(topic_id)
+            topic, last = await self._read(topic_id)
         finally:
             del self._loading[topic_id]
         prefix = self._tables.prefix(topic_id, topic.generation)
         state = loading.state = TopicState(
-            topic, prefix, last_key, self._budget, self._traffic.of(topic_id)
+            topic, prefix, last, self._budget, self._traffic.of(topic_id)
         )
         self._states[topic_id] = state
         # Until each of the callers has had its turn, or others' loads could take it from them.
@@ -230,12 +248,12 @@ class LoadedTopics:
         self._make_room()
         return state
 
-    async def _read(self, topic_id: TopicId) -> tuple[TopicMetadata, bytes | None]:
-        def read() -> tuple[TopicMetadata, bytes | None]:
+    async def _read(self, topic_id: TopicId) -> tuple[TopicMetadata, LastKeys]:
+        def read() -> tuple[TopicMetadata, LastKeys]:
             topic = self._tables.metadata.get(topic_id)
             if topic is None or not topic.exists:
                 raise TopicNotFound(topic=str(topic_id))
-            return topic, self._tables.messages.last_key(topic_id, topic.generation)
+            return topic, self._tables.messages.last_keys(topic_id, topic.generation)
 
         while True:
             replacements = self._replacements

@@ -13,12 +13,13 @@ from tms.core.errors import (
     InvalidRequest,
     Stopping,
     TmsError,
+    TopicMoved,
     TransactionDuplicate,
     TransactionExpired,
     TransactionsElsewhere,
 )
 from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
-from tms.core.message import MessageBlock
+from tms.core.message import KEY_BYTES, MessageBlock, id_after
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
 from tms.core.reading import Isolation, Reading, View
@@ -160,6 +161,7 @@ class Service:
         payloads: Sequence[bytes],
         write_pointer: int | None = None,
         *,
+        if_last: bytes | None = None,
         caller: Caller = ANYBODY,
     ) -> Published:
         """Publish `payloads`, or what was stored under `write_pointer`; durable on return."""
@@ -170,10 +172,21 @@ class Service:
         elif not payloads:
             raise InvalidRequest("empty_publish")
         payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
+        if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
+            await self._check_last_stored(topic_id, if_last)
+            state = await self._states.get(topic_id)
         published: Published = await self._writer.submit(
-            Publication(self._writing, state, payloads, write_pointer, payload_bytes)
+            Publication(
+                self._writing, state, payloads, write_pointer, payload_bytes, if_last=if_last
+            )
         )
         return published
+
+    async def _check_last_stored(self, topic_id: TopicId, if_last: bytes) -> None:
+        """Raise `TopicMoved` if `if_last` is not the last message that its reference stands for."""
+        async for block in self.poll(topic_id, Reading(id_after(if_last), limit=1)):
+            for behind in block:
+                raise TopicMoved(topic=str(topic_id), last_id=behind.id.hex())
 
     async def publish_all(
         self,

@@ -91,11 +91,14 @@ class Publication(_TopicWrite):
         payloads: Sequence[bytes],
         write_pointer: int | None,
         payload_bytes: int,
+        *,
+        if_last: bytes | None = None,
     ) -> None:
         super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads))
         self._payload_bytes = payload_bytes
         self._payloads = payloads
         self._write_pointer = write_pointer
+        self._if_last = if_last
         self._keys: list[bytes] = []
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
@@ -104,6 +107,8 @@ class Publication(_TopicWrite):
         write_pointer = self._write_pointer
         if write_pointer is not None:
             self._writing.check(write_pointer)
+        if self._if_last is not None:
+            self.state.check_last(self._if_last)
         self._add_entries(batch, now_ms)
         if write_pointer is not None:
             self._note(write_pointer)
@@ -130,6 +135,7 @@ class Publication(_TopicWrite):
         else:
             assert write_pointer is not None
             messages.append_reference(batch, state.prefix, keys[0], write_pointer)
+        state.last_key = keys[-1]
 
     def on_durable(self) -> None:
         """Show the entries to readers of the cache."""

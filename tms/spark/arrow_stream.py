@@ -8,7 +8,8 @@ import pyarrow as pa
 from tms.core.errors import OutcomeUnknown
 
 ARROW = "application/vnd.apache.arrow.stream"
-PAYLOAD = "payload"
+ARROW_FRAMES = f"{ARROW};version=2"
+"""With keys and headers."""
 
 
 class _Arriving(io.RawIOBase):
@@ -61,10 +62,9 @@ def batches_of(next_part: Callable[[], bytes]) -> Iterator[pa.RecordBatch]:
         raise
 
 
-def stream_of(payloads: pa.Array) -> bytes:
+def stream_of(batch: pa.RecordBatch) -> bytes:
     """Return the stream that a publish or a store takes."""
     sink = pa.BufferOutputStream()
-    batch = pa.record_batch([payloads], names=[PAYLOAD])
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     stream: bytes = sink.getvalue().to_pybytes()

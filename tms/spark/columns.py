@@ -5,6 +5,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -12,13 +13,14 @@ from pyspark.sql.types import (
 )
 
 from tms.spark.option_values import refuse
-from tms.spark.rows import DEFAULT_COLUMNS, TYPES
+from tms.spark.rows import DEFAULT_COLUMNS, HEADERS, TYPES
 
 _SPARK_TYPES: dict[pa.DataType, DataType] = {
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
     pa.int32(): IntegerType(),
     pa.timestamp("us", tz="UTC"): TimestampType(),
+    HEADERS: MapType(StringType(), BinaryType()),
 }
 
 DEFAULT_SCHEMA = StructType(

@@ -5,33 +5,42 @@
     message_id         STRING     yes: 40 hexadecimal digits, whose order is that of the messages
     timestamp          TIMESTAMP  yes: when it was published, by milliseconds, UTC
     seq                INT        yes: orders what was published in one millisecond
-    payload            BINARY     yes
+    payload            BINARY     yes: null if the message is a tombstone
+    key                BINARY     yes: null if it has none
+    headers            MAP<STRING, BINARY>  yes: null if it has none
     payload_timestamp  TIMESTAMP  when it was stored, where a transaction published it as a whole
     payload_seq        INT
+    value              BINARY     the payload, as Spark's Kafka calls it
 
-A writer takes `payload` or `value`, text or bytes, and `topic`; the others it passes over, so that
-what was read can be written.
+A writer takes `payload` or `value` and `key`, text or bytes, `headers`, as a map or as Spark's
+Kafka has them, and `topic`; the others it passes over, so that what was read can be written.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES
 
 _TIME = pa.timestamp("us", tz="UTC")
+HEADERS = pa.map_(pa.string(), pa.binary())
 TYPES = {
     "topic": pa.string(),
     "message_id": pa.string(),
     "timestamp": _TIME,
     "seq": pa.int32(),
     "payload": pa.binary(),
+    "key": pa.binary(),
+    "headers": HEADERS,
     "payload_timestamp": _TIME,
     "payload_seq": pa.int32(),
+    "value": pa.binary(),
 }
-DEFAULT_COLUMNS = ("topic", "message_id", "timestamp", "seq", "payload")
+DEFAULT_COLUMNS = ("topic", "message_id", "timestamp", "seq", "payload", "key", "headers")
 PAYLOADS = ("payload", "value")
 
 _WRITABLE = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
@@ -63,6 +72,8 @@ def spark_rows(rows: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.Record
                 return pa.repeat(pa.scalar(topic, pa.string()), rows.num_rows)
             case "message_id":
                 return hexadecimal(rows.column(name))
+            case "value":
+                return rows.column("payload")
             case _:
                 return rows.column(name).cast(TYPES[name])
 
@@ -82,7 +93,7 @@ def check_written(columns: list[str], topic: str | None) -> str:
         raise InvalidRequest(
             "invalid_row", columns=columns, expected="a column topic, or the option topic"
         )
-    lost = [name for name in columns if name not in {*TYPES, *payloads}]
+    lost = [name for name in columns if name not in TYPES]
     if lost:
         raise InvalidRequest("invalid_row", unknown_columns=lost)
     return payloads[0]
@@ -90,50 +101,100 @@ def check_written(columns: list[str], topic: str | None) -> str:
 
 def by_topic(
     rows: pa.RecordBatch, payload: str, topic: str | None
-) -> Iterator[tuple[str, pa.Array]]:
-    """Give the payloads, in order, of each topic that the rows are for.
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Give the messages, in order, of each topic that the rows are for.
 
-    Raises `InvalidRequest` (invalid_row) for a row without a payload or a topic.
+    Raises `InvalidRequest` (invalid_row) for a row without a topic, and for one without a payload
+    that has no key either.
     """
-    payloads = rows.column(payload)
-    if payloads.type not in _WRITABLE:
-        raise InvalidRequest("invalid_row", column=payload, type=str(payloads.type))
-    if payloads.null_count:
-        raise InvalidRequest("invalid_row", column=payload, rows_with_null=payloads.null_count)
+    messages = _messages(rows, payload)
     if topic is not None:
-        yield topic, payloads
+        yield topic, messages
         return
     topics = rows.column("topic")
     if topics.null_count:
         raise InvalidRequest("invalid_row", column="topic", rows_with_null=topics.null_count)
     names = topics.unique()
     if len(names) == 1:
-        yield names[0].as_py(), payloads
+        yield names[0].as_py(), messages
         return
     numbers = topics.dictionary_encode()
     for number, name in enumerate(numbers.dictionary.to_pylist()):
         rows_of_it = np.flatnonzero(numbers.indices.to_numpy() == number)
-        yield name, payloads.take(pa.array(rows_of_it))
+        yield name, messages.take(pa.array(rows_of_it))
 
 
-def _ends(payloads: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return where each payload ends, in bytes, if they stand one behind the other."""
+def _messages(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
+    """Return the columns that a message is made of; of key and headers, those that have any."""
+    payloads = rows.column(payload)
+    columns = {"payload": payloads}
+    for name in ("key", "headers"):
+        if name in rows.schema.names and rows.column(name).null_count < rows.num_rows:
+            columns[name] = rows.column(name)
+    for name in ("payload", "key"):
+        if name in columns and columns[name].type not in _WRITABLE:
+            raise InvalidRequest("invalid_row", column=name, type=str(columns[name].type))
+    without = payloads.null_count
+    if without and "key" in columns:
+        without = pc.sum(pc.and_(payloads.is_null(), columns["key"].is_null())).as_py()
+    if without:
+        raise InvalidRequest("invalid_row", column=payload, rows_with_null=without)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def _ends(messages: pa.RecordBatch) -> Numbers:
+    """Return where each message ends, in bytes, if they stand one behind the other."""
+    payloads = messages.column("payload")
+    if messages.num_columns > 1:
+        return np.cumsum(_sizes(messages))
     is_large = payloads.type in (pa.large_binary(), pa.large_string())
     places = np.frombuffer(payloads.buffers()[1], np.int64 if is_large else np.int32)
     own = places[payloads.offset : payloads.offset + len(payloads) + 1]
-    ends: np.ndarray[tuple[int], np.dtype[np.int64]] = own[1:].astype(np.int64) - int(own[0])
+    ends: Numbers = own[1:].astype(np.int64) - int(own[0])
     return ends
 
 
-def requests_of(payloads: pa.Array) -> Iterator[pa.Array]:
-    """Give the payloads in runs that one request may have each; one alone may be larger."""
-    if not len(payloads):
+def _sizes(messages: pa.RecordBatch) -> Numbers:
+    """Return about how many bytes each message has, with its key and headers."""
+    sizes: Numbers = np.zeros(messages.num_rows, np.int64)
+    for column in messages.columns:
+        if column.type in _WRITABLE:
+            lengths = pc.fill_null(pc.binary_length(column), 0)
+            sizes += lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+        else:
+            rows = (row or () for row in column.to_pylist())
+            sizes += np.array([sum(map(_header_bytes, row)) for row in rows], np.int64)
+    return sizes
+
+
+def _header_bytes(header: Any) -> int:
+    """Return the bytes of a header, a pair of name and value or a struct of both."""
+    pair = header.values() if isinstance(header, dict) else header
+    parts = (part.encode() if isinstance(part, str) else part or b"" for part in pair)
+    return sum(map(len, parts))
+
+
+def requests_of(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Give the messages in runs that one request may have each; one alone may be larger."""
+    if not messages.num_rows:
         return
-    ends = _ends(payloads)
+    ends = _ends(messages)
     at = 0
-    while at < len(payloads):
+    while at < messages.num_rows:
         before = int(ends[at - 1]) if at else 0
         fitting = int(np.searchsorted(ends, before + STORE_BYTES_MAX, side="right"))
         end = min(max(at + 1, fitting), at + STORE_ROWS_MAX)
-        yield payloads.slice(at, end - at).cast(pa.binary())
+        yield _with_bytes(messages.slice(at, end - at))
         at = end
+
+
+def _with_bytes(messages: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the messages with payloads and keys as bytes of 32-bit places."""
+    columns = {
+        name: column.cast(pa.binary()) if column.type in _WRITABLE else column
+        for name, column in zip(messages.schema.names, messages.columns, strict=True)
+    }
+    return pa.RecordBatch.from_pydict(columns)

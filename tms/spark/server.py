@@ -44,7 +44,7 @@ from tms.core.message import FIRST_ID, ID_BYTES, id_after
 from tms.core.reading import Isolation
 from tms.core.topic import TopicId
 from tms.core.transactions import IfOpen, TransactionStatus
-from tms.spark.arrow_stream import ARROW, batches_of, stream_of
+from tms.spark.arrow_stream import ARROW, ARROW_FRAMES, batches_of, stream_of
 from tms.spark.offsets import Standing, Standings
 from tms.spark.options import ServerOptions
 from tms.spark.plan import Range, Span
@@ -94,7 +94,7 @@ class SparkServer:
 
         async def ask() -> None:
             path = f"{self._topic(topic)}/poll"
-            async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW):
+            async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES):
                 pass
 
         try:
@@ -206,7 +206,7 @@ class SparkServer:
             self._bridge.call(parts.aclose)
 
     async def _parts(self, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
-        async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW) as parts:
+        async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES) as parts:
             async for part in parts:
                 yield part
 
@@ -245,14 +245,14 @@ class SparkServer:
         path = f"{_TRANSACTIONS}/{transaction_id}/checkpoint?codec=false"
         return decode_json(self._safely("POST", path), _StartedBody).write_pointer
 
-    def store(self, topic: str, payloads: pa.Array, write_pointer: int) -> None:
-        """Store payloads where nobody sees them before a commit publishes them; durable then."""
+    def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> None:
+        """Store messages where nobody sees them before a commit publishes them; durable then."""
         path = f"{self._topic(topic)}/store?write_pointer={write_pointer}"
-        self._once("POST", path, stream_of(payloads))
+        self._once("POST", path, stream_of(messages))
 
-    def publish(self, topic: str, payloads: pa.Array) -> None:
-        """Publish payloads at once, without a transaction; durable on return."""
-        self._once("POST", f"{self._topic(topic)}/publish", stream_of(payloads))
+    def publish(self, topic: str, messages: pa.RecordBatch) -> None:
+        """Publish messages at once, without a transaction; durable on return."""
+        self._once("POST", f"{self._topic(topic)}/publish", stream_of(messages))
 
     def commit(self, transaction_id: int, publications: Sequence[StoredMessages]) -> None:
         """Publish what was stored, in this order, and commit, in one step.

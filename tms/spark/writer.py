@@ -66,8 +66,8 @@ class _Task:
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Publish all rows at once."""
-        for topic, payloads in self._requests(batches):
-            self._server.publish(topic, payloads)
+        for topic, messages in self._requests(batches):
+            self._server.publish(topic, messages)
 
     def store(
         self, batches: Iterator[pa.RecordBatch], transaction_id: int | None, work: BatchOwner | None
@@ -75,19 +75,19 @@ class _Task:
         """Store all rows in a transaction: the one given, or the work's."""
         publications: dict[str, StoredMessages] = {}
         write_pointer = 0
-        for topic, payloads in self._requests(batches):
+        for topic, messages in self._requests(batches):
             if transaction_id is None:
                 assert work is not None
                 transaction_id = start(self._server, self._options, work)
             write_pointer = write_pointer or self._server.checkpoint(transaction_id)
-            self._server.store(topic, payloads, write_pointer)
+            self._server.store(topic, messages, write_pointer)
             publications[topic] = StoredMessages(topic, write_pointer)
         return TaskOutcome(transaction_id if publications else None, tuple(publications.values()))
 
-    def _requests(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Array]]:
+    def _requests(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         for batch in batches:
-            for topic, payloads in by_topic(batch, self._payload, self._options.topic):
-                for request in requests_of(payloads):
+            for topic, messages in by_topic(batch, self._payload, self._options.topic):
+                for request in requests_of(messages):
                     yield topic, request
 
 

@@ -368,3 +368,24 @@ async def test_a_body_of_many_messages_lets_others_have_their_turn(rest: Rest) -
 
     assert turns >= 9
     assert await rest.payloads(limit=20_000) == [message.encode() for message in messages]
+
+
+@pytest.mark.parametrize("content_type", [AVRO_TYPE, JSON_TYPE])
+async def test_a_publish_may_be_on_condition(rest: Rest, content_type: str) -> None:
+    await rest.create()
+    body: Any = avro_publish(b"x") if content_type == AVRO_TYPE else {"messages": ["x"]}
+
+    def publish(if_last: str) -> Any:
+        return rest.post("publish", body, content_type, query=f"?if_last={if_last}")
+
+    assert (await publish("empty")).status_code == 200
+    [(first, _)] = await rest.messages()
+    moved = await publish("empty")
+    assert refusal(moved) == (409, "topic_moved")
+    assert moved.json()["error"]["detail"] == {"topic": "ns:t", "last_id": first}
+    assert (await publish(first)).status_code == 200
+    assert refusal(await publish(first)) == (409, "topic_moved")
+    assert refusal(await publish("none")) == (400, "invalid_message_id")
+    assert refusal(await publish("")) == (400, "invalid_message_id")
+    assert refusal(await publish(f"{first}&if_last=empty")) == (400, "invalid_message_id")
+    assert len(await rest.messages()) == 2

@@ -114,10 +114,12 @@ def test_keys_go_on_above_what_is_hidden(world: World) -> None:
     seen(world.leader(2))
 
     for store in (world.leader(2), SealedStore(world.rows)):
-        last = SealedTables(store).messages.last_key(TOPIC, 1)
+        last = SealedTables(store).messages.last_keys(TOPIC, 1).greatest
         assert last == KEY.pack(100, 65_535)
     publish(world.leader(2), 150)
-    assert SealedTables(SealedStore(world.rows)).messages.last_key(TOPIC, 1) == KEY.pack(150, 0)
+    assert SealedTables(SealedStore(world.rows)).messages.last_keys(TOPIC, 1).greatest == KEY.pack(
+        150, 0
+    )
 
 
 def test_a_new_generation_has_nothing_of_a_leader_before(world: World) -> None:
@@ -199,7 +201,7 @@ def test_a_store_without_leaders_is_as_it_was() -> None:
     publish(store, 5)
 
     assert store.beneath.get(METADATA, ROW) == b'{"generation":"1","ttl":"60"}'
-    assert tables.messages.last_key(TOPIC, 1) == KEY.pack(5, 0)
+    assert tables.messages.last_keys(TOPIC, 1).greatest == KEY.pack(5, 0)
     deleted = TopicMetadata(TOPIC, -1, 60, {})
     assert tables.metadata.replace(topic, deleted)
     assert tables.metadata.forget(deleted)

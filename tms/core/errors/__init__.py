@@ -11,6 +11,7 @@ TmsError
 │   ├── NotTms                    raised by the client only
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
+│       ├── TopicMoved
 │       ├── TransactionExpired, TransactionNotInProgress
 │       ├── TransactionConflict, TransactionDuplicate
 │       ├── OwnerBusy, OwnerElsewhere
@@ -84,6 +85,7 @@ from tms.core.errors.classes import (
     TooManyConnections,
     TooManyTransactions,
     TopicExists,
+    TopicMoved,
     TopicNotFound,
     TransactionConflict,
     TransactionDuplicate,
@@ -142,6 +144,7 @@ __all__ = [
     "TooManyConnections",
     "TooManyTransactions",
     "TopicExists",
+    "TopicMoved",
     "TopicNotFound",
     "TransactionConflict",
     "TransactionDuplicate",

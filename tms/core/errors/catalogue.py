@@ -144,6 +144,12 @@ _TABLE = {
     },
     409: {
         "TopicExists": {"topic_exists": "A topic of this name exists already."},
+        "TopicMoved": {
+            "topic_moved": (
+                "The topic has an entry behind the id of if_last; read on from there, and decide "
+                "anew."
+            ),
+        },
         "TransactionExpired": {
             "transaction_expired": (
                 "The transaction is older than the longest lifetime of a transaction."

@@ -71,6 +71,15 @@ class TopicExists(Conflict):
     """Raised when a topic is created that exists already."""
 
 
+class TopicMoved(Conflict):
+    """Raised by a publish with `if_last` if the topic has an entry behind that id.
+
+    `detail` has the id of the last entry as `last_id`, None if the topic has no entry.
+    """
+
+    code = "topic_moved"
+
+
 class TransactionExpired(Conflict):
     """Raised when a write pointer is older than the longest lifetime of a transaction."""
 

@@ -75,8 +75,9 @@ def replay(
 
     `target` has options of `df.write.format("tms")`: the server, and the `topic`, without which
     each message goes to the topic that it was archived from. `name` is the replay's, by which a
-    repetition is known. Rows without payload or topic are written, as Parquet, to the folder
-    `bad`; where that is not given, `InvalidRequest` (invalid_row) is raised and nothing is done.
+    repetition is known. Rows without payload and key, or without topic, are written, as Parquet, to
+    the folder `bad`; if that is not given, `InvalidRequest` (invalid_row) is raised and nothing is
+    done.
     """
     name = name or _name(folder, target, selection, envelope=envelope)
     options = batch_write({**target, "txnAppId": name, "txnVersion": "0"})
@@ -86,8 +87,13 @@ def replay(
             start(server, options, BatchOwner(name, 0, BATCH_ORIGIN))
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
-    rows = selection.of(spark.read.parquet(folder))
-    is_good = f.col("payload").isNotNull() & f.col("topic").isNotNull()
+    # Archives of earlier versions have no keys and headers; a folder may have files of both.
+    rows = selection.of(spark.read.option("mergeSchema", "true").parquet(folder))
+    frames = [f.col(name) for name in ("key", "headers") if name in rows.columns]
+    has_content = f.col("payload").isNotNull()
+    if frames:
+        has_content |= f.col("key").isNotNull()
+    is_good = has_content & f.col("topic").isNotNull()
     totals = rows.agg(
         f.count_if(is_good).alias("messages"),
         f.coalesce(f.sum(f.octet_length("payload")), f.lit(0)).alias("payload_bytes"),
@@ -99,7 +105,7 @@ def replay(
         rows.where(~is_good).write.mode("overwrite").parquet(bad)
     good = rows.where(is_good).orderBy("message_id", "topic")
     payload = _enveloped() if envelope else f.col("payload")
-    sent = good.select("topic", payload.alias("payload"))
+    sent = good.select("topic", payload.alias("payload"), *frames)
     written = sent.write.format("tms").mode("append").options(**target)
     written.options(txnAppId=name, txnVersion="0").save()
     return Replayed(totals.messages, totals.payload_bytes, totals.bad, name, is_duplicate=False)
