@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         Unavailable,
         ValueUnreadable,
     )
-    from tms.core.message import Message, MessageId
+    from tms.core.message import Message, MessageId, tombstone
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.ranges import Reach, Split, TopicRange
@@ -178,6 +178,7 @@ __all__ = [
     "__version__",
     "aio",
     "connect",
+    "tombstone",
 ]
 
 _HOMES = {
@@ -192,6 +193,7 @@ _HOMES = {
     "Transactions": "tms.client",
     "connect": "tms.client",
     "Message": "tms.core.message",
+    "tombstone": "tms.core.message",
     "MessageId": "tms.core.message",
     "AllPublished": "tms.core.messaging",
     "Published": "tms.core.messaging",

@@ -21,6 +21,7 @@ PAGES = (
     "bench/README.md",
     "docs/formats.md",
     "docs/hbase.md",
+    "docs/messages.md",
     "docs/promises.md",
     "docs/session.md",
     "docs/spark.md",

@@ -1,0 +1,96 @@
+"""Writers race by `if_last` while the server is killed: one order, without a gap or a fork.
+
+Each message names the one that its writer had seen last. TMS_RACE_ROUNDS is how many there are:
+1,000 unless it is set.
+"""
+
+import os
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+import tms
+from tests.faults.serving import serve
+
+ROUNDS = int(os.environ.get("TMS_RACE_ROUNDS", "1000"))
+KILLS = 5
+WRITERS = 2
+TOPIC = "race"
+
+
+class Race:
+    """Where the server is now, and what was published."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.is_over = Event()
+        self.acknowledged: list[bytes] = []
+        self.seen = 0
+        self.refused = 0
+
+    def write(self, number: int) -> None:
+        """Publish behind the last message, again and again, whatever becomes of the server."""
+        last = b""
+        while not self.is_over.is_set():
+            try:
+                with tms.connect(self.url, retry_for_s=0) as client:
+                    last = self._write_to(client.topic(TOPIC), number, last)
+            except (tms.Unavailable, tms.OutcomeUnknown):
+                self.is_over.wait(0.01)
+
+    def _write_to(self, topic: tms.Topic, number: int, last: bytes) -> bytes:
+        while not self.is_over.is_set():
+            # Read on: also behind a publish whose answer was lost, which may have been done.
+            for message in topic.poll(after=last or None):
+                last = message.id
+                self.seen += 1
+            try:
+                [published] = topic.publish(
+                    b"%d %s" % (number, last.hex().encode()), if_last=last or "empty"
+                )
+            except tms.TopicMoved:
+                self.refused += 1
+                continue
+            self.acknowledged.append(published)
+        return last
+
+
+@pytest.mark.slow
+def test_racing_writers_make_one_order(tmp_path: Path, chance: random.Random) -> None:
+    race = Race()
+    with serve(tmp_path) as server:
+        race.url = server.url
+        with tms.connect(server.url) as client:
+            client.topic(TOPIC).create()
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writers = [pool.submit(race.write, number) for number in range(WRITERS)]
+        try:
+            for killed in range(KILLS + 1):
+                with serve(tmp_path) as server:
+                    race.url = server.url
+                    wanted = ROUNDS * (killed + 1) // (KILLS + 1)
+                    while len(race.acknowledged) < wanted and not any(w.done() for w in writers):
+                        race.is_over.wait(0.005)
+                    race.is_over.wait(chance.uniform(0, 0.02))
+                    if killed < KILLS:
+                        server.kill()
+                        continue
+                    race.is_over.set()
+                    for writer in writers:
+                        writer.result()
+                    with tms.connect(server.url) as client:
+                        found = list(client.topic(TOPIC).poll())
+        finally:
+            race.is_over.set()
+
+    assert len(race.acknowledged) >= ROUNDS
+    assert race.refused, "nobody raced"
+    assert {message.id for message in found} >= {*race.acknowledged}
+    before = b""
+    for message in found:
+        _, _, named = message.payload.partition(b" ")
+        assert named == before.hex().encode()
+        before = message.id
