@@ -30,7 +30,7 @@ from tms.wire.json_fields import (
     tagged,
 )
 from tms.wire.json_messages import MessageBody
-from tms.wire.json_topics import TopicBody
+from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.media_types import (
     ARROW_FRAMES_TYPE,
     ARROW_TYPE,
@@ -39,7 +39,12 @@ from tms.wire.media_types import (
 )
 
 _BODIES = schemas_of(
-    {"PublishRequest": PublishBody, "PublishResponse": RollbackBody, "ConsumeRequest": PollBody},
+    {
+        "PublishRequest": PublishBody,
+        "PublishResponse": RollbackBody,
+        "ConsumeRequest": PollBody,
+        "TrimRequest": TrimBody,
+    },
     answered=False,
 )
 _ANSWERS = schemas_of({"Error": ErrorBody, "Topic": TopicBody}, answered=True)
@@ -107,6 +112,11 @@ TOPIC_CONTENT = {
     "application/json": json_media(
         {"oneOf": [reference("Topic"), reference("TopicProperties")]},
         topic={"name": "orders", "properties": {"generation": "1", "ttl": "604800"}},
+    )
+}
+TRIM_CONTENT = {
+    "application/json": json_media(
+        reference("TrimRequest"), time={"before": TIMESTAMP}, message={"before": ID_EXAMPLE}
     )
 }
 TOPICS_CONTENT = {

@@ -1,4 +1,4 @@
-"""Topics: create, replace their properties, show, list, delete.
+"""Topics: create, replace their properties, trim, show, list, delete.
 
 Bodies are JSON. They need not say so, because CDAP's Java client does not. An empty body asks for
 the default properties, as it does there.
@@ -11,12 +11,21 @@ import msgspec
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
 from api.http.request_body import read_body
-from api.openapi.schemas import PROPERTIES_CONTENT, TOPIC_CONTENT, TOPICS_CONTENT
+from api.openapi.schemas import (
+    PROPERTIES_CONTENT,
+    TOPIC_CONTENT,
+    TOPICS_CONTENT,
+    TRIM_CONTENT,
+)
 from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
+from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
-from tms.wire.json_topics import TopicBody
+from tms.wire.json_bodies import JSON
+from tms.wire.json_topics import TopicBody, TrimBody
+from tms.wire.json_values import decode, int64
 
+_trim_decoder = msgspec.json.Decoder(TrimBody)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -52,6 +61,21 @@ async def update(exchange: Exchange) -> None:
     body = await _read_properties(exchange)
     await exchange.context.services.messaging.update_topic(
         exchange.topic_id, _properties_of(body), caller=exchange.caller
+    )
+    await exchange.answer(OK)
+
+
+async def trim(exchange: Exchange) -> None:
+    """Let expire what is older than a time."""
+    body = await read_body(exchange)
+    if exchange.body_format() is not JSON:
+        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    before = decode(_trim_decoder, body).before
+    position = position_of(
+        parse_id(before) if isinstance(before, str) else check_start_ms(int64(before, "before"))
+    )
+    await exchange.context.services.messaging.trim_topic(
+        exchange.topic_id, MessageId.decode(position).publish_timestamp, caller=exchange.caller
     )
     await exchange.answer(OK)
 
@@ -125,6 +149,33 @@ OPERATIONS = (
         errors=(
             "topic_not_found",
             *_PROPERTIES_ERRORS,
+            *TOPIC_ERRORS,
+            *BODY_ERRORS,
+        ),
+    ),
+    Operation(
+        name="trimTopic",
+        method="POST",
+        path=f"{TOPIC}/trim",
+        handler=trim,
+        tag="Topics",
+        summary="Let expire what is older than a time",
+        description=(
+            "All messages from before the time, or before that of the id, are given to nobody any "
+            "more, and cleanup takes them away. Of a stored message the time counts at which it "
+            "was stored. Doing it twice is the same as once."
+        ),
+        request=TRIM_CONTENT,
+        success="The topic is trimmed.",
+        errors=(
+            "topic_not_found",
+            "topic_of_the_service",
+            "invalid_body",
+            "invalid_trim_time",
+            "invalid_start_time",
+            "start_time_in_seconds",
+            "invalid_message_id",
+            "unsupported_content_type",
             *TOPIC_ERRORS,
             *BODY_ERRORS,
         ),

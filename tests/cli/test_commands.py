@@ -201,3 +201,22 @@ def test_a_store_in_this_process_does_without_a_server(tmp_path: Path) -> None:
 def test_the_version_is_told() -> None:
     assert run_command("version") == (0, f"{tms.__version__}\n", "")
     assert json.loads(run_command("version", "--json")[1]) == {"version": tms.__version__}
+
+
+def test_a_topic_is_trimmed(orders: Run) -> None:
+    orders("publish", "orders", "one")
+    orders("publish", "orders", "two")
+    first, second = ids(orders)
+
+    assert orders("topic", "trim", "orders", "--before", "2020-01-01")[0] == 0
+    assert ids(orders) == [first, second]
+    assert orders("topic", "trim", "orders", "--before", second) == (
+        0,
+        f"Trimmed topic orders before {second}.\n",
+        "",
+    )
+    assert second in ids(orders)
+    code, _, err = orders("topic", "trim", "orders", "--before", "2100-01-01")
+    assert (code, "a time that has come" in err) == (1, True)
+    assert orders("topic", "trim", "orders", "--before", "start")[0] == 2
+    assert orders("topic", "trim", "orders")[0] == 2

@@ -1,13 +1,14 @@
-"""`tms topic`: create, list, show, change and delete topics."""
+"""`tms topic`: create, list, show, change, trim and delete topics."""
 
 from typing import Annotated
 
 import typer
 
 from tms.cli.durations import duration
+from tms.cli.poll import parse_start
 from tms.cli.target import Target, TopicArgument, with_target
 
-app = typer.Typer(help="Create, list, show, change and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no_args_is_help=True)
 
 Ttl = Annotated[
     int | None,
@@ -75,6 +76,29 @@ def replace(
     with target.connect() as client:
         client.topic(name).replace_properties(ttl, **_parsed(properties))
     target.answer(f"Changed topic {name}.", {"changed": name})
+
+
+Before = Annotated[
+    str,
+    typer.Option(
+        "--before",
+        metavar="TIME|ID",
+        help="A time (ISO 8601, UTC unless it says otherwise, or milliseconds since 1970), or a "
+        "message id, whose time counts.",
+    ),
+]
+
+
+@app.command(epilog="\b\nExample:\n  tms topic trim orders --before 2026-08-01T12:00:00Z")
+@with_target
+def trim(target: Target, name: TopicArgument, before: Before) -> None:
+    """Let expire all messages from before a time; cleanup then takes them away."""
+    start = parse_start(before, "--before")
+    if start is None:
+        raise typer.BadParameter("give a time or a message id", param_hint="--before")
+    with target.connect() as client:
+        client.topic(name).trim(start)
+    target.answer(f"Trimmed topic {name} before {before}.", {"trimmed": name, "before": before})
 
 
 @app.command()

@@ -80,6 +80,11 @@ class AsyncTopic:
         """Replace all properties, as `tms.Topic.replace_properties`."""
         await self._messaging.update_topic(self._id, _with_ttl(ttl, properties))
 
+    async def trim(self, before: Start) -> None:
+        """Let expire what is older, as `tms.Topic.trim`."""
+        before_ms = int.from_bytes(position(after=None, start=before)[:8])
+        await self._messaging.trim_topic(self._id, before_ms)
+
     async def delete(self) -> None:
         """Delete the topic and its messages, as `tms.Topic.delete`."""
         await self._messaging.delete_topic(self._id)

@@ -61,6 +61,13 @@ class RemoteMessaging:
         path = f"{topic_path(topic_id)}/properties"
         await self._calls.safely("PUT", path, _encode_properties(properties), JSON, caller)
 
+    async def trim_topic(
+        self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
+    ) -> None:
+        """Let expire what was written before a time. Raises as `Messaging.trim_topic`."""
+        body = msgspec.json.encode({"before": before_ms})
+        await self._calls.safely("POST", f"{topic_path(topic_id)}/trim", body, JSON, caller)
+
     async def topic(self, topic_id: TopicId) -> TopicMetadata:
         """Return a topic's metadata. Raises `TopicNotFound`."""
         answer = await self._calls.safely("GET", topic_path(topic_id))

@@ -69,6 +69,15 @@ class Topic:
         """
         self._bridge.call(lambda: self._topic.replace_properties(ttl, **properties))
 
+    def trim(self, before: Start) -> None:
+        """Let expire all messages from before a time, or before the time of a message or an id.
+
+        Of a stored message the time counts at which it was stored. Nobody is given them any more,
+        and cleanup takes them out of the store. Repeated while the server is unavailable. Raises
+        `TopicNotFound`, `InvalidRequest` (invalid_trim_time) for a time that has not come.
+        """
+        self._bridge.call(lambda: self._topic.trim(before))
+
     def delete(self) -> None:
         """Delete the topic and all its messages.
 

@@ -147,6 +147,16 @@ class Messaging(Protocol):
         """Replace all properties of a topic. Raises `TopicNotFound`, `InvalidRequest`."""
         ...
 
+    async def trim_topic(
+        self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
+    ) -> None:
+        """Let expire what was written before `before_ms`, ms since 1970, which has come.
+
+        Doing it twice is the same as once. A stored message was written when it was stored. Raises
+        `TopicNotFound`, `InvalidRequest` (invalid_trim_time).
+        """
+        ...
+
     async def topic(self, topic_id: TopicId) -> TopicMetadata:
         """Return a topic's metadata. Raises `TopicNotFound`."""
         ...

@@ -4,9 +4,9 @@ A topic's generation is 1 when it is first created and one more at each re-creat
 keeps its row with the generation's sign inverted. Entries of another generation than the present
 one are dead. Properties are strings, as CDAP keeps them (`docs/formats.md`).
 
-What has expired once stays expired: a longer time to live does not bring it back. So the row says
-from when on entries live at the earliest. `TopicMetadata.first_live_ms` is the one rule that
-readers, the cache and cleanup ask.
+What has expired once stays expired: a longer time to live does not bring it back, nor what was
+trimmed. So the row says from when on entries live at the earliest. `TopicMetadata.first_live_ms` is
+the one rule that readers, the cache and cleanup ask.
 """
 
 import re
@@ -19,6 +19,15 @@ from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, TTL_S_MAX
 TTL = "ttl"
 GENERATION = "generation"
 LIVE_FROM = "live_from_ms"
+
+_RETENTION = "retention_"
+_RESERVED: Mapping[str, tuple[str, ...]] = {
+    "cleanup": ("delete",),
+    "subject": (),
+    "schema_check": (),
+}
+"""Names that mean something to the server, with the values that they may have."""
+_CHARS_SHOWN = 100
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}")
 _TOPIC = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
@@ -64,7 +73,7 @@ class TopicMetadata:
     properties: Mapping[str, str]
     """Properties other than ttl and generation, as the user gave them."""
     live_from_ms: int = 0
-    """What was written before had expired when the ttl was raised; ms since 1970."""
+    """What was written before had expired when the ttl was raised, or was trimmed; in ms."""
 
     @property
     def exists(self) -> bool:
@@ -97,6 +106,10 @@ class TopicMetadata:
         is_raised = ttl_s > self.ttl_s
         live_from_ms = self.first_live_ms(now_ms) if is_raised else self.live_from_ms
         return replace(self, ttl_s=ttl_s, properties=properties, live_from_ms=live_from_ms)
+
+    def trimmed(self, before_ms: int) -> "TopicMetadata":
+        """Return the topic with all expired that was written before `before_ms`, ms since 1970."""
+        return replace(self, live_from_ms=max(self.live_from_ms, before_ms))
 
     def deleted(self) -> "TopicMetadata":
         """Return the topic as it is when it is deleted."""
@@ -152,6 +165,19 @@ def _text(value: object) -> str:
     return text
 
 
+def _check_reserved(properties: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` if a property has a name with a meaning that is not known yet."""
+    for name, value in properties.items():
+        is_reserved = name in _RESERVED or name.startswith(_RETENTION)
+        if is_reserved and value not in _RESERVED.get(name, ()):
+            raise InvalidRequest(
+                "invalid_properties",
+                property=name,
+                value=value[:_CHARS_SHOWN],
+                reason="the name is reserved for the server",
+            )
+
+
 def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
     """Return the ttl in seconds and the other properties that a request body asks for.
 
@@ -171,6 +197,7 @@ def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, 
     ttl = properties.pop(TTL, None)
     ttl_s = ttl_s_default if ttl is None else parse_ttl(ttl)
     properties.pop(LIVE_FROM, None)
+    _check_reserved(properties)
     generation = properties.pop(GENERATION, None)
     if generation is not None:
         _parse_generation(generation)

@@ -142,6 +142,13 @@ class Service:
         check_may_change(caller, topic_id)
         await self._topics.update(topic_id, properties)
 
+    async def trim_topic(
+        self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
+    ) -> None:
+        """Let expire what was written to a topic before a time."""
+        check_may_change(caller, topic_id)
+        await self._topics.trim(topic_id, before_ms)
+
     async def delete_topic(self, topic_id: TopicId, *, caller: Caller = ANYBODY) -> None:
         """Delete a topic and so all of its messages."""
         check_may_change(caller, topic_id)

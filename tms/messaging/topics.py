@@ -8,7 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from tms.core.errors import OutcomeUnknown, StoreUnavailable, TopicExists, TopicNotFound
+from tms.core.errors import (
+    InvalidRequest,
+    OutcomeUnknown,
+    StoreUnavailable,
+    TopicExists,
+    TopicNotFound,
+)
 from tms.core.topic import TopicId, TopicMetadata, check_namespace
 from tms.messaging.admission import Admission
 from tms.messaging.loaded_topics import LoadedTopics
@@ -57,6 +63,17 @@ class Topics:
             return _existing(old, topic_id).changed(ttl_s, others, self._clock.now_ms())
 
         await self._change(topic_id, updated)
+
+    async def trim(self, topic_id: TopicId, before_ms: int) -> None:
+        """Let expire what was written before a time. Raises `TopicNotFound`, `InvalidRequest`."""
+
+        def trimmed(old: TopicMetadata | None) -> TopicMetadata:
+            now_ms = self._clock.now_ms()
+            if not 0 <= before_ms <= now_ms:
+                raise InvalidRequest("invalid_trim_time", before_ms=before_ms, now_ms=now_ms)
+            return _existing(old, topic_id).trimmed(before_ms)
+
+        await self._change(topic_id, trimmed)
 
     async def delete(self, topic_id: TopicId) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""

@@ -1,10 +1,10 @@
-"""What is answered of a topic, in JSON."""
+"""What is asked and answered of a topic, in JSON."""
 
 from typing import Annotated
 
 import msgspec
 
-from tms.wire.json_fields import described_by, reference
+from tms.wire.json_fields import MESSAGE_ID, TIME, described_by, one_of, reference
 
 
 class TopicBody(msgspec.Struct):
@@ -12,3 +12,17 @@ class TopicBody(msgspec.Struct):
 
     name: str
     properties: Annotated[dict[str, str], described_by(reference("TopicProperties"))]
+
+
+class TrimBody(msgspec.Struct, forbid_unknown_fields=True):
+    """Before which time a topic is trimmed."""
+
+    before: Annotated[
+        int | str,
+        described_by(
+            {
+                **one_of(TIME, MESSAGE_ID),
+                "description": "Milliseconds since 1970, or a message id, whose time counts.",
+            }
+        ),
+    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.api.rest import TOPIC, TOPICS, Rest, live, refusal
+from tests.api.rest import AVRO_TYPE, NOW_MS, TOPIC, TOPICS, Rest, live, refusal
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -251,3 +251,30 @@ async def test_a_million_properties_are_refused_before_they_cost_much(rest: Rest
     answer = await rest.http.put(TOPIC, content=huge)
     assert refusal(answer) == (413, "request_too_large")
     assert refusal(await rest.http.get(TOPIC)) == (404, "topic_not_found")
+
+
+async def test_a_topic_is_trimmed(rest: Rest) -> None:
+    await rest.create()
+    await rest.publish(b"a")
+    rest.clock.advance(10)
+    await rest.publish(b"b")
+    assert (await rest.post("trim", {"before": NOW_MS + 10})).status_code == 200
+    assert await rest.payloads() == [b"b"]
+    rest.clock.advance(10)
+    [(kept, _)] = await rest.messages()
+    assert (await rest.post("trim", {"before": kept})).status_code == 200
+    assert await rest.payloads() == [b"b"]
+
+    for wrong, code in (
+        ({}, "invalid_body"),
+        ({"before": None}, "invalid_body"),
+        ({"before": 2**63}, "invalid_body"),
+        ({"before": -1}, "invalid_start_time"),
+        ({"before": NOW_MS // 1000}, "start_time_in_seconds"),
+        ({"before": "yesterday"}, "invalid_message_id"),
+        ({"before": NOW_MS + 21}, "invalid_trim_time"),
+        ({"before": 5, "after": 6}, "invalid_body"),
+    ):
+        assert refusal(await rest.post("trim", wrong)) == (400, code)
+    assert refusal(await rest.post("trim", b"{}", AVRO_TYPE))[0] == 415
+    assert await rest.payloads() == [b"b"]

@@ -45,6 +45,7 @@ _TABLE = {
             "invalid_body": "The body is not what this endpoint takes.",
             "invalid_compression": "The body is not valid gzip, as Content-Encoding says it is.",
             "invalid_message_id": "A message id is 20 bytes, written as 40 hexadecimal digits.",
+            "invalid_trim_time": "A topic is trimmed before a time that has come.",
             "invalid_start_time": "A start time is in milliseconds since 1970, zero or more.",
             "start_time_in_seconds": (
                 "A start time is in milliseconds since 1970, and this one is in seconds: multiply "

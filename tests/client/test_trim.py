@@ -1,0 +1,95 @@
+"""A topic is trimmed: what is older is given to nobody any more, and what is not stays."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import tms
+
+
+def payloads(topic: tms.Topic) -> list[bytes]:
+    return [message.payload for message in topic.poll()]
+
+
+def published(topic: tms.Topic, *given: bytes) -> list[tms.Message]:
+    """Publish messages, each in a millisecond of its own."""
+    for payload in given:
+        topic.publish(payload)
+        time.sleep(0.002)
+    return list(topic.poll())
+
+
+def test_what_is_older_is_gone(topic: tms.Topic) -> None:
+    messages = published(topic, b"a", b"b", b"c", b"d", b"e")
+
+    topic.trim(messages[1])
+    assert payloads(topic) == [b"b", b"c", b"d", b"e"]
+    assert topic.range().start >= messages[1].id[:8]
+    topic.trim(messages[2].publish_timestamp)
+    topic.trim(messages[1].id.hex())
+    assert payloads(topic) == [b"c", b"d", b"e"]
+    topic.trim(datetime.fromtimestamp(messages[3].publish_timestamp / 1000, UTC))
+    assert payloads(topic) == [b"d", b"e"]
+    topic.trim(datetime.now(UTC))
+    assert payloads(topic) == []
+    topic.publish(b"f", if_last=messages[4])
+    assert payloads(topic) == [b"f"]
+
+
+def test_it_lasts(topic: tms.Topic) -> None:
+    messages = published(topic, b"a", b"b")
+    topic.trim(messages[1])
+    topic.replace_properties(ttl=1_000_000, cleanup="delete")
+
+    assert payloads(topic) == [b"b"]
+    assert topic.properties() == {"cleanup": "delete", "generation": "1", "ttl": "1000000"}
+
+
+def test_it_lasts_over_a_restart_but_not_into_a_new_generation(tmp_path: Path) -> None:
+    url = f"leveldb:{tmp_path / 'data'}"
+    with tms.connect(url) as client:
+        client.topic("t").create()
+        messages = published(client.topic("t"), b"a", b"b")
+        client.topic("t").trim(messages[1])
+    with tms.connect(url) as client:
+        topic = client.topic("t")
+        assert payloads(topic) == [b"b"]
+        topic.delete()
+        topic.create()
+        topic.publish(b"new")
+        assert payloads(topic) == [b"new"]
+
+
+def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None:
+    topic.publish(b"a")
+    for to_come in (2**62, tms.MessageId(2**62, 0)):
+        with pytest.raises(tms.InvalidRequest) as caught:
+            topic.trim(to_come)
+        assert caught.value.problem.code == "invalid_trim_time"
+    with pytest.raises(tms.TopicNotFound):
+        client.topic("absent").trim(5)
+    assert payloads(topic) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup", "compact"),
+        ("cleanup", "never"),
+        ("subject", "orders"),
+        ("schema_check", "true"),
+        ("retention_bytes", "5"),
+        ("retention_of_mine", "x"),
+    ],
+)
+def test_properties_that_will_mean_something_are_refused(
+    client: tms.Client, topic: tms.Topic, name: str, value: str
+) -> None:
+    with pytest.raises(tms.InvalidRequest, match="reserved") as caught:
+        topic.replace_properties(**{name: value})
+    assert caught.value.problem.code == "invalid_properties"
+    with pytest.raises(tms.InvalidRequest, match=name):
+        client.topic("other").create(**{name: value})
+    assert topic.properties() == {"generation": "1", "ttl": "604800"}
