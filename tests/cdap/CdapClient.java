@@ -45,6 +45,8 @@ public final class CdapClient {
       cdap.positions();
       cdap.largeRequests();
       cdap.deletion();
+      TopicId shared = new NamespaceId("shared").topic("keyed");
+      new CdapClient(new ClientMessagingService(discovery, compressed), shared).ofOthers();
     }
     System.out.println("all held");
     System.exit(0);
@@ -122,6 +124,17 @@ public final class CdapClient {
     same(client.getTopic(topic).getGeneration(), 2);
     same(payloads(fetch()), asList());
     client.deleteTopic(topic);
+  }
+
+  /** A topic to which others publish messages with keys and headers, and without payloads. */
+  private void ofOthers() throws Exception {
+    List<String> found = payloads(fetch());
+    same(found.subList(0, 4), asList("alone", "keyed", "headers", ""));
+    same(client.publish(request("from Java").build()), null);
+    long pointer = System.currentTimeMillis() * 1_000_000;
+    client.storePayload(request("stored").setTransaction(pointer).build());
+    client.publish(request().setTransaction(pointer).build());
+    same(payloads(fetch()).size(), found.size() + 2);
   }
 
   private StoreRequestBuilder request(String... payloads) {

@@ -10,11 +10,18 @@ from pathlib import Path
 
 import pytest
 
+import tms
 from tests.servers.server_process import ServerProcess
 
 HERE = Path(__file__).parent
 DOWNLOAD_S_MAX = 600
 RUN_S_MAX = 120
+WITH_KEYS = [
+    tms.Message(b"alone"),
+    tms.Message(b"keyed", b"k"),
+    tms.Message(b"headers", None, {"h": b"v"}),
+    tms.tombstone(b"k"),
+]
 OPENED = ("java.lang", "java.util", "java.nio", "sun.nio.ch", "java.net")
 """What libraries of that age need of a newer JDK."""
 
@@ -47,12 +54,20 @@ def classes(tmp_path: Path) -> str:
 def test_cdaps_java_client_works_unchanged(classes: str, tmp_path: Path) -> None:
     flags = ("--topic-info", "flat", "--transactions", "foreign")
     with ServerProcess(f"leveldb:{tmp_path / 'data'}", *flags) as server:
+        with tms.connect(server.url, "shared") as client:
+            keyed = client.topic("keyed")
+            keyed.create()
+            keyed.publish(WITH_KEYS)
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
         told = run(
             "java", *opened, "-cp", classes, "CdapClient", str(server.port), seconds=RUN_S_MAX
         )
+        with tms.connect(server.url, "shared") as client:
+            found = [message._replace(id=b"") for message in client.topic("keyed").poll()]
 
     assert told.splitlines()[-1] == "all held"
+    from_java = [tms.Message(b"from Java"), tms.Message(b"stored")]
+    assert found == [*WITH_KEYS, *from_java, *from_java]
 
 
 @pytest.mark.slow
