@@ -29,3 +29,16 @@ OF_ONE_FORM = st.tuples(
     )
 )
 """Messages whose parts have the same lengths, as those of one publisher often have."""
+SIMILAR = st.lists(
+    st.builds(
+        Message,
+        st.binary(max_size=150),
+        st.none() | st.binary(max_size=70),
+        st.just({})
+        | st.builds(dict, st.tuples(st.tuples(st.sampled_from("na"), st.binary(max_size=70)))),
+        NO_ID,
+        NO,
+    ),
+    max_size=40,
+)
+"""Messages with the same names of headers and parts of other lengths, as most are."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.framed_messages import CONTENTS, OF_ONE_FORM
+from tests.core.framed_messages import CONTENTS, OF_ONE_FORM, SIMILAR
 from tests.core.message_ids import IDS
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.frame import bodies_of, framed_of
@@ -24,7 +24,7 @@ from tms.wire.transaction_bodies import PublishAllRequest
 PUBLISH = fastavro.parse_schema(PUBLISH_FRAMES_SCHEMA)
 CONSUME = fastavro.parse_schema(CONSUME_FRAMES_SCHEMA)
 MANY = 1000
-MESSAGES = st.lists(CONTENTS, max_size=8) | OF_ONE_FORM
+MESSAGES = st.lists(CONTENTS, max_size=8) | OF_ONE_FORM | SIMILAR
 
 
 def row_of(message: Message) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def test_the_library_publishes_the_same(pointer: int | None, messages: list[Mess
     assert AVRO_FRAMES.encode_publish(PublishRequest(pointer, expected)) == out.getvalue()
 
 
-@given(OF_ONE_FORM, st.lists(CONTENTS, max_size=3), OF_ONE_FORM)
+@given(OF_ONE_FORM, st.lists(CONTENTS, max_size=3), OF_ONE_FORM | SIMILAR)
 def test_messages_of_one_form_are_read_beside_others(
     first: list[Message], between: list[Message], last: list[Message]
 ) -> None:

@@ -14,23 +14,19 @@ from tms.core.frame import (
     HEADERS_FLAG,
     KEY_FLAG,
     NO_PAYLOAD_FLAG,
-    Bodies,
-    encode_fields,
-    flags_of,
     frame_parts,
-    frame_start,
     framed_of,
 )
 from tms.core.message import ID_BYTES, ITEM_START, MessageBlock
-from tms.wire.avro import END, NULL, AvroReader, array, invalid, number, optional, sized
+from tms.wire.avro import END, NULL, array, number, optional, sized
 from tms.wire.avro_bodies import (
     CONSUME_RESPONSE_SCHEMA,
     PUBLISH_REQUEST_SCHEMA,
     AvroFormat,
 )
-from tms.wire.avro_message import MessageSpans, OtherForm, body_of, spans_of
+from tms.wire.avro_messages_reader import MessagesReader
 from tms.wire.avro_transactions import AvroTransactions, publish_all_of
-from tms.wire.bodies import MESSAGES_A_STEP, PublishRequest, last_of
+from tms.wire.bodies import PublishRequest, last_of
 from tms.wire.caps import Cap, messages_cap
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 from tms.wire.transaction_bodies import PublishAllRequest
@@ -84,107 +80,6 @@ _EQUAL_RUN_MIN = 4
 _SKIPPED_MAX = 1_024
 
 
-class _MessagesReader(AvroReader):
-    """Reads messages with keys and headers."""
-
-    def __init__(self, body: bytes) -> None:
-        super().__init__(body)
-        self._skip = self._skipped = 0
-        """How many messages are read before it is asked again whether they are of one form."""
-
-    def messages(self, cap: Cap, before: int = 0) -> Generator[None, None, Bodies]:
-        """Return an array of messages, in steps. Raises as `bytes_array`."""
-        bodies = Bodies()
-        framed: list[int] = []
-        step_end = MESSAGES_A_STEP
-        while count := self._block(cap, before + len(bodies)):
-            stop = len(bodies) + count
-            while len(bodies) < stop:
-                self._add_message(stop - len(bodies), bodies, framed)
-                if len(bodies) >= step_end:
-                    step_end = len(bodies) + MESSAGES_A_STEP
-                    yield
-        bodies.framed = framed
-        return bodies
-
-    def _add_message(self, left: int, bodies: list[bytes], framed: list[int]) -> None:
-        """Add the next message; if others of the same form follow, add them too."""
-        body, start = self._body, self._at
-        try:
-            spans = spans_of(body, start)
-        except OtherForm:
-            self._add_other(bodies, framed)
-            return
-        except IndexError:
-            raise invalid("the body is cut off") from None
-        except ValueError as error:
-            raise invalid(str(error)) from None
-        count = self._equal(spans, start, min(left, MESSAGES_A_STEP))
-        if spans.flags:
-            framed += range(len(bodies), len(bodies) + count)
-        size = spans.end - start
-        self._at = start + count * size
-        if count == 1:
-            bodies.append(body_of(body, spans))
-            return
-        fields, payload = slice(spans.fields, spans.fields_end), slice(spans.payload, spans.end)
-        head = frame_start(spans.flags, fields.stop - fields.start) if spans.flags else b""
-        shifts = range(0, count * size, size)
-        if not spans.flags:
-            bodies += [body[payload.start + by : payload.stop + by] for by in shifts]
-        else:
-            bodies += [
-                head
-                + body[fields.start + by : fields.stop + by]
-                + body[payload.start + by : payload.stop + by]
-                for by in shifts
-            ]
-
-    def _equal(self, spans: MessageSpans, start: int, left: int) -> int:
-        """Return how many messages from `start` on have one form, up to the names of headers.
-
-        It is asked less often while the answer is one.
-        """
-        if self._skip:
-            self._skip -= 1
-            return 1
-        body, size = self._body, spans.end - start
-        equal = min(left, (len(body) - start) // size)
-        if equal >= _EQUAL_RUN_MIN:
-            stop = start + equal * size
-            for first, end in spans.fixed:
-                for at in range(first, end):
-                    bytes_there = body[at:stop:size]
-                    others = bytes_there.lstrip(body[at : at + 1])
-                    equal = min(equal, len(bytes_there) - len(others))
-        if equal >= _EQUAL_RUN_MIN:
-            self._skipped = 0
-            return equal
-        self._skipped = min(_SKIPPED_MAX, 2 * self._skipped + 1)
-        self._skip = self._skipped
-        return 1
-
-    def _add_other(self, bodies: list[bytes], framed: list[int]) -> None:
-        """Add a message whose headers are in several blocks, or in one that says its size."""
-        key = self.sized() if self.branch(2) else None
-        headers: dict[str, bytes] = {}
-        for _ in self.items():
-            name = self.text()
-            if name in headers:
-                raise invalid("a header stands twice")
-            headers[name] = self.sized()
-        payload = self.sized() if self.branch(2) else None
-        flags = flags_of(
-            has_key=key is not None, has_headers=bool(headers), has_payload=payload is not None
-        )
-        if flags:
-            framed.append(len(bodies))
-            fields = encode_fields(key, headers)
-            bodies.append(frame_start(flags, len(fields)) + fields + (payload or b""))
-        else:
-            bodies.append(payload or b"")
-
-
 def _message(body: bytes, start: int, end: int, *, is_framed: bool) -> bytes:
     """Return the body from `start` to `end` as key, headers and payload."""
     if not is_framed:
@@ -229,7 +124,7 @@ class AvroFramesTransactions(AvroTransactions):
 
     def decode_publish_all(self, body: bytes, cap: Cap) -> PublishAllRequest:
         """Return what a publish to several topics asks. Raises `TooLarge`."""
-        reader = _MessagesReader(body)
+        reader = MessagesReader(body)
         return publish_all_of(reader, cap, lambda before: last_of(reader.messages(cap, before)))
 
 
@@ -253,7 +148,7 @@ class AvroFramesFormat(AvroFormat):
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
         """Return what a publish or store asks, in steps that others may have their turn between."""
-        reader = _MessagesReader(body)
+        reader = MessagesReader(body)
         pointer = reader.number() if reader.has_value() else None
         bodies = yield from reader.messages(messages_cap(messages_max))
         reader.end()

@@ -23,6 +23,8 @@ class MessageSpans(NamedTuple):
     end: int
     fixed: list[tuple[int, int]]
     """What else there is: lengths, branches and the names of headers."""
+    name: bytes | None
+    """The name of the only header, behind its length; None if there are none or several."""
 
 
 class OtherForm(Exception):
@@ -48,8 +50,12 @@ def spans_of(data: bytes, start: int) -> MessageSpans:
     count, names_at = read_length(data, at)
     fixed.append((at, names_at))
     at = names_at
+    name = None
     if count:
         at = _headers_end(data, at, count, fixed)
+    if count == 1:
+        size, name_at = read_length(data, names_at)
+        name = data[names_at : name_at + size]
     fields_end = at if count else key_end
     flags = flags_of(has_key=branch != 0, has_headers=count > 0, has_payload=data[at] != 0)
     if data[at] not in (0, 2):
@@ -61,7 +67,7 @@ def spans_of(data: bytes, start: int) -> MessageSpans:
     fixed.append((at, payload))
     if end > len(data):
         raise IndexError
-    return MessageSpans(flags, start + 1, fields_end, payload, end, fixed)
+    return MessageSpans(flags, start + 1, fields_end, payload, end, fixed, name)
 
 
 def _headers_end(data: bytes, at: int, count: int, fixed: list[tuple[int, int]]) -> int:
