@@ -42,3 +42,12 @@ SIMILAR = st.lists(
     max_size=40,
 )
 """Messages with the same names of headers and parts of other lengths, as most are."""
+SMALL = st.builds(
+    Message,
+    st.binary(max_size=20),
+    st.none() | st.binary(max_size=3),
+    st.dictionaries(st.sampled_from("na"), st.binary(max_size=5), max_size=1),
+    NO_ID,
+    NO,
+) | st.builds(Message, st.just(b""), st.binary(max_size=3), st.just({}), NO_ID, YES)
+"""Short messages, with and without a frame, and tombstones."""

@@ -6,7 +6,7 @@ form of its rule, whatever it costs.
 
 from dataclasses import dataclass, field
 
-from tms.core.message import MessageId
+from tms.core.message import Message, MessageId, id_after
 from tms.core.transaction import Transaction, Visibility
 
 
@@ -25,8 +25,8 @@ class Ids:
 @dataclass
 class Entry:
     key: tuple[int, int]
-    payload: bytes | None
-    """None for a reference."""
+    message: Message | None
+    """Without an id. None for a reference."""
     write_pointer: int | None = None
     rolled_back: bool = False
 
@@ -34,7 +34,7 @@ class Entry:
 @dataclass
 class Generation:
     entries: list[Entry] = field(default_factory=list)
-    stored: dict[int, list[tuple[tuple[int, int], bytes]]] = field(default_factory=dict)
+    stored: dict[int, list[tuple[tuple[int, int], Message]]] = field(default_factory=dict)
     stored_ids: dict[int, Ids] = field(default_factory=dict)
 
 
@@ -65,20 +65,32 @@ class ModelTopic:
             self.expired_ms = self.first_live_ms(now_ms)
         self.ttl_s = ttl_s
 
-    def publish(self, payloads: list[bytes], write_pointer: int | None, now_ms: int) -> list[Entry]:
-        """Return the new entries; without payloads, one reference."""
-        given: list[bytes | None] = [*payloads] or [None]
+    def trim(self, before_ms: int) -> None:
+        self.expired_ms = max(self.expired_ms, before_ms)
+
+    def has_moved(self, if_last: bytes, now_ms: int) -> bool:
+        """Whether a publish behind `if_last` is refused; b"": behind nothing."""
+        keys = [MessageId(*entry.key).encode()[:10] for entry in self.data.entries]
+        if not keys or not if_last:
+            return bool(keys) or bool(if_last)
+        return keys[-1] > if_last[:10] or bool(self.poll(id_after(if_last), 1, None, now_ms))
+
+    def publish(
+        self, messages: list[Message], write_pointer: int | None, now_ms: int
+    ) -> list[Entry]:
+        """Return the new entries; without messages, one reference."""
+        given: list[Message | None] = [*messages] or [None]
         new = [
-            Entry(self.ids.take(max(now_ms, self.expired_ms)), payload, write_pointer)
-            for payload in given
+            Entry(self.ids.take(max(now_ms, self.expired_ms)), message, write_pointer)
+            for message in given
         ]
         self.data.entries += new
         return new
 
-    def store(self, payloads: list[bytes], write_pointer: int, now_ms: int) -> None:
+    def store(self, messages: list[Message], write_pointer: int, now_ms: int) -> None:
         ids = self.data.stored_ids.setdefault(write_pointer, Ids())
         rows = self.data.stored.setdefault(write_pointer, [])
-        rows += [(ids.take(max(now_ms, self.expired_ms)), payload) for payload in payloads]
+        rows += [(ids.take(max(now_ms, self.expired_ms)), message) for message in messages]
 
     def rollback(self, first: tuple[int, int], last: tuple[int, int], write_pointer: int) -> bool:
         """Return whether it is accepted."""
@@ -90,34 +102,34 @@ class ModelTopic:
 
     def poll(
         self, position: bytes, limit: int, transaction: Transaction | None, now_ms: int
-    ) -> list[tuple[bytes, bytes]]:
+    ) -> list[tuple[bytes, Message]]:
         oldest = self.first_live_ms(now_ms)
-        found: list[tuple[bytes, bytes]] = []
+        found: list[tuple[bytes, Message]] = []
         for entry in self.data.entries:
             if entry.key[0] < oldest:
                 continue
             messages = [
-                (message_id.encode(), payload)
-                for message_id, payload in self._messages(entry, oldest)
+                (message_id.encode(), message)
+                for message_id, message in self._messages(entry, oldest)
                 if message_id.encode() >= position
             ]
             is_behind = MessageId(*entry.key, 2**63 - 1, 65_535).encode() < position
             decision = decide(entry, transaction)
             if decision is Visibility.STOP and not is_behind:
                 # The reader looks at the entry that its position lies in, and at all after it.
-                if entry.payload is not None and not messages:
+                if entry.message is not None and not messages:
                     continue
                 break
             if decision is Visibility.GIVE:
                 found += messages
         return found[:limit]
 
-    def _messages(self, entry: Entry, oldest: int) -> list[tuple[MessageId, bytes]]:
-        if entry.payload is not None:
-            return [(MessageId(*entry.key), entry.payload)]
+    def _messages(self, entry: Entry, oldest: int) -> list[tuple[MessageId, Message]]:
+        if entry.message is not None:
+            return [(MessageId(*entry.key), entry.message)]
         assert entry.write_pointer is not None
         rows = self.data.stored.get(entry.write_pointer, [])
-        return [(MessageId(*entry.key, *key), payload) for key, payload in rows if key[0] >= oldest]
+        return [(MessageId(*entry.key, *key), message) for key, message in rows if key[0] >= oldest]
 
 
 def decide(entry: Entry, transaction: Transaction | None) -> Visibility:

@@ -15,12 +15,22 @@ from cleanup.ranges import Step
 from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
+from tests.core.framed_messages import SMALL
 from tests.messaging.model import ModelTopic
 from tms.core.clock import ManualClock
-from tms.core.errors import RollbackRefused, TopicExists, TopicNotFound
+from tms.core.errors import RollbackRefused, TopicExists, TopicMoved, TopicNotFound
+from tms.core.frame import bodies_of
 from tms.core.limits import Limits
-from tms.core.message import FIRST_ID, KEY, NO_PAYLOAD_KEY, MessageId, id_after, position_of
-from tms.core.messaging import Page, RollbackRange
+from tms.core.message import (
+    FIRST_ID,
+    KEY,
+    NO_PAYLOAD_KEY,
+    Message,
+    MessageId,
+    id_after,
+    position_of,
+)
+from tms.core.messaging import NO_ENTRIES, Page, RollbackRange
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
@@ -36,7 +46,7 @@ START_MS = 1_800_000_000_000
 NAMES = st.sampled_from(["a", "a", "a", "b"])
 
 
-PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=4)
+MESSAGES = st.lists(st.binary(max_size=40).map(Message) | SMALL, min_size=1, max_size=4)
 
 
 TTLS_S = st.sampled_from([5, 604_800])
@@ -62,6 +72,10 @@ def transactions(draw: st.DrawFn) -> Transaction:
         invalids=tuple(p for p in POINTERS if outcome[p] == "invalid"),
         in_progress=tuple(p for p in POINTERS if outcome[p] == "in progress"),
     )
+
+
+def bodies(messages: list[Message]) -> list[bytes]:
+    return bodies_of([message.body() for message in messages])
 
 
 def items_of(page: Page) -> bytes:
@@ -143,13 +157,15 @@ class ServiceMachine(RuleBasedStateMachine):
         if not self.brings_back(by_ms):
             self.clock.advance(by_ms)
 
-    @rule(change=st.sampled_from(["delete", "create", "ttl"]), name=NAMES, ttl_s=TTLS_S)
+    @rule(change=st.sampled_from(["delete", "create", "ttl", "trim"]), name=NAMES, ttl_s=TTLS_S)
     def change_a_topic(self, change: str, name: str, ttl_s: int) -> None:
-        # One rule for all three, so that most steps are about messages.
+        # One rule for all of them, so that most steps are about messages.
         if change == "delete":
             self.delete(name)
         elif change == "create":
             self.create(name, ttl_s)
+        elif change == "trim":
+            self.trim(name, self.clock.now_ms() - ttl_s % 1_000)
         else:
             self.change_ttl(name, ttl_s)
 
@@ -191,35 +207,60 @@ class ServiceMachine(RuleBasedStateMachine):
         if topic is not None:
             topic.change_ttl(ttl_s, self.clock.now_ms())
 
-    @rule(name=NAMES, payloads=PAYLOADS)
-    def publish(self, name: str, payloads: list[bytes]) -> None:
-        topic_id = TopicId("default", name)
-        published = self.expect(name, self.service.publish(topic_id, payloads))
+    def trim(self, name: str, before_ms: int) -> None:
+        self.expect(name, self.service.trim_topic(TopicId("default", name), before_ms))
         topic = self.of(name)
         if topic is not None:
-            new = topic.publish(payloads, None, self.clock.now_ms())
+            topic.trim(before_ms)
+
+    @rule(name=NAMES, messages=MESSAGES, data=st.data())
+    def publish_if_last(self, name: str, messages: list[Message], data: st.DataObject) -> None:
+        topic = self.of(name)
+        entries = [] if topic is None else topic.data.entries
+        now_ms = self.clock.now_ms()
+        ids = (
+            [] if topic is None else [id_ for id_, _ in topic.poll(FIRST_ID, 10_000, None, now_ms)]
+        )
+        keys = [MessageId(*entry.key).encode() for entry in entries]
+        if_last = data.draw(st.sampled_from([NO_ENTRIES, *ids, *keys[-1:], *ids[-1:]]))
+        work = self.service.publish(TopicId("default", name), bodies(messages), if_last=if_last)
+        if topic is not None and topic.has_moved(if_last, now_ms):
+            with pytest.raises(TopicMoved):
+                self.await_(work)
+            return
+        self.expect(name, work)
+        if topic is not None:
+            topic.publish(messages, None, now_ms)
+
+    @rule(name=NAMES, messages=MESSAGES)
+    def publish(self, name: str, messages: list[Message]) -> None:
+        topic_id = TopicId("default", name)
+        published = self.expect(name, self.service.publish(topic_id, bodies(messages)))
+        topic = self.of(name)
+        if topic is not None:
+            new = topic.publish(messages, None, self.clock.now_ms())
             assert published is not None
             assert list(published) == [KEY.pack(*entry.key) + NO_PAYLOAD_KEY for entry in new]
             assert published.rollback_range is None
 
-    @rule(name=NAMES, payloads=st.just([]) | PAYLOADS, pointer=WRITE_POINTERS)
-    def publish_in_transaction(self, name: str, payloads: list[bytes], pointer: int) -> None:
-        work = self.service.publish(TopicId("default", name), payloads, pointer)
+    @rule(name=NAMES, messages=st.just([]) | MESSAGES, pointer=WRITE_POINTERS)
+    def publish_in_transaction(self, name: str, messages: list[Message], pointer: int) -> None:
+        work = self.service.publish(TopicId("default", name), bodies(messages), pointer)
         published = self.expect(name, work)
         topic = self.of(name)
         if topic is not None:
-            new = topic.publish(payloads, pointer, self.clock.now_ms())
+            new = topic.publish(messages, pointer, self.clock.now_ms())
             assert published is not None
             written = published.rollback_range
             assert written == RollbackRange(pointer, *new[0].key, *new[-1].key)
             self.ranges.append((name, written))
 
-    @rule(name=NAMES, payloads=PAYLOADS, pointer=WRITE_POINTERS)
-    def store_payloads(self, name: str, payloads: list[bytes], pointer: int) -> None:
-        self.expect(name, self.service.store(TopicId("default", name), payloads, pointer))
+    @rule(name=NAMES, messages=MESSAGES, pointer=WRITE_POINTERS)
+    def store_payloads(self, name: str, messages: list[Message], pointer: int) -> None:
+        self.expect(name, self.service.store(TopicId("default", name), bodies(messages), pointer))
         topic = self.of(name)
         if topic is not None:
-            topic.store(payloads, pointer, self.clock.now_ms())
+            topic.store(messages, pointer, self.clock.now_ms())
 
     @precondition(lambda self: self.ranges)
     @rule(data=st.data(), forged=st.none() | WRITE_POINTERS)
@@ -242,7 +283,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     async def polled(
         self, name: str, position: bytes, limit: int, transaction: Transaction | None
-    ) -> list[tuple[bytes, bytes]]:
+    ) -> list[tuple[bytes, Message]]:
         topic_id = TopicId("default", name)
         asked = Reading(position, limit, transaction or Isolation.ALL)
         at_once = self.service.page_in_memory(topic_id, asked)
@@ -251,7 +292,7 @@ class ServiceMachine(RuleBasedStateMachine):
             assert items_of(at_once) == items_of(page)
             assert (at_once.count, at_once.next_position) == (page.count, page.next_position)
         blocks = self.service.poll(topic_id, asked)
-        return [(m.id, m.payload) async for block in blocks for m in block]
+        return [(m.id, m._replace(id=b"")) async for block in blocks for m in block]
 
     @rule(
         name=NAMES,
@@ -288,7 +329,7 @@ class ServiceMachine(RuleBasedStateMachine):
         if topic is None:
             return
         expected = topic.poll(FIRST_ID, 10_000, transaction, self.clock.now_ms())
-        found: list[tuple[bytes, bytes]] = []
+        found: list[tuple[bytes, Message]] = []
         position = FIRST_ID
         while batch := self.await_(self.polled(name, position, limit, transaction)):
             found += batch
