@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tms.core.errors import StoreCorrupt
-from tms.core.message import KEY, KEY_BYTES
+from tms.core.message import KEY, KEY_BYTES, key_after
 
 _START = b'\n{"token":'
 """In no JSON object that is written without spaces."""
@@ -36,8 +36,8 @@ class Hidden:
 
     @property
     def start(self) -> bytes:
-        """Below the first key, and above the one before."""
-        return self.after + b"\x00" if self.after else b""
+        """The first key, as far as ten bytes say it: rows of framed payloads have one more."""
+        return key_after(self.after) if self.after else b""
 
     @property
     def stop(self) -> bytes:

@@ -17,7 +17,7 @@ from tests.simulation.leaders import (
     End,
     Work,
 )
-from tests.simulation.leaders_world import FATES, HELD, NAME, TOPIC, LeadersWorld
+from tests.simulation.leaders_world import FATES, HELD, NAME, TOPIC, LeadersWorld, with_keys
 from tms.core.errors import (
     RollbackRefused,
     Unavailable,
@@ -59,7 +59,7 @@ class LeadersMachine(LeadersWorld):
         payloads = self.payloads(2, work.number)
         pointer = work.transaction_id
         done, published = self.tried(
-            self.services.messaging.publish(topic, payloads, pointer), fate
+            self.services.messaging.publish(topic, with_keys(payloads), pointer), fate
         )
         if done:
             work.published.append((topic, published.rollback_range))
@@ -76,7 +76,7 @@ class LeadersMachine(LeadersWorld):
             return
         payloads = self.payloads(2, work.number)
         done, _ = self.tried(
-            self.services.messaging.store(topic, payloads, work.transaction_id), fate
+            self.services.messaging.store(topic, with_keys(payloads), work.transaction_id), fate
         )
         if done:
             work.stored.setdefault(topic, []).extend(payloads)

@@ -25,6 +25,7 @@ from tms.core.errors import (
     SubscriptionNotFound,
     Unavailable,
 )
+from tms.core.frame import bodies_of, encode_body
 from tms.core.message import position_of
 from tms.core.reading import Reading, isolation_of
 from tms.core.subscriptions import SubscriptionPosition
@@ -45,6 +46,12 @@ _LATEST = 8
 """Of the calls under way, these are likely to be of what is going on."""
 NAME = "s"
 Log = list[tuple[bytes, bytes]]
+
+
+def with_keys(payloads: list[bytes]) -> list[bytes]:
+    """Return the bodies of messages of which every second one has a key."""
+    keys = (b"k" if payload[-1] % 2 else None for payload in payloads)
+    return bodies_of([encode_body(*each) for each in zip(payloads, keys, strict=True)])
 
 
 class LeadersWorld(RuleBasedStateMachine):
@@ -155,7 +162,7 @@ class LeadersWorld(RuleBasedStateMachine):
     @rule(topic=TOPIC, number=st.integers(1, 3), fate=FATES)
     def publish(self, topic: TopicId, number: int, fate: tuple[Mode, int]) -> None:
         payloads = self.payloads(number)
-        if self.tried(self.services.messaging.publish(topic, payloads), fate)[0]:
+        if self.tried(self.services.messaging.publish(topic, with_keys(payloads)), fate)[0]:
             self.acknowledged[topic] += payloads
 
     @precondition(lambda self: not self.is_cut)
@@ -163,7 +170,7 @@ class LeadersWorld(RuleBasedStateMachine):
     def publish_to_all(self, fate: tuple[Mode, int]) -> None:
         payloads = self.payloads(1)
         self.whole += payloads
-        work = self.services.messaging.publish_all(dict.fromkeys(TOPICS, payloads))
+        work = self.services.messaging.publish_all(dict.fromkeys(TOPICS, with_keys(payloads)))
         if self.tried(work, fate)[0]:
             for topic in TOPICS:
                 self.acknowledged[topic] += payloads
