@@ -16,6 +16,7 @@ from tables.keys import (
     TRANSACTIONAL_FRAMED_KIND,
     after_prefix,
     entry_pointer_of,
+    is_framed_payload,
     metadata_key,
     payload_prefix,
     prefix_of,
@@ -134,6 +135,8 @@ class Verification(Inspection):
             self.sealed += 1
         elif table == MESSAGE:
             yield from self._entry(place, topic, key, value)
+        elif table == PAYLOAD and is_framed_payload(key):
+            read_frame(value)
 
     def _is_greatest(self, table: str, key: bytes, topic: TopicMetadata) -> bool:
         """Whether a row is the one of a topic that stays, for its key."""

@@ -9,10 +9,11 @@ import pytest
 
 from tables.keys import prefix, reference_value, transactional_start
 from tables.leveldb import LevelDBStore
-from tables.store import MESSAGE
+from tables.store import MESSAGE, PAYLOAD
 from tests.cli.conftest import Outcome, run_command
 from tms.core.clock import ManualClock
-from tms.core.message import FIRST_ID, KEY, MessageId
+from tms.core.frame import bodies_of
+from tms.core.message import FIRST_ID, KEY, Message, MessageId, tombstone
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -216,3 +217,61 @@ def test_a_look_leaves_all_rows_as_they_are(store: str, filled: tuple[list[str],
     debug(store, "explain", "orders", filled[0][0])
 
     assert lines(store, "export") == before
+
+
+FRAMED = Message(b"p", b"k", {"h": b"\xff"})
+
+
+async def _fill_framed(store: str) -> list[str]:
+    services = await open_services(store, clock=ManualClock(NOW_MS))
+    messaging, transactions = services.messaging, services.transactions
+    await messaging.create_topic(TOPIC, {"ttl": NEVER_S})
+    framed = bodies_of([FRAMED.body(), tombstone(b"k").body()])
+    await messaging.publish(TOPIC, framed)
+    pointer = (await transactions.start(StartRequest())).transaction_id
+    await messaging.publish(TOPIC, bodies_of([FRAMED.body()]), pointer)
+    await messaging.store(TOPIC, framed, pointer)
+    await messaging.publish(TOPIC, [], pointer)
+    await transactions.commit(pointer)
+    found = messaging.poll(TOPIC, Reading(FIRST_ID))
+    ids = [message.id.hex() async for block in found for message in block]
+    await services.close()
+    return ids
+
+
+def test_keys_and_headers_are_shown(store: str) -> None:
+    ids = asyncio.run(_fill_framed(store))
+    whole = {"key": "aw==", "headers": {"h": "/w=="}, "payload": "cA=="}
+    gone = {"key": "aw==", "payload": None}
+
+    rows = lines(store, "rows", "--topic", "orders")
+    told = [{name: row[name] for name in (*whole,) if name in row} for row in rows]
+    assert told == [whole, gone, whole, {}]
+    assert [row["kind"] for row in rows] == ["plain", "plain", "transactional", "reference"]
+    stored = lines(store, "rows", "--table", "payload")
+    told = [{name: row[name] for name in (*whole,) if name in row} for row in stored]
+    assert told == [whole, gone]
+    for message_id in ids[3:]:
+        code, out, _ = debug(store, "explain", "orders", message_id)
+        assert code == 0
+        assert "Its payload is there." in out
+    assert debug(store, "verify")[0] == 0
+
+
+def test_a_damaged_frame_is_found(store: str) -> None:
+    asyncio.run(_fill_framed(store))
+    folder = LevelDBStore(Path(store.partition(":")[2]))
+    with (
+        folder.scan(MESSAGE, b"", b"\xff", limit=1) as messages,
+        folder.scan(PAYLOAD, b"", b"\xff", limit=1) as payloads,
+    ):
+        [(message, _)], [(payload, _)] = messages, payloads
+    batch = folder.batch()
+    batch.put(MESSAGE, message, b"\x03\x02\x08p")
+    batch.put(PAYLOAD, payload, b"\x02")
+    folder.write(batch)
+    folder.close()
+
+    code, out, _ = debug(store, "verify")
+    assert code == 1
+    assert out.count("frame_start") == 2
