@@ -108,7 +108,7 @@ def test_without_a_transaction_rows_are_published_at_once(
     ("columns", "more", "said"),
     [
         ("id as value", "topic=t", "bytes or text"),
-        ("'a' as key, 'b' as value", "topic=t", "unknown_columns=['key']"),
+        ("'a' as partition, 'b' as value", "topic=t", "unknown_columns=['partition']"),
         ("'b' as value", "", "a column topic"),
         ("'b' as value", "topic=t txnVersion=1", "it needs txnAppId"),
         ("'b' as value", "topic=missing", "topic does not exist"),
