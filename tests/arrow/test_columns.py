@@ -115,6 +115,12 @@ def with_offsets(*offsets: int) -> bytes:
     return body.replace(right, struct.pack("<3i", *offsets))
 
 
+def of_another_type(body: bytes) -> bytes:
+    """Return a body whose first message says that it is no schema: Arrow reads beside it then."""
+    at = body.index(b"\x00\x01\x04\x00") + 1
+    return body[:at] + b"\x95" + body[at + 1 :]
+
+
 def headers_batch(headers: list[Any]) -> pa.RecordBatch:
     column = pa.array(headers, pa.map_(pa.string(), pa.binary()))
     payloads = pa.array([b"x"] * len(headers))
@@ -126,6 +132,7 @@ def headers_batch(headers: list[Any]) -> pa.RecordBatch:
     [
         b"",
         b"not arrow",
+        of_another_type(encode_payloads([b"x"])),
         encode_payloads([b"x"])[:-20],
         stream_of(batch_of(pa.array([b"x"]), "valu")),
         stream_of(pa.record_batch([pa.array([b"x"])] * 2, names=["payload", "value"])),

@@ -34,7 +34,10 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
     framed: list[int] = []
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
-        schema = pa.ipc.read_schema(next(messages))
+        first = next(messages)
+        if first.type != "schema":
+            raise _invalid("the first message is no schema")  # which Arrow takes it for, unasked
+        schema = pa.ipc.read_schema(first)
         columns = _Columns.of(schema)
         for message in messages:
             if message.type != "record batch" or _is_compressed(bytes(message.metadata)):
