@@ -65,9 +65,8 @@ def test_it_lasts_over_a_restart_but_not_into_a_new_generation(tmp_path: Path) -
 def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None:
     topic.publish(b"a")
     for to_come in (2**62, tms.MessageId(2**62, 0)):
-        with pytest.raises(tms.InvalidRequest) as caught:
+        with pytest.raises(tms.InvalidTrimTime, match="has not"):
             topic.trim(to_come)
-        assert caught.value.problem.code == "invalid_trim_time"
     with pytest.raises(tms.TopicNotFound):
         client.topic("absent").trim(5)
     assert payloads(topic) == [b"a"]

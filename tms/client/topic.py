@@ -74,7 +74,7 @@ class Topic:
 
         Of a stored message the time counts at which it was stored. Nobody is given them any more,
         and cleanup takes them out of the store. Repeated while the server is unavailable. Raises
-        `TopicNotFound`, `InvalidRequest` (invalid_trim_time) for a time that has not come.
+        `TopicNotFound`, `InvalidTrimTime` for a time that has not come.
         """
         self._bridge.call(lambda: self._topic.trim(before))
 

@@ -153,7 +153,7 @@ class Messaging(Protocol):
         """Let expire what was written before `before_ms`, ms since 1970, which has come.
 
         Doing it twice is the same as once. A stored message was written when it was stored. Raises
-        `TopicNotFound`, `InvalidRequest` (invalid_trim_time).
+        `TopicNotFound`, `InvalidTrimTime`.
         """
         ...
 

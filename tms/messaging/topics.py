@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from tms.core.errors import (
-    InvalidRequest,
+    InvalidTrimTime,
     OutcomeUnknown,
     StoreUnavailable,
     TopicExists,
@@ -65,12 +65,12 @@ class Topics:
         await self._change(topic_id, updated)
 
     async def trim(self, topic_id: TopicId, before_ms: int) -> None:
-        """Let expire what was written before a time. Raises `TopicNotFound`, `InvalidRequest`."""
+        """Let expire what was written before a time. Raises `TopicNotFound`, `InvalidTrimTime`."""
 
         def trimmed(old: TopicMetadata | None) -> TopicMetadata:
             now_ms = self._clock.now_ms()
             if not 0 <= before_ms <= now_ms:
-                raise InvalidRequest("invalid_trim_time", before_ms=before_ms, now_ms=now_ms)
+                raise InvalidTrimTime(before_ms=before_ms, now_ms=now_ms)
             return _existing(old, topic_id).trimmed(before_ms)
 
         await self._change(topic_id, trimmed)

@@ -15,7 +15,7 @@ TmsError
 │       ├── TransactionExpired, TransactionNotInProgress
 │       ├── TransactionConflict, TransactionDuplicate
 │       ├── OwnerBusy, OwnerElsewhere
-│       ├── PublicationRefused, InvalidTruncateTime
+│       ├── PublicationRefused, InvalidTrimTime, InvalidTruncateTime
 │       ├── TransactionsElsewhere
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── BadVersion, PathExists, PathHasChildren
@@ -49,6 +49,7 @@ from tms.core.errors.classes import (
     FolderUnusable,
     InternalError,
     InvalidRequest,
+    InvalidTrimTime,
     InvalidTruncateTime,
     LockBusy,
     MetadataClosed,
@@ -108,6 +109,7 @@ __all__ = [
     "FolderUnusable",
     "InternalError",
     "InvalidRequest",
+    "InvalidTrimTime",
     "InvalidTruncateTime",
     "LockBusy",
     "MetadataClosed",

@@ -45,7 +45,6 @@ _TABLE = {
             "invalid_body": "The body is not what this endpoint takes.",
             "invalid_compression": "The body is not valid gzip, as Content-Encoding says it is.",
             "invalid_message_id": "A message id is 20 bytes, written as 40 hexadecimal digits.",
-            "invalid_trim_time": "A topic is trimmed before a time that has come.",
             "invalid_start_time": "A start time is in milliseconds since 1970, zero or more.",
             "start_time_in_seconds": (
                 "A start time is in milliseconds since 1970, and this one is in seconds: multiply "
@@ -179,6 +178,9 @@ _TABLE = {
                 "A commit publishes what was stored under its transaction's write pointers, each "
                 "once."
             ),
+        },
+        "InvalidTrimTime": {
+            "invalid_trim_time": "A topic is trimmed before a time that has come; this has not.",
         },
         "InvalidTruncateTime": {
             "invalid_truncate_time": "A transaction from before that time is in progress.",

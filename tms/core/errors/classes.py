@@ -128,6 +128,12 @@ class PublicationRefused(Conflict):
     code = "publication_refused"
 
 
+class InvalidTrimTime(Conflict):
+    """Raised when a topic is to be trimmed before a time that has not come."""
+
+    code = "invalid_trim_time"
+
+
 class InvalidTruncateTime(Conflict):
     """Raised when a transaction from before that time is still in progress."""
 
