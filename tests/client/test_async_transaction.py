@@ -123,8 +123,8 @@ async def test_a_publish_that_was_cancelled_is_in_doubt(
     messaging = type(topic._messaging)
     publish = messaging.publish
 
-    async def slow_publish(*arguments: object) -> object:
-        published = await publish(*arguments)  # type: ignore[arg-type]
+    async def slow_publish(*arguments: object, **named: object) -> object:
+        published = await publish(*arguments, **named)  # type: ignore[arg-type]
         await asyncio.sleep(60)
         return published
 
