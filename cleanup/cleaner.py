@@ -25,6 +25,7 @@ from cleanup.expiry import (
 from cleanup.invalid import InvalidSweep
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
+from cleanup.topic_rules import TopicRules
 from cleanup.topics import Known, KnownTopics
 from tables.keys import FIRST_GENERATION, after_prefix, payload_prefix, prefix
 from tables.store import MESSAGE, METADATA, PAYLOAD, Store
@@ -35,7 +36,7 @@ from tms.core.message import KEY
 
 _OLD_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""
-_COMPACTED_BYTES_MIN = 1024 * 1024
+_GIVEN_BACK_BYTES_MIN = 1024 * 1024
 """Room that is worth giving back; LevelDB merges what is less by itself, some time."""
 _TOPICS_A_STEP = 100
 
@@ -55,8 +56,9 @@ class Cleaner:
         clock: Clock,
         *,
         inverts_invalid: bool = True,
+        rules: TopicRules | None = None,
     ) -> None:
-        """Clean `store`, beside the services that use it."""
+        """Clean `store`, beside the services that use it, and have topics obey `rules`."""
         self._store = store
         self._services = services
         self._clock = clock
@@ -66,13 +68,19 @@ class Cleaner:
         self._writable_ms = limits.transaction_lifetime_s_max * MS_PER_S + self._grace_ms
         self._topics = KnownTopics(store, clock, services.unchanging)
         self._invalid = InvalidSweep(store, services, limits, clock) if inverts_invalid else None
+        self._rules = rules
 
-    def steps(self) -> Iterator[Step]:
-        """Do one pass, giving each step when it is done.
+    def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
+        """Do one pass, giving each step when it is done; `is_asked`: somebody waits for it.
 
         Raises `StoreUnavailable` and the other `Unavailable` errors; the next pass goes on. A topic
         whose rows are damaged is left alone, and logged.
         """
+        if self._invalid is not None:
+            yield from self._invalid.steps()
+        if self._rules is not None:
+            # Afterwards: what was just inverted is rolled back for compaction.
+            self._rules.begin_pass(is_asked=is_asked)
         for number, known in enumerate(self._topics.all()):
             if not number % _TOPICS_A_STEP:
                 yield Step(METADATA, Reason.GENERATION, scanned=_TOPICS_A_STEP)
@@ -80,8 +88,6 @@ class Cleaner:
                 yield from self._clean(known)
             except StoreCorrupt:
                 _log.exception("the topic %s is not cleaned up", known.topic.id)
-        if self._invalid is not None:
-            yield from self._invalid.steps()
 
     def close(self) -> None:
         """Do nothing: the store is the server's."""
@@ -100,7 +106,9 @@ class Cleaner:
             writable_ms = self._writable_ms
             expiry = expire_payloads(self._store, topic, as_of_ms, writable_ms, drop=self._drop)
             known.payloads_due_ms = yield from _counted(known, expiry)
-        yield from self._compact(known)
+        yield from self._give_back(known)
+        if self._rules is not None:
+            yield from self._rules.steps(topic)
 
     def _clean_generations(self, known: Known) -> Iterator[Step]:
         """Drop dead generations; where that is all of a deleted topic, forget it."""
@@ -111,7 +119,7 @@ class Cleaner:
         if topic.exists:
             known.is_clean = is_none_left and is_old
             return
-        yield from self._compact(known)
+        yield from self._give_back(known)
         if is_old:
             yield from self._forget(known)
 
@@ -127,9 +135,9 @@ class Cleaner:
         if self._services.forget(topic):
             yield Step(METADATA, Reason.GENERATION, dropped=1, dropped_bytes=len(known.row))
 
-    def _compact(self, known: Known) -> Iterator[Step]:
+    def _give_back(self, known: Known) -> Iterator[Step]:
         """Give back the room of what was dropped, where that is worth it."""
-        if known.dropped_bytes < _COMPACTED_BYTES_MIN:
+        if known.dropped_bytes < _GIVEN_BACK_BYTES_MIN:
             return
         known.dropped_bytes = 0
         topic = known.topic

@@ -46,8 +46,49 @@ class ServiceCalls(Protocol):
         ...
 
 
+class TopicCalls(Protocol):
+    """What compaction and retention ask of a topic besides. All raise as `ServiceCalls`."""
+
+    def invalid_list(self) -> InvalidList | None:
+        """Return the invalid list, None where transactions are managed elsewhere."""
+        ...
+
+    def durable_end(self, topic: TopicMetadata) -> bytes | None:
+        """Return the key above all durable entries, None if the topic's generation is gone."""
+        ...
+
+    def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
+        """Have entries below `key` read from the table; False if the topic is compact no more."""
+        ...
+
+    def trim(self, topic: TopicMetadata, before_ms: int) -> None:
+        """Let expire what was written before a time, if the topic's row is as given."""
+        ...
+
+
+class CleanedTopicCalls(Protocol):
+    """What is asked of messaging about one topic, in the event loop; see `TopicCalls`."""
+
+    async def durable_end(self, topic: TopicMetadata) -> bytes | None:
+        """Return the key above all durable entries."""
+        ...
+
+    async def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
+        """Have entries below `key` read from the table."""
+        ...
+
+    async def trim(self, topic: TopicMetadata, before_ms: int) -> None:
+        """Let expire what was written before a time."""
+        ...
+
+
 class MessagingCalls(Protocol):
     """What is asked of messaging, in the event loop."""
+
+    @property
+    def cleaned(self) -> CleanedTopicCalls:
+        """What is asked about one topic."""
+        ...
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert what this process has published under invalid pointers."""
@@ -81,7 +122,10 @@ class TransactionCalls(Protocol):
 
 
 class LoopServices:
-    """The services of one event loop, for another thread. Fulfils `ServiceCalls`."""
+    """The services of one event loop, for another thread.
+
+    Fulfils `ServiceCalls` and `TopicCalls`.
+    """
 
     def __init__(
         self,
@@ -131,3 +175,15 @@ class LoopServices:
     def unchanging(self, read: Callable[[], T]) -> T:
         """Return what `read` returns while no topic is being changed."""
         return self._call(self._messaging.unchanging(read))
+
+    def durable_end(self, topic: TopicMetadata) -> bytes | None:
+        """Return the key above all durable entries."""
+        return self._call(self._messaging.cleaned.durable_end(topic))
+
+    def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
+        """Have entries below `key` read from the table."""
+        return self._call(self._messaging.cleaned.forget_cached(topic, key))
+
+    def trim(self, topic: TopicMetadata, before_ms: int) -> None:
+        """Let expire what was written before a time."""
+        self._call(self._messaging.cleaned.trim(topic, before_ms))

@@ -33,6 +33,14 @@ class Reason(StrEnum):
     INVALID = "invalid"
     SEALED = "sealed"
     """A leader before had sent it late, so that nobody is shown it."""
+    SUPERSEDED = "superseded"
+    """A compact topic has a newer message of its key."""
+    TOMBSTONE = "tombstone"
+    """It said that its key has no value, and nothing older of the key is left."""
+    ROLLED_BACK = "rolled_back"
+    """It was rolled back, in a compact topic."""
+    RETENTION = "retention"
+    """Read only, to count: what is too much then expires."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,11 @@ _log = logging.getLogger(__name__)
 class Passes(Protocol):
     """What cleans tables up, a pass at a time."""
 
-    def steps(self) -> Iterator[Step]:
-        """Do one pass, giving each step when it is done. Raises `TmsError`."""
+    def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
+        """Do one pass, giving each step when it is done; `is_asked`: somebody waits for it.
+
+        Raises `TmsError`.
+        """
         ...
 
     def close(self) -> None:
@@ -136,22 +139,22 @@ class Runner:
                 )
                 if self._stopping:
                     return
-                asked = self._asked
+                is_asked, asked = self._asked > self._done, self._asked
                 self.is_running = True
-            self._pass()
+            self._pass(is_asked=is_asked)
             with self._changed:
                 self.is_running = False
                 self._done = asked
                 self._changed.notify_all()
 
-    def _pass(self) -> None:
+    def _pass(self, *, is_asked: bool) -> None:
         """Do a pass, whatever happens in it."""
         started_ms, started = self._clock.now_ms(), perf_counter()
         rows = 0
         slice_started = started
         try:
             with repeatable():
-                for step in self._cleaner.steps():
+                for step in self._cleaner.steps(is_asked=is_asked):
                     self.counts.add(step)
                     rows += step.dropped + step.inverted
                     # A step takes a slice at most, so another one would take it too far.

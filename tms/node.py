@@ -47,6 +47,7 @@ with importing("tables"), importing("cleanup"):
     from cleanup.metrics import CleanupMetrics
     from cleanup.runner import Passes, Runner
     from cleanup.service import CleanupService
+    from cleanup.topic_rules import TopicRules
     from tables.sealing.background import Sealing
     from tables.sealing.tables import SealedTables
     from tables.store import Store
@@ -221,6 +222,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     limits, metrics = services._engine.limits, services.messaging.metrics  # noqa: SLF001
     asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
     inverts = settings.cleanup_invalid
+    rules = TopicRules(store, asked, limits, clock)
     cleaner: Passes
     if has_scheme(url, HBASE):
         from cleanup.hbase.opening import ServerCleaner  # noqa: PLC0415  an extra
@@ -228,10 +230,10 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
         make = partial(ServerCleaner, url, hbase, asked, limits, clock)
         workers = settings.cleanup_workers
         cleaner = await asyncio.to_thread(
-            make, recording=store, workers=workers, inverts_invalid=inverts
+            make, recording=store, workers=workers, inverts_invalid=inverts, rules=rules
         )
     else:
-        cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts)
+        cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
     CleanupMetrics(registry, runner, clock)
     return CleanupService(runner, store, transactions, limits)

@@ -186,6 +186,7 @@ OPERATIONS = (
         errors=(
             "empty_publish",
             "topic_moved",
+            "key_required",
             "invalid_message_id",
             *_WRITE_ERRORS,
             *_SIZE_ERRORS,
@@ -214,6 +215,7 @@ OPERATIONS = (
             "too_many_topics_at_once",
             "invalid_body",
             "invalid_owner",
+            "key_required",
             "owner_busy",
             "transactions_elsewhere",
             *_SIZE_ERRORS,
@@ -239,7 +241,7 @@ OPERATIONS = (
             "The messages were stored. There is no body; for Arrow it is JSON with the number of "
             "`messages`."
         ),
-        errors=("invalid_store", *_WRITE_ERRORS, *_SIZE_ERRORS),
+        errors=("invalid_store", "topic_is_compact", *_WRITE_ERRORS, *_SIZE_ERRORS),
         is_taskless=True,
     ),
     Operation(

@@ -9,6 +9,7 @@ There is no worker for the Metadata table: the row of a deleted topic stays, as 
 cells keep the times that it gave them, and it compacts when that suits it.
 """
 
+import logging
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 
@@ -20,12 +21,15 @@ from cleanup.hbase.worker import Memory, WorkerContext
 from cleanup.invalid import may_go
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Step
+from cleanup.topic_rules import TopicRules
 from tables.hbase.store import HBaseStore
 from tables.store import Store
 from tms.core.clock import Clock
-from tms.core.errors import StoreUnavailable
+from tms.core.errors import StoreCorrupt, StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
+
+_log = logging.getLogger(__name__)
 
 
 class RegionCleaner:
@@ -42,11 +46,12 @@ class RegionCleaner:
         recording: Store | None = None,
         rows_max: int | None = None,
         inverts_invalid: bool = True,
+        rules: TopicRules | None = None,
     ) -> None:
         """Clean `store` with as many `workers` at a time; none: leave that to another process.
 
         `recording` is the store that the services write to, where that is another one than `store`.
-        `rows_max` are deleted with one write.
+        `rows_max` are deleted with one write. `rules` are what topics obey besides.
         """
         rows = limits.cleanup_slice_rows if rows_max is None else rows_max
         self.lease = CleanupLease(store, clock)
@@ -54,6 +59,7 @@ class RegionCleaner:
         self._services = services
         self._workers = workers
         self._inverts_invalid = inverts_invalid
+        self._rules = rules
         self._recording = recording or store
         self._bounds = RegionBounds(self._recording, clock)
         self._inverted: frozenset[int] = frozenset()
@@ -65,8 +71,8 @@ class RegionCleaner:
         """How many regions the pass has done, and how many there are to do."""
         return (0, 0) if self._tour is None else self._tour.progress
 
-    def steps(self) -> Generator[Step, None, None]:
-        """Do one pass, giving each step when it is done.
+    def steps(self, *, is_asked: bool = False) -> Generator[Step, None, None]:
+        """Do one pass, giving each step when it is done; `is_asked`: somebody waits for it.
 
         Raises the `Unavailable` errors, at the end where some regions could not be done; the next
         pass goes on.
@@ -81,6 +87,17 @@ class RegionCleaner:
                         self.lease.release()
             if self._inverts_invalid:
                 self._truncate()
+            if self._rules is not None:
+                yield from self._obey(self._rules, is_asked=is_asked)
+
+    def _obey(self, rules: TopicRules, *, is_asked: bool) -> Iterator[Step]:
+        """Have all topics obey their rules, whoever has the lease: no other process does it."""
+        rules.begin_pass(is_asked=is_asked)
+        for topic in self._work.topics.existing():
+            try:
+                yield from rules.steps(topic)
+            except StoreCorrupt:
+                _log.exception("the topic %s is not cleaned up", topic.id)
 
     def _toured(self) -> Iterator[Step]:
         services = self._services if self._inverts_invalid else None

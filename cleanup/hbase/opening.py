@@ -11,6 +11,7 @@ from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.table_calls import TableServices
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Step
+from cleanup.topic_rules import TopicRules
 from tables.hbase.opening import open_store
 from tables.hbase.store import HBaseStore
 from tables.prune_bound_table import Bound, StoreBoundTable
@@ -47,6 +48,7 @@ class ServerCleaner(RegionCleaner):
         recording: Store,
         workers: int,
         inverts_invalid: bool,
+        rules: TopicRules,
     ) -> None:
         """Open the store at `url` a second time; `recording` is the server's own.
 
@@ -61,6 +63,7 @@ class ServerCleaner(RegionCleaner):
             workers=workers,
             recording=recording,
             inverts_invalid=inverts_invalid,
+            rules=rules,
         )
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from tables.keys import after_prefix, metadata_key
 from tables.store import MESSAGE
 from tms.core.clock import Clock
 from tms.core.limits import MS_PER_S
+from tms.core.topic import TopicMetadata
 
 _PERIOD_MS = 60_000
 _CLOCKS_DIFFER_MS = 5_000
@@ -68,6 +69,11 @@ class CachedTopics:
             found.append((start, start[:1] + after_prefix(key), known))
         self._topics = sorted(found, key=lambda each: each[0])
         self._read_ms = now_ms
+
+    def existing(self) -> list[TopicMetadata]:
+        """Return the topics that exist, as they are now. Raises as `refresh`."""
+        self.refresh()
+        return [known.topic for _, _, known in self._topics if known.topic.exists]
 
     def parts(self, region: Region) -> Iterator[RegionPart]:
         """Give the parts of a region's topics in the order of their rows. Raises as `refresh`."""

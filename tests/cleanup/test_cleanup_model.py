@@ -7,27 +7,16 @@ expired and was not deleted yet.
 """
 
 import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tables.leveldb import LevelDBStore
-from tables.store import Store
-from tests.cleanup.twins import Twin
+from tests.cleanup.twins import LevelDBTwin
 from tests.cleanup.twins_machine import (
     Twins,
 )
 from tms.transactions import service
-
-
-class LevelDBTwin(Twin):
-    def open_store(self) -> Store:
-        if not hasattr(self, "folder"):
-            self.folder = Path(tempfile.mkdtemp(prefix="tms-twin-"))
-        return LevelDBStore(self.folder, sync=False, write_buffer_bytes=64 * 1024)
 
 
 class LevelDBTwins(Twins):

@@ -42,7 +42,7 @@ class Scripted(Cleaner):
         self.hold.set()
         self.endless = False
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
         self.passes += 1
         self.began.release()
         while True:
@@ -124,7 +124,7 @@ def test_it_pauses_where_half_a_slice_is_used_up_and_others_have_to_do(
     class TimedSteps(Scripted):
         """Steps that take as long as they are said to."""
 
-        def steps(self) -> Iterator[Step]:
+        def steps(self, *, is_asked: bool = False) -> Iterator[Step]:
             nonlocal passed_s
             self.began.release()
             for _ in range(_STEPS):

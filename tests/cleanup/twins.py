@@ -4,14 +4,18 @@ Cleanup is made by hand, step by step, in the thread of the event loop, and so a
 """
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
 
 from cleanup.cleaner import Cleaner
 from cleanup.ranges import Step
+from cleanup.topic_rules import TopicRules
+from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import Row, Store
 from tables.store_tables import StoreTables
@@ -52,6 +56,8 @@ class Twin:
         self.loop = loop
         self.clock = clock
         self.limits = limits
+        self.is_asked = False
+        """Whether passes are made because somebody waits for them."""
         self.store = self.open_store()
         self.open()
 
@@ -63,7 +69,8 @@ class Twin:
 
     def open(self) -> None:
         self.services = self._opened()
-        self.cleaner = Cleaner(self.store, self, self.limits, self.clock)
+        rules = TopicRules(self.store, self, self.limits, self.clock)
+        self.cleaner = Cleaner(self.store, self, self.limits, self.clock, rules=rules)
         self.passing: Generator[Step, None, None] | None = None
 
     def _opened(self) -> OpenServices:
@@ -103,7 +110,7 @@ class Twin:
 
     def clean(self, steps: int = 1_000_000) -> int:
         """Do a pass, or as many steps of it; return how many rows it dropped and inverted."""
-        taken = zip(range(steps), self.cleaner.steps(), strict=False)
+        taken = zip(range(steps), self.cleaner.steps(is_asked=True), strict=False)
         return sum(step.dropped + step.inverted for _, step in taken)
 
     def go_on_cleaning(self, steps: int) -> None:
@@ -114,7 +121,7 @@ class Twin:
 
     def passed(self) -> Generator[Step, None, None]:
         """Do a pass, giving each step when it is done."""
-        yield from self.cleaner.steps()
+        yield from self.cleaner.steps(is_asked=self.is_asked)
 
     def leave_pass(self) -> None:
         """Do no more of the pass that is under way."""
@@ -132,7 +139,16 @@ class Twin:
     async def rolled_back(self, topic_id: TopicId, published: RollbackRange) -> None:
         await self.services.messaging.rollback(topic_id, published)
 
-    # What cleanup asks (`cleanup.loop_calls.ServiceCalls`).
+    # What cleanup asks (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
+
+    def durable_end(self, topic: TopicMetadata) -> bytes | None:
+        return self.await_(self.services.messaging.cleaned.durable_end(topic))
+
+    def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
+        return self.await_(self.services.messaging.cleaned.forget_cached(topic, key))
+
+    def trim(self, topic: TopicMetadata, before_ms: int) -> None:
+        self.await_(self.services.messaging.cleaned.trim(topic, before_ms))
 
     def invalid_list(self) -> InvalidList | None:
         return self.await_(self.transactions.invalid_list())
@@ -154,3 +170,10 @@ class Twin:
 
     def unchanging(self, read: Callable[[], T]) -> T:
         return self.await_(self.services.messaging.unchanging(read))
+
+
+class LevelDBTwin(Twin):
+    def open_store(self) -> Store:
+        if not hasattr(self, "folder"):
+            self.folder = Path(tempfile.mkdtemp(prefix="tms-twin-"))
+        return LevelDBStore(self.folder, sync=False, write_buffer_bytes=64 * 1024)

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.cleanup.twins import NOW_MS, Twin
 from tms.core.clock import ManualClock
 from tms.core.errors import TmsError
-from tms.core.messaging import RollbackRange
+from tms.core.messaging import Published, RollbackRange
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest
@@ -103,8 +103,9 @@ class Twins(RuleBasedStateMachine):
         published = self.both(
             lambda twin: twin.services.messaging.publish(topic_id, payloads, pointer)
         )
-        if isinstance(published, RollbackRange):
-            self.open[pointer].append((topic_id, published))
+        if isinstance(published, Published):
+            assert published.rollback_range is not None
+            self.open[pointer].append((topic_id, published.rollback_range))
 
     @rule(topic_id=TOPIC, payloads=PAYLOADS, reads_before=st.booleans())
     def publish_what_becomes_invalid(

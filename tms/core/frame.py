@@ -130,6 +130,24 @@ def frame_parts(body: bytes, at: int = 0) -> tuple[int, int, int]:
     return flags, start + 1, start + size
 
 
+def read_key(body: bytes, at: int = 0) -> tuple[bytes | None, bool]:
+    """Return the key in the frame at `at`, None if it has none, and whether there is a payload.
+
+    Raises `StoreCorrupt`.
+    """
+    flags, start, end = frame_parts(body, at)
+    has_payload = not flags & NO_PAYLOAD_FLAG
+    if not flags & KEY_FLAG:
+        return None, has_payload
+    try:
+        size, start = read_length(body, start)
+    except (IndexError, ValueError):
+        raise _damaged(body) from None
+    if start + size > end:
+        raise _damaged(body)
+    return body[start : start + size], has_payload
+
+
 def _damaged(body: bytes) -> StoreCorrupt:
     return StoreCorrupt(frame_start=body[:_SHOWN_BYTES].hex())
 

@@ -47,6 +47,7 @@ class Limits:
     cleanup_slice_ms: int = 1
     cleanup_pause_ms: int = 10
     cleanup_grace_s: int = 24 * 3600
+    cleanup_keys_max: int = 400_000
 
     request_bytes_max: int = 16 * 1024 * 1024
     request_messages_max: int = 100_000

@@ -15,19 +15,11 @@ from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, TTL_S_MAX
+from tms.core.topic_properties import CLEANUP, COMPACT, check_meaning
 
 TTL = "ttl"
 GENERATION = "generation"
 LIVE_FROM = "live_from_ms"
-
-_RETENTION = "retention_"
-_RESERVED: Mapping[str, tuple[str, ...]] = {
-    "cleanup": ("delete",),
-    "subject": (),
-    "schema_check": (),
-}
-"""Names that mean something to the server, with the values that they may have."""
-_CHARS_SHOWN = 100
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}")
 _TOPIC = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
@@ -79,6 +71,11 @@ class TopicMetadata:
     def exists(self) -> bool:
         """Whether the topic was not deleted."""
         return self.generation > 0
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether only the newest message of each key need be kept (`cleanup.compaction`)."""
+        return self.properties.get(CLEANUP) == COMPACT
 
     def first_live_ms(self, now_ms: int) -> int:
         """Return from when on entries live at `now_ms`; those before have expired.
@@ -165,19 +162,6 @@ def _text(value: object) -> str:
     return text
 
 
-def _check_reserved(properties: Mapping[str, str]) -> None:
-    """Raise `InvalidRequest` if a property has a name with a meaning that is not known yet."""
-    for name, value in properties.items():
-        is_reserved = name in _RESERVED or name.startswith(_RETENTION)
-        if is_reserved and value not in _RESERVED.get(name, ()):
-            raise InvalidRequest(
-                "invalid_properties",
-                property=name,
-                value=value[:_CHARS_SHOWN],
-                reason="the name is reserved for the server",
-            )
-
-
 def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, str]]:
     """Return the ttl in seconds and the other properties that a request body asks for.
 
@@ -197,7 +181,7 @@ def parse_properties(given: object, ttl_s_default: int) -> tuple[int, dict[str, 
     ttl = properties.pop(TTL, None)
     ttl_s = ttl_s_default if ttl is None else parse_ttl(ttl)
     properties.pop(LIVE_FROM, None)
-    _check_reserved(properties)
+    check_meaning(properties)
     generation = properties.pop(GENERATION, None)
     if generation is not None:
         _parse_generation(generation)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from tms.core.avro_lengths import read_length
 from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge
-from tms.core.frame import framed_of, read_frame
+from tms.core.frame import KEY_FLAG, frame_parts, framed_of, read_frame
 from tms.core.limits import MS_PER_S, Limits
 from tms.core.namespaces import NamespaceRules
 from tms.core.topic import TopicId, parse_properties
@@ -41,6 +41,14 @@ def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
                     headers=headers,
                     message_headers_max=limits.message_headers_max,
                 )
+
+
+def check_keys(bodies: Sequence[bytes]) -> None:
+    """Raise `InvalidRequest` (key_required) if a message has no key."""
+    framed = framed_of(bodies)
+    keyed = [index for index in framed if frame_parts(bodies[index])[0] & KEY_FLAG]
+    if len(keyed) < len(bodies):
+        raise InvalidRequest("key_required", index=min(set(range(len(bodies))) - set(keyed)))
 
 
 def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | None:

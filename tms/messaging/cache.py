@@ -255,6 +255,12 @@ class TopicCache:
         self._floor = key_after(block.last_key())
         self._budget.dropped(block)
 
+    def forget_below(self, key: bytes) -> None:
+        """Be complete from `key` on at the earliest; what is below may go from the table."""
+        while self._blocks and self._first_keys[0] < key:
+            self.drop_oldest()
+        self._floor = max(self._floor, key)
+
     def restart(self, floor: bytes) -> None:
         """Forget everything and be complete from `floor` on, above every key in the table."""
         for block in self._blocks:

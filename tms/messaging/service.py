@@ -13,6 +13,7 @@ from tms.core.errors import (
     InvalidRequest,
     Stopping,
     TmsError,
+    TopicIsCompact,
     TopicMoved,
     TransactionDuplicate,
     TransactionExpired,
@@ -26,9 +27,10 @@ from tms.core.reading import Isolation, Reading, View
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
-from tms.messaging.admission import Admission
+from tms.messaging.admission import Admission, check_keys
 from tms.messaging.cache import CacheBudget
 from tms.messaging.cache_check import CacheCheck
+from tms.messaging.cleaned_topics import CleanedTopics
 from tms.messaging.invert_invalid import InvalidEntries
 from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.metrics import MessagingMetrics
@@ -77,6 +79,8 @@ class Service:
         self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
         self._topics = Topics(engine, self._states, self._admission)
+        self.cleaned = CleanedTopics(self._states, self._topics)
+        """What cleanup needs of topics in use."""
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
         self._publications = publications or UnfinishedPublications()
@@ -178,6 +182,8 @@ class Service:
             self._check_write_pointer(write_pointer)
         elif not payloads:
             raise InvalidRequest("empty_publish")
+        if state.topic.is_compact:
+            check_keys(payloads)
         payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
         if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
             await self._check_last_stored(topic_id, if_last)
@@ -237,6 +243,8 @@ class Service:
         async with self._states.held((topic_id,)) as [state]:
             if not payloads:
                 raise InvalidRequest("invalid_store")
+            if state.topic.is_compact:
+                raise TopicIsCompact(topic=str(topic_id))
             self._check_write_pointer(write_pointer)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
             sequence = await self._states.payload_sequence(state, write_pointer)

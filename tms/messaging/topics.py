@@ -75,6 +75,18 @@ class Topics:
 
         await self._change(topic_id, trimmed)
 
+    async def trim_if(self, topic: TopicMetadata, before_ms: int) -> None:
+        """Let expire what was written before a time, if the topic's row is as given.
+
+        Raises `TopicNotFound`.
+        """
+
+        def trimmed(old: TopicMetadata | None) -> TopicMetadata:
+            existing = _existing(old, topic.id)
+            return existing.trimmed(before_ms) if existing == topic else existing
+
+        await self._change(topic.id, trimmed)
+
     async def delete(self, topic_id: TopicId) -> None:
         """Delete a topic and so all of its messages. Raises `TopicNotFound`."""
 

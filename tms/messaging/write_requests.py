@@ -16,6 +16,7 @@ from tms.core.messaging import AllPublished, Published, Stored
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
+from tms.messaging.admission import check_keys
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.sequence import KeySequence
@@ -326,6 +327,9 @@ async def publish_all(
     Raises as `Messaging.publish_all`, and `TransactionDuplicate`.
     """
     async with writing.states.held(publications) as states:
+        for state, payloads in zip(states, publications.values(), strict=True):
+            if state.topic.is_compact:
+                check_keys(payloads)
         parts = [
             Publication(writing, state, payloads, None, sum(map(len, payloads)))
             for state, payloads in zip(states, publications.values(), strict=True)

@@ -7,6 +7,7 @@ environment variables work like those of the others, and `tms config` lists them
 ADVANCED = frozenset(
     (
         "cleanup_grace_s",
+        "cleanup_keys_max",
         "cleanup_pause_ms",
         "cleanup_slice_ms",
         "cleanup_slice_rows",

@@ -241,6 +241,9 @@ class Settings(BaseSettings):
     cleanup_pause_ms: int = _limit(
         "cleanup_pause_ms", "How long it pauses then while the server has requests."
     )
+    cleanup_keys_max: int = _limit(
+        "cleanup_keys_max", "Keys that compaction remembers at a time; 110 bytes each, about."
+    )
     cleanup_grace_s: int = _limit(
         "cleanup_grace_s",
         "How much longer than it must an invalid transaction stays on the list, and the name of a "

@@ -21,6 +21,8 @@ class InvalidList:
     """The oldest transaction in progress; above all where there is none."""
     last_write_pointer: int
     """Whatever starts from now on has a greater one."""
+    visible_up_to: int
+    """Of what is committed up to this pointer, all in progress see it, and all to come."""
     knows_publications_after: int
     """What was published under greater pointers, this process knows."""
 
@@ -41,5 +43,6 @@ def invalid_list(state: TransactionState, knows_publications_after: int) -> Inva
         {pointer: by_pointer[pointer].since for pointer in state.invalids.ascending},
         state.opened.first,
         state.last_write_pointer,
+        min((o.visibility_upper_bound for o in state.opened), default=state.last_write_pointer),
         knows_publications_after,
     )

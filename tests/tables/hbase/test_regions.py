@@ -113,7 +113,7 @@ def filled(hbase_store: HBaseStore) -> HBaseStore:
 
 
 def invalid_list() -> InvalidList:
-    return InvalidList({DEAD: DEAD}, 2**63 - 1, NOW_MS * 1_000_000, 2**63 - 1)
+    return InvalidList({DEAD: DEAD}, 2**63 - 1, NOW_MS * 1_000_000, NOW_MS * 1_000_000, 2**63 - 1)
 
 
 def cleaner_of(store: HBaseStore, *, rows_max: int = 500) -> RegionCleaner:

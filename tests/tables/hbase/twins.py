@@ -7,6 +7,7 @@ from contextlib import closing
 from cleanup.hbase.cleaner import RegionCleaner
 from cleanup.hbase.opening import Pruning
 from cleanup.ranges import Step
+from cleanup.topic_rules import TopicRules
 from tables.hbase.layout import Place
 from tables.hbase.store import HBaseStore
 from tables.store import Store
@@ -55,6 +56,7 @@ class HBaseTwin(Twin):
             self.clock,
             workers=0 if self.is_apart else WORKERS,
             recording=self.store,
+            rules=TopicRules(self.store, self, self.limits, self.clock),
         )
         self.passing = None
 

@@ -15,7 +15,8 @@ TmsError
 │       ├── TransactionExpired, TransactionNotInProgress
 │       ├── TransactionConflict, TransactionDuplicate
 │       ├── OwnerBusy, OwnerElsewhere
-│       ├── PublicationRefused, InvalidTrimTime, InvalidTruncateTime
+│       ├── PublicationRefused, TopicIsCompact
+│       ├── InvalidTrimTime, InvalidTruncateTime
 │       ├── TransactionsElsewhere
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── BadVersion, PathExists, PathHasChildren
@@ -86,6 +87,7 @@ from tms.core.errors.classes import (
     TooManyConnections,
     TooManyTransactions,
     TopicExists,
+    TopicIsCompact,
     TopicMoved,
     TopicNotFound,
     TransactionConflict,
@@ -146,6 +148,7 @@ __all__ = [
     "TooManyConnections",
     "TooManyTransactions",
     "TopicExists",
+    "TopicIsCompact",
     "TopicMoved",
     "TopicNotFound",
     "TransactionConflict",

@@ -71,6 +71,10 @@ _TABLE = {
             "empty_publish": (
                 "Publishing no messages is for a transaction whose messages were stored before."
             ),
+            "key_required": (
+                "Each message of a compact topic needs a key: the newest of each key stays. Give "
+                "the message that `detail` names one."
+            ),
             "invalid_store": "Storing takes a transaction write pointer and at least one message.",
             "invalid_transaction_id": "A transaction id is a positive 64-bit number.",
             "invalid_timeout": (
@@ -181,6 +185,11 @@ _TABLE = {
         },
         "InvalidTrimTime": {
             "invalid_trim_time": "A topic is trimmed before a time that has come; this has not.",
+        },
+        "TopicIsCompact": {
+            "topic_is_compact": (
+                "No messages are stored for a compact topic: publish them in the transaction."
+            ),
         },
         "InvalidTruncateTime": {
             "invalid_truncate_time": "A transaction from before that time is in progress.",

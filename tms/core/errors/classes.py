@@ -134,6 +134,12 @@ class InvalidTrimTime(Conflict):
     code = "invalid_trim_time"
 
 
+class TopicIsCompact(Conflict):
+    """Raised when messages are to be stored for a compact topic."""
+
+    code = "topic_is_compact"
+
+
 class InvalidTruncateTime(Conflict):
     """Raised when a transaction from before that time is still in progress."""
 

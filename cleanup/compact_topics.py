@@ -1,0 +1,255 @@
+"""Compacts topics: finds out when that is worth it, and takes away what `cleanup.compaction` says.
+
+A topic is compacted when at least half of its entries are new, when what held it up has ended, when
+a tombstone may go, or when asked. New entries are counted by a pass as they come, and are forgotten
+with the process: the first pass of a process compacts once.
+
+Only the process that serves a topic does this. It takes what is durable to supersede, and has the
+cache forget what goes before it goes. It may be broken off anywhere: what a key has older than a
+tombstone goes before that, in the store's order, and the next run goes on. It is safe also if the
+process leads no more: what it took to supersede was acknowledged.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from cleanup.compaction import Sweep, Verdict
+from cleanup.fates import Fate, Fates
+from cleanup.loop_calls import TopicCalls
+from cleanup.ranges import Reason, Step, last_key
+from tables.keys import after_prefix, message_key_of, prefix
+from tables.store import MESSAGE, Store
+from tms.core.clock import Clock
+from tms.core.entries import PLAIN
+from tms.core.limits import MS_PER_S, Limits
+from tms.core.message import key_after
+from tms.core.topic import TopicId, TopicMetadata
+from tms.core.topic_properties import tombstone_s_of
+
+_LATE_S = 600
+"""On a store elsewhere, a write may come late: a tombstone stays at least so long."""
+_GIVEN_BACK_BYTES_MIN = 1024 * 1024
+_PAUSE_FACTOR = 9
+"""What only waits for its time is not looked for more than a tenth of the time."""
+_ROWS_BETWEEN_LOOKS = 250
+
+_REASONS = {Verdict.SUPERSEDED: Reason.SUPERSEDED, Verdict.ROLLED_BACK: Reason.ROLLED_BACK}
+
+FatesNow = Callable[[], Fates]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What is known of a topic's generation since it was last compacted."""
+
+    generation: int
+    counted_to: bytes
+    """Where the next new entry begins."""
+    new: int = 0
+    """Entries since then."""
+    clean: int = 0
+    """Entries that are as compact as they can be."""
+    held: int = 0
+    """Entries from the least undecided one on."""
+    undecided_pointer: int = PLAIN
+    waiting_ms: int | None = None
+    """The time in the oldest entry that waits to be old."""
+    not_before_ms: int = 0
+    """When to look for those again at the earliest, in steady time."""
+
+    def is_due(self, fates: FatesNow, old_ms: int, steady_ms: int, *, is_asked: bool) -> bool:
+        """Whether to compact now."""
+        is_old = self.waiting_ms is not None and self.waiting_ms < old_ms
+        if is_asked and (self.new or self.held or is_old):
+            return True
+        if (self.new and self.new >= self.clean) or (is_old and steady_ms >= self.not_before_ms):
+            return True
+        is_held = self.undecided_pointer != PLAIN and self.new + self.held >= self.clean
+        return is_held and fates().of(self.undecided_pointer) is not Fate.UNDECIDED
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run over one topic, and what it has counted."""
+
+    topic: TopicMetadata
+    start: bytes
+    greatest: bytes
+    old_ms: int
+    rows: int = 0
+    held: int = 0
+    dropped: int = 0
+    dropped_bytes: int = 0
+    waiting_ms: int | None = None
+    undecided_pointer: int = PLAIN
+
+    def took(self, sweep: Sweep) -> None:
+        """Take over what a sweep has come across."""
+        waiting = [ms for ms in (self.waiting_ms, sweep.waiting_ms) if ms is not None]
+        self.waiting_ms = min(waiting, default=None)
+        self.undecided_pointer = sweep.undecided_pointer or self.undecided_pointer
+
+
+@dataclass(slots=True)
+class _Found:
+    """What one look at some rows has found."""
+
+    stop: bytes
+    """The least row key that was looked at."""
+    scanned: int = 0
+    held: int | None = None
+    """How many rows there were to the last undecided one; None if there was none."""
+    is_done: bool = False
+    """Whether there are no more."""
+    dropped: dict[Verdict, list[tuple[bytes, int]]] = field(
+        default_factory=lambda: {each: [] for each in _REASONS}
+    )
+    """Row keys, and the lengths of the values."""
+
+
+class CompactTopics:
+    """Compacts the topics of one store. Used from one thread."""
+
+    def __init__(self, store: Store, calls: TopicCalls, limits: Limits, clock: Clock) -> None:
+        """Compact in `store`, which the services use that `calls` asks."""
+        self._store = store
+        self._calls = calls
+        self._clock = clock
+        self._rows_max = limits.cleanup_slice_rows
+        self._slice_s = limits.cleanup_slice_ms / MS_PER_S
+        self._keys_max = limits.cleanup_keys_max
+        self._least_s = 0 if store.is_embedded else _LATE_S
+        self._before: dict[TopicId, _Progress] = {}
+        self._now: dict[TopicId, _Progress] = {}
+
+    def begin_pass(self) -> None:
+        """Forget topics that the pass before did not come across."""
+        self._before, self._now = self._now, {}
+
+    def steps(
+        self, topic: TopicMetadata, fates: FatesNow, *, is_asked: bool
+    ) -> Generator[Step, None, bool]:
+        """Compact a topic if that is due, giving each step; return whether any entry is gone.
+
+        Raises the `Unavailable` errors, `StoreCorrupt`; the next pass goes on.
+        """
+        progress = self._before.get(topic.id)
+        start = prefix(topic.id, topic.generation)
+        old_ms = self._clock.now_ms() - self._tombstone_ms(topic)
+        if progress is None or progress.generation != topic.generation:
+            progress = _Progress(topic.generation, start)
+            is_due = True
+        else:
+            yield from self._count(progress, after_prefix(start))
+            steady_ms = self._clock.steady_ms()
+            is_due = progress.is_due(fates, old_ms, steady_ms, is_asked=is_asked)
+        self._now[topic.id] = progress
+        end = self._calls.durable_end(topic) if is_due else None
+        greatest = None if end is None else last_key(self._store, MESSAGE, start, start + end)
+        if greatest is None:
+            return False
+        run = _Run(topic, start, greatest, old_ms)
+        began_ms = self._clock.steady_ms()
+        is_whole = yield from self._run(run, fates())
+        if is_whole:
+            took_ms = self._clock.steady_ms() - began_ms
+            self._now[topic.id] = _Progress(
+                topic.generation,
+                counted_to=greatest + b"\x00",
+                clean=max(0, run.rows - run.dropped - run.held),
+                held=run.held,
+                undecided_pointer=run.undecided_pointer,
+                waiting_ms=run.waiting_ms,
+                not_before_ms=began_ms + (1 + _PAUSE_FACTOR) * took_ms,
+            )
+        return run.dropped > 0
+
+    def _tombstone_ms(self, topic: TopicMetadata) -> int:
+        return max(tombstone_s_of(topic.properties), self._least_s) * MS_PER_S
+
+    def _count(self, progress: _Progress, stop: bytes) -> Generator[Step, None, None]:
+        """Count what has come since the last time."""
+        while True:
+            with self._store.scan(
+                MESSAGE, progress.counted_to, stop, limit=self._rows_max
+            ) as found:
+                keys = [key for key, _ in found]
+            if keys:
+                progress.new += len(keys)
+                progress.counted_to = keys[-1] + b"\x00"
+            yield Step(MESSAGE, Reason.SUPERSEDED, scanned=max(1, len(keys)))
+            if len(keys) < self._rows_max:
+                return
+
+    def _run(self, run: _Run, fates: Fates) -> Generator[Step, None, bool]:
+        """Compact a topic; return False if it is gone, or not compact any more."""
+        at: bytes | None = run.greatest + b"\x00"
+        is_first = True
+        while at is not None:
+            sweep = Sweep(fates, run.old_ms, self._keys_max, run.greatest)
+            if not (yield from self._sweep(run, sweep, at, is_first=is_first)):
+                return False
+            run.took(sweep)
+            at = None if sweep.resume is None else sweep.resume + b"\x00"
+            is_first = False
+        if run.dropped_bytes >= _GIVEN_BACK_BYTES_MIN:
+            self._store.compact(MESSAGE, run.start, after_prefix(run.start))
+            yield Step(MESSAGE, Reason.SUPERSEDED)
+        return True
+
+    def _sweep(
+        self, run: _Run, sweep: Sweep, stop: bytes, *, is_first: bool
+    ) -> Generator[Step, None, bool]:
+        """Go once through what is below `stop`; return as `_run`."""
+        is_done = False
+        while not is_done:
+            found = self._look(run, sweep, stop)
+            if is_first:
+                if found.held is not None:
+                    run.held = run.rows - run.dropped + found.held
+                run.rows += found.scanned
+            yield Step(MESSAGE, Reason.SUPERSEDED, scanned=max(1, found.scanned))
+            for verdict, rows in found.dropped.items():
+                if rows and not (yield from self._drop(run, rows, _REASONS[verdict])):
+                    return False
+            stop, is_done = found.stop, found.is_done
+        for first in range(0, len(sweep.tombstones), self._rows_max):
+            rows = [(key, 0) for key in sweep.tombstones[first : first + self._rows_max]]
+            if not (yield from self._drop(run, rows, Reason.TOMBSTONE)):
+                return False
+        return True
+
+    def _look(self, run: _Run, sweep: Sweep, stop: bytes) -> _Found:
+        """Have a sweep decide on the next rows below `stop`, downwards."""
+        found = _Found(stop)
+        until = perf_counter() + self._slice_s
+        with self._store.scan(MESSAGE, run.start, stop, reverse=True, limit=self._rows_max) as rows:
+            for key, value in rows:
+                verdict = sweep.verdict(key, value)
+                found.stop = key
+                found.scanned += 1
+                if verdict is not Verdict.STAYS:
+                    found.dropped[verdict].append((key, len(value)))
+                elif sweep.undecided == key:
+                    found.held = found.scanned
+                if not found.scanned % _ROWS_BETWEEN_LOOKS and perf_counter() >= until:
+                    return found
+        found.is_done = found.scanned < self._rows_max
+        return found
+
+    def _drop(
+        self, run: _Run, rows: list[tuple[bytes, int]], reason: Reason
+    ) -> Generator[Step, None, bool]:
+        """Delete entries, each a row key and the length of its value; return as `_run`."""
+        keys = [key for key, _ in rows]
+        size = sum(len(key) + length for key, length in rows)
+        if not self._calls.forget_cached(run.topic, key_after(message_key_of(max(keys)))):
+            return False
+        batch = self._store.batch(durable=False)
+        batch.delete_rows(MESSAGE, keys)
+        self._store.write(batch)
+        run.dropped += len(keys)
+        run.dropped_bytes += size
+        yield Step(MESSAGE, reason, scanned=0, dropped=len(keys), dropped_bytes=size)
+        return True

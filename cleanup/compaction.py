@@ -1,0 +1,131 @@
+"""Which entries of a compact topic may go: decided row by row, newest first. Pure.
+
+The newest message of a key stays. An older one goes if a newer one that all readers see supersedes
+it, and no reader stops between the two: so each reader finds, of each key, the newest that it may
+see, or a later one. What goes besides, once it is older than the topic's `tombstone_s`:
+- a message without payload (a tombstone), when all older ones of its key are gone;
+- an entry that was rolled back.
+
+What stays for ever: the greatest entry, for ids go on from it; messages without a key, which the
+topic had before it was compact; references to stored messages.
+
+Memory is bounded: of at most `keys_max` keys is it known at a time that they were seen. A sweep
+that has met more goes on for the keys it knows, and `resume` says where the next one begins for the
+others.
+"""
+
+from enum import Enum
+from hashlib import blake2b
+
+from cleanup.fates import Fate, Fates
+from tables.keys import (
+    FRAMED_KIND,
+    PLAIN_KIND,
+    POINTER_END,
+    TRANSACTIONAL_FRAMED_KIND,
+    entry_pointer_of,
+    message_key_of,
+)
+from tms.core.entries import PLAIN
+from tms.core.frame import read_key
+from tms.core.message import KEY
+
+_DIGEST_BYTES = 16
+
+
+class Verdict(Enum):
+    """What becomes of an entry."""
+
+    STAYS = "stays"
+    SUPERSEDED = "superseded"
+    """A newer one of its key is seen by all."""
+    ROLLED_BACK = "rolled back"
+    """It was, longer ago than `tombstone_s`."""
+
+
+def key_and_tombstone(value: bytes) -> tuple[bytes | None, bool]:
+    """Return a Message row's key, None if it has none, and whether it has no payload.
+
+    Raises `StoreCorrupt`.
+    """
+    kind = value[0] if value else PLAIN_KIND
+    if kind not in (FRAMED_KIND, TRANSACTIONAL_FRAMED_KIND):
+        return None, False
+    key, has_payload = read_key(value, 1 if kind == FRAMED_KIND else POINTER_END)
+    return key, not has_payload
+
+
+def _name_of(key: bytes) -> bytes:
+    """Return what stands for a key in memory: itself if it is shorter than a digest."""
+    if len(key) < _DIGEST_BYTES:
+        return key
+    return blake2b(key, digest_size=_DIGEST_BYTES).digest()
+
+
+class Sweep:
+    """One way through a topic, from its end to its beginning."""
+
+    def __init__(self, fates: Fates, old_ms: int, keys_max: int, greatest: bytes) -> None:
+        """Decide by `fates`; what is from before `old_ms`, in ms since 1970, is old.
+
+        `greatest` is the row key that stays whatever it is.
+        """
+        self._fates = fates
+        self._old_ms = old_ms
+        self._keys_max = keys_max
+        self._greatest = greatest
+        self._seen: set[bytes] = set()
+        self.resume: bytes | None = None
+        """The row key from which on, downwards, keys were met that there was no room for."""
+        self.tombstones: list[bytes] = []
+        """Row keys of old tombstones: they may go once the sweep is at its end."""
+        self.undecided: bytes | None = None
+        """The last row key, which is the least, whose transaction is not decided for all."""
+        self.undecided_pointer = PLAIN
+        self.waiting_ms: int | None = None
+        """The time in the oldest entry that goes when it is old."""
+
+    def verdict(self, row_key: bytes, value: bytes) -> Verdict:
+        """Decide on the next row. Raises `StoreCorrupt`."""
+        pointer = entry_pointer_of(value)
+        fate = self._fates.of(pointer)
+        if fate is Fate.ROLLED_BACK:
+            may_go = row_key != self._greatest and self._is_old(row_key)
+            return Verdict.ROLLED_BACK if may_go else Verdict.STAYS
+        if fate is Fate.UNDECIDED:
+            self._stop_at(row_key, pointer)
+            return Verdict.STAYS
+        key, is_tombstone = key_and_tombstone(value)
+        if key is None:
+            return Verdict.STAYS
+        name = _name_of(key)
+        if name in self._seen:
+            return Verdict.SUPERSEDED
+        if fate is Fate.SEEN:
+            self._supersede(row_key, name, is_tombstone=is_tombstone)
+        return Verdict.STAYS
+
+    def _supersede(self, row_key: bytes, name: bytes, *, is_tombstone: bool) -> None:
+        """Have a row supersede what is older of its key, if there is room."""
+        if self.resume is not None or len(self._seen) >= self._keys_max:
+            self.resume = self.resume or row_key
+            return
+        self._seen.add(name)
+        if is_tombstone and row_key != self._greatest and self._is_old(row_key):
+            self.tombstones.append(row_key)
+
+    def _stop_at(self, row_key: bytes, pointer: int) -> None:
+        """Let nothing above supersede what is below: a reader may stop here."""
+        self._seen.clear()
+        self.tombstones.clear()
+        self.undecided, self.undecided_pointer = row_key, pointer
+
+    def _is_old(self, row_key: bytes) -> bool:
+        """Whether a row that goes when it is old is; if not, it is waited for."""
+        written_ms = int(KEY.unpack(message_key_of(row_key))[0])
+        if written_ms < self._old_ms:
+            return True
+        self.waiting_ms = (
+            written_ms if self.waiting_ms is None else min(self.waiting_ms, written_ms)
+        )
+        return False

@@ -1,0 +1,60 @@
+"""What the properties of topics ask of cleanup besides the ttl: compaction, and bounds.
+
+Only the process that serves the topics does this: `tms prune` and Spark's job never do.
+"""
+
+from collections.abc import Generator
+
+from cleanup.compact_topics import CompactTopics
+from cleanup.fates import Fates
+from cleanup.loop_calls import TopicCalls
+from cleanup.ranges import Step
+from cleanup.retention import KeptTopics
+from tables.store import Store
+from tms.core.clock import Clock
+from tms.core.limits import Limits
+from tms.core.topic import TopicMetadata
+
+
+class TopicRules:
+    """Has the topics of one store obey their properties. Used from one thread."""
+
+    def __init__(self, store: Store, calls: TopicCalls, limits: Limits, clock: Clock) -> None:
+        """Work in `store`, which the services use that `calls` asks."""
+        self._calls = calls
+        self._limits = limits
+        self._clock = clock
+        self._compact = CompactTopics(store, calls, limits, clock)
+        self._kept = KeptTopics(store, calls, limits, clock)
+        self._is_asked = False
+        self._fates: Fates | None = None
+
+    def begin_pass(self, *, is_asked: bool) -> None:
+        """Begin with the first topic again; `is_asked`: somebody waits for it."""
+        self._is_asked = is_asked
+        self._fates = None
+        self._compact.begin_pass()
+        self._kept.begin_pass()
+
+    def steps(self, topic: TopicMetadata) -> Generator[Step, None, None]:
+        """Do what is due for one topic that exists, giving each step.
+
+        Raises the `Unavailable` errors, `StoreCorrupt`.
+        """
+        if topic.is_compact:
+            is_less = yield from self._compact.steps(
+                topic, self._fates_now, is_asked=self._is_asked
+            )
+            if is_less:
+                self._kept.forget(topic.id)
+        yield from self._kept.steps(topic, self._fates_now)
+
+    def _fates_now(self) -> Fates:
+        """Return the fates as they were when they were first asked for in this pass.
+
+        What was decided for all then, is so now.
+        """
+        if self._fates is None:
+            listed = self._calls.invalid_list()
+            self._fates = Fates(listed, self._limits, self._clock.now_ms())
+        return self._fates

@@ -1,0 +1,50 @@
+"""Whatever happens in whatever order, readers of a server that compacts find of each key what those
+of its twin find that does not: committed, and in each transaction in progress.
+
+A run is done in parts, and anything may happen between them: messages, transactions of all ends,
+tombstones, clocks that are set back, crashes, another ttl. Two keys at most are remembered at a
+time, so that a run needs several sweeps.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+
+from tests.cleanup.compaction_machine import Compacting
+from tests.cleanup.twins import LIMITS, LevelDBTwin
+from tms.transactions import service
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _timeouts_by_hand() -> Iterator[None]:
+    tick_s = service._TICK_S
+    service._TICK_S = 1_000_000.0
+    yield
+    service._TICK_S = tick_s
+
+
+class FewKeys(Compacting):
+    limits = replace(LIMITS, cleanup_keys_max=2)
+
+
+class OnLevelDB(FewKeys):
+    make = LevelDBTwin
+
+    def teardown(self) -> None:
+        super().teardown()
+        for twin in (self.compacted, self.plain):
+            assert isinstance(twin, LevelDBTwin)
+            shutil.rmtree(twin.folder)
+
+
+TestCompactingInMemory = Compacting.TestCase
+TestCompactingInMemory.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)
+
+TestCompactingFewKeys = pytest.mark.slow(FewKeys.TestCase)
+TestCompactingFewKeys.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+TestCompactingOnLevelDB = pytest.mark.slow(OnLevelDB.TestCase)
+TestCompactingOnLevelDB.settings = settings(max_examples=15, stateful_step_count=40, deadline=None)

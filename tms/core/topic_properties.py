@@ -1,0 +1,87 @@
+"""The properties of topics that mean something to the server: which there are, and what they say.
+
+    cleanup             "delete" (default) | "compact"
+    tombstone_s         how long a compact topic keeps a message without payload, in seconds
+    retention_messages  about how many messages a topic keeps
+    retention_bytes     about how many bytes of messages it keeps
+    subject, schema_check, and other names that begin with "retention_": reserved
+
+`ttl` and `generation` are in `tms.core.topic`. A row of an older store may have any text under one
+of these names; what cannot be read there is as if it were not there.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from tms.core.errors import InvalidRequest
+from tms.core.limits import TTL_S_MAX
+
+CLEANUP = "cleanup"
+COMPACT = "compact"
+TOMBSTONE = "tombstone_s"
+RETENTION_MESSAGES = "retention_messages"
+RETENTION_BYTES = "retention_bytes"
+TOMBSTONE_S_DEFAULT = 24 * 3600
+
+_RETENTION = "retention_"
+_CHARS_SHOWN = 100
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
+
+
+def _is_number(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
+
+
+_FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
+    CLEANUP: (lambda text: text in {"delete", COMPACT}, 'it is "delete" or "compact"'),
+    TOMBSTONE: (
+        lambda text: _is_number(text) and int(text) <= TTL_S_MAX,
+        "it is a whole number of seconds",
+    ),
+    RETENTION_MESSAGES: (lambda text: _is_number(text) and text != "0", "it is a whole number"),
+    RETENTION_BYTES: (lambda text: _is_number(text) and text != "0", "it is a whole number"),
+    "subject": (lambda _: False, "the name is reserved for the server"),
+    "schema_check": (lambda _: False, "the name is reserved for the server"),
+}
+"""By name: whether a value may be, and what to say if it may not."""
+
+
+class Retention(NamedTuple):
+    """About how much a topic keeps. None: there is no bound."""
+
+    messages: int | None
+    bytes: int | None
+
+
+def check_meaning(properties: Mapping[str, str]) -> None:
+    """Raise `InvalidRequest` (invalid_properties) if a value has no meaning under its name."""
+    for name, value in properties.items():
+        if name in _FORMS:
+            may_be, reason = _FORMS[name]
+        elif name.startswith(_RETENTION):
+            may_be, reason = _FORMS["subject"]
+        else:
+            continue
+        if not may_be(value):
+            raise InvalidRequest(
+                "invalid_properties", property=name, value=value[:_CHARS_SHOWN], reason=reason
+            )
+
+
+def tombstone_s_of(properties: Mapping[str, str]) -> int:
+    """Return how long a topic keeps messages without payload, in seconds."""
+    number = _number_of(properties, TOMBSTONE)
+    return TOMBSTONE_S_DEFAULT if number is None else number
+
+
+def retention_of(properties: Mapping[str, str]) -> Retention:
+    """Return about how much a topic keeps."""
+    return Retention(
+        _number_of(properties, RETENTION_MESSAGES), _number_of(properties, RETENTION_BYTES)
+    )
+
+
+def _number_of(properties: Mapping[str, str], name: str) -> int | None:
+    text = properties.get(name, "")
+    return int(text) if _FORMS[name][0](text) else None
