@@ -20,17 +20,27 @@ from hashlib import blake2b
 from cleanup.fates import Fate, Fates
 from tables.keys import (
     FRAMED_KIND,
-    PLAIN_KIND,
+    FRAMED_START,
     POINTER_END,
     TRANSACTIONAL_FRAMED_KIND,
     entry_pointer_of,
     message_key_of,
 )
+from tms.core.avro_lengths import MORE_FOLLOWS
 from tms.core.entries import PLAIN
-from tms.core.frame import read_key
+from tms.core.frame import HEADERS_FLAG, KEY_FLAG, NO_PAYLOAD_FLAG, read_key
 from tms.core.message import KEY
 
 _DIGEST_BYTES = 16
+_FRAME_AT = {FRAMED_KIND: 1, TRANSACTIONAL_FRAMED_KIND: POINTER_END}
+"""Where the frame begins in the value of a row, by its kind."""
+_KEYED = tuple(
+    KEY_FLAG | others
+    for others in (0, HEADERS_FLAG, NO_PAYLOAD_FLAG, HEADERS_FLAG | NO_PAYLOAD_FLAG)
+)
+"""The flags of frames with a key."""
+_SHORT_BYTES = 2
+"""What a frame with a key has at least behind its first byte."""
 
 
 class Verdict(Enum):
@@ -48,10 +58,16 @@ def key_and_tombstone(value: bytes) -> tuple[bytes | None, bool]:
 
     Raises `StoreCorrupt`.
     """
-    kind = value[0] if value else PLAIN_KIND
-    if kind not in (FRAMED_KIND, TRANSACTIONAL_FRAMED_KIND):
+    at = _FRAME_AT.get(value[0]) if value else None
+    if at is None:
         return None, False
-    key, has_payload = read_key(value, 1 if kind == FRAMED_KIND else POINTER_END)
+    # Most frames and keys are short. What is not, or is damaged, is read by the general way.
+    if len(value) > at + _SHORT_BYTES and value[at] < MORE_FOLLOWS:
+        flags, key_bytes = value[at + 1], value[at + 2] >> 1
+        end = at + 3 + key_bytes
+        if flags in _KEYED and value[at + 2] < MORE_FOLLOWS and end <= at + 1 + (value[at] >> 1):
+            return value[at + 3 : end], bool(flags & NO_PAYLOAD_FLAG)
+    key, has_payload = read_key(value, at)
     return key, not has_payload
 
 
@@ -87,14 +103,16 @@ class Sweep:
 
     def verdict(self, row_key: bytes, value: bytes) -> Verdict:
         """Decide on the next row. Raises `StoreCorrupt`."""
-        pointer = entry_pointer_of(value)
-        fate = self._fates.of(pointer)
-        if fate is Fate.ROLLED_BACK:
-            may_go = row_key != self._greatest and self._is_old(row_key)
-            return Verdict.ROLLED_BACK if may_go else Verdict.STAYS
-        if fate is Fate.UNDECIDED:
-            self._stop_at(row_key, pointer)
-            return Verdict.STAYS
+        fate = Fate.SEEN
+        if value[:1] != FRAMED_START:
+            pointer = entry_pointer_of(value)
+            fate = self._fates.of(pointer)
+            if fate is Fate.ROLLED_BACK:
+                may_go = row_key != self._greatest and self._is_old(row_key)
+                return Verdict.ROLLED_BACK if may_go else Verdict.STAYS
+            if fate is Fate.UNDECIDED:
+                self._stop_at(row_key, pointer)
+                return Verdict.STAYS
         key, is_tombstone = key_and_tombstone(value)
         if key is None:
             return Verdict.STAYS

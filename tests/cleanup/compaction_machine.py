@@ -47,6 +47,10 @@ def bodies(writes: list[Write]) -> list[bytes]:
 class Compacting(RuleBasedStateMachine):
     make: Callable[..., Twin] = Twin
     limits: Limits = LIMITS
+    tombstone_s = TOMBSTONE_S
+    """How long a tombstone stays."""
+    pace = 1
+    """How many times as fast time passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +84,7 @@ class Compacting(RuleBasedStateMachine):
 
     @rule(by_ms=st.sampled_from([1, 1, 700, 2_000, 7_000, 7_000, 61_000]))
     def time_passes(self, by_ms: int) -> None:
-        self.clock.advance(by_ms)
+        self.clock.advance(by_ms * self.pace)
         self.greatest_ms = max(self.greatest_ms, self.clock.now_ms())
         self.expires()
         for twin in (self.compacted, self.plain):
@@ -171,7 +175,7 @@ class Compacting(RuleBasedStateMachine):
 
     def is_old(self, message: Message) -> bool:
         """Whether a message was old at some time."""
-        return message.publish_timestamp < self.greatest_ms - TOMBSTONE_S * 1_000
+        return message.publish_timestamp < self.greatest_ms - self.tombstone_s * 1_000
 
     def may_be_gone(self, message: Message) -> bool:
         """Whether a message that all readers see may be gone, though none supersedes it."""
@@ -215,7 +219,7 @@ class Compacting(RuleBasedStateMachine):
         keys = [message.key for message in found]
         assert len(keys) == len(set(keys))
         everything = self.read(self.compacted, isolation_of(committed=False))
-        old_ms = self.clock.now_ms() - TOMBSTONE_S * 1_000
+        old_ms = self.clock.now_ms() - self.tombstone_s * 1_000
         for message in everything[:-1]:
             is_young = message.publish_timestamp >= old_ms
             assert is_young or (message in found and not message.is_tombstone)

@@ -7,6 +7,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,6 +21,7 @@ from tables.hbase.layout import Place, Salt
 from tables.hbase.store import HBaseStore
 from tables.keys import payload_prefix, prefix
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION
+from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.expiring_rows import (
     LIMITS,
     NAMES,
@@ -32,6 +34,7 @@ from tests.cleanup.expiring_rows import (
     tables,
 )
 from tests.cleanup.nobody import NoServices
+from tests.cleanup.twins import LIMITS as TWINS_LIMITS
 from tests.cleanup.twins import NOW_MS as TWINS_NOW_MS
 from tests.cleanup.twins import Twin
 from tests.cleanup.twins_machine import TOPICS, Twins
@@ -55,6 +58,7 @@ from tests.contracts.store_contract import empty
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tests.tables.hbase.twins import WORKERS, HBaseTwin
 from tms.core.clock import ManualClock
+from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId
 
@@ -189,6 +193,33 @@ def test_readers_of_twins_see_the_same(cut_place: Place, *, is_apart: bool) -> N
 
     run_state_machine_as_test(
         HBaseTwins,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )
+
+
+@pytest.mark.usefixtures("_timeouts_by_hand")
+def test_readers_find_the_same_of_each_key(cut_place: Place) -> None:
+    """The first twin is on HBase, and compacted; the other is in memory, and never is."""
+
+    class HBaseCompacting(Compacting):
+        is_first = True
+        limits = replace(TWINS_LIMITS, cleanup_keys_max=2)
+        tombstone_s = 600  # at least, on a store where writes may come late
+        pace = 20
+
+        def make(self, loop: asyncio.AbstractEventLoop, clock: ManualClock, limits: Limits) -> Twin:
+            if not self.is_first:
+                return Twin(loop, clock, limits)
+            self.is_first = False
+            return HBaseTwin(loop, clock, limits, place=cut_place, is_apart=False)
+
+    run_state_machine_as_test(
+        HBaseCompacting,
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=20,

@@ -1,0 +1,139 @@
+"""A topic keeps about as much as it asks for, and never less."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tables.store import MESSAGE
+from tests.cleanup.twins import LIMITS, NOW_MS, Twin
+from tms.core.clock import ManualClock
+from tms.core.message import FIRST_ID
+from tms.core.reading import Reading, isolation_of
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+
+TOPIC = TopicId("ns", "kept")
+
+
+@pytest.fixture
+def twin() -> Iterator[Twin]:
+    loop = asyncio.new_event_loop()
+    twin = Twin(loop, ManualClock(NOW_MS), LIMITS)
+    yield twin
+    twin.close()
+    loop.close()
+
+
+def create(twin: Twin, **properties: object) -> None:
+    twin.await_(twin.services.messaging.create_topic(TOPIC, properties))
+
+
+def publish(twin: Twin, *payloads: bytes, pointer: int | None = None) -> None:
+    twin.await_(twin.services.messaging.publish(TOPIC, list(payloads), pointer))
+    twin.clock.advance(1)
+
+
+def payloads(twin: Twin, *, committed: bool = False) -> list[bytes]:
+    async def read() -> list[bytes]:
+        view = isolation_of(committed=committed)
+        blocks = twin.services.messaging.poll(TOPIC, Reading(FIRST_ID, 10_000, view))
+        return [message.payload async for block in blocks for message in block]
+
+    return twin.await_(read())
+
+
+def passed(twin: Twin) -> None:
+    for _ in twin.cleaner.steps():
+        pass
+
+
+@pytest.mark.parametrize("bound", [{"retention_messages": 3}, {"retention_bytes": 6}])
+def test_the_oldest_go(twin: Twin, bound: dict[str, int]) -> None:
+    create(twin, **bound)
+    for number in range(10):
+        publish(twin, b"%d" % number)  # of two bytes, with its kind
+        passed(twin)
+    assert payloads(twin) == [b"7", b"8", b"9"]
+    passed(twin)
+    with twin.store.scan(MESSAGE, b"", b"\xff") as rows:
+        assert len(list(rows)) == 3
+    publish(twin, b"10")
+    passed(twin)
+    assert payloads(twin) == [b"8", b"9", b"10"]
+
+
+def test_never_more_goes_than_was_asked(twin: Twin) -> None:
+    """What was written in one millisecond goes together."""
+    create(twin, retention_messages=3)
+    publish(twin, b"0", b"1")
+    publish(twin, b"2", b"3", b"4", b"5")
+    passed(twin)
+    assert payloads(twin) == [b"2", b"3", b"4", b"5"]
+
+
+def test_both_bounds_count(twin: Twin) -> None:
+    create(twin, retention_messages=3, retention_bytes=1_000)
+    for number in range(5):
+        publish(twin, b"%d" % number)
+    publish(twin, b"x" * 2_000)
+    passed(twin)
+    assert payloads(twin) == [b"x" * 2_000]
+
+
+def test_a_bound_that_is_set_later_counts_what_is_there(twin: Twin) -> None:
+    create(twin)
+    for number in range(30):
+        publish(twin, b"%d" % number)
+    passed(twin)
+    assert len(payloads(twin)) == 30
+    twin.await_(twin.services.messaging.update_topic(TOPIC, {"retention_messages": 10}))
+    passed(twin)
+    assert len(payloads(twin)) == 10
+    twin.reopen(crashes=True)
+    passed(twin)
+    assert len(payloads(twin)) == 10
+
+
+def test_counting_waits_for_what_is_in_progress(twin: Twin) -> None:
+    create(twin, retention_messages=2)
+    publish(twin, b"0")
+    tx = twin.await_(twin.transactions.start(StartRequest())).transaction_id
+    publish(twin, b"1", b"2", b"3", pointer=tx)
+    publish(twin, b"4", b"5")
+    passed(twin)
+    assert len(payloads(twin)) == 6
+    twin.await_(twin.transactions.commit(tx))
+    passed(twin)
+    assert payloads(twin, committed=True) == [b"4", b"5"]
+
+
+def test_what_was_rolled_back_does_not_count(twin: Twin) -> None:
+    create(twin, retention_messages=2)
+    publish(twin, b"0")
+    publish(twin, b"1")
+    tx = twin.await_(twin.transactions.start(StartRequest())).transaction_id
+    published = twin.await_(twin.services.messaging.publish(TOPIC, [b"2", b"3"], tx))
+    assert published.rollback_range is not None
+    twin.await_(twin.rolled_back(TOPIC, published.rollback_range))
+    twin.await_(twin.transactions.abort(tx))
+    passed(twin)
+    assert payloads(twin, committed=True) == [b"0", b"1"]
+
+
+def test_stored_messages_count_and_go_by_when_they_were_stored(twin: Twin) -> None:
+    create(twin, retention_messages=3)
+    tx = twin.await_(twin.transactions.start(StartRequest())).transaction_id
+    twin.await_(twin.services.messaging.store(TOPIC, [b"a", b"b", b"c", b"d"], tx))
+    twin.clock.advance(5)
+    publish(twin, b"0")
+    publish(twin, b"1")
+    publish(twin, pointer=tx)
+    twin.await_(twin.transactions.commit(tx))
+    passed(twin)
+    # Before these were stored, nothing was published that could go.
+    assert payloads(twin, committed=True) == [b"0", b"1", b"a", b"b", b"c", b"d"]
+    for number in range(2, 5):
+        publish(twin, b"%d" % number)
+    passed(twin)
+    assert payloads(twin, committed=True) == [b"2", b"3", b"4"]
