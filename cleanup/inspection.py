@@ -6,7 +6,9 @@ transactions stand. Reads only, and blocks.
 
 import base64
 from collections.abc import Callable, Iterator
+from itertools import islice
 
+from cleanup.compaction import key_and_tombstone
 from cleanup.invalid import bound_of
 from cleanup.service import invalid_state, told
 from tables.keys import (
@@ -41,6 +43,7 @@ from tms.core.inspection import Facts
 from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
 from tms.core.topic import TopicId, TopicMetadata
+from tms.core.topic_properties import tombstone_s_of
 from tms.transactions.commands import TransactionState
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
@@ -48,6 +51,11 @@ from tms.transactions.recovery import recover
 StateOfTransactions = Callable[[], TransactionState | None] | None
 
 _ROWS_AT_ONCE = 1_000
+_ROWS_LOOKED_AT = 10_000
+"""How far behind a message a newer one of its key is looked for."""
+_COMPACTED = (
+    "The topic is compact: what is superseded, was rolled back or has no payload is taken away."
+)
 _END = b"\xff"
 
 
@@ -161,12 +169,16 @@ class Inspection:
             said.append("It has expired: no reader is given it.")
         if value is None:
             said.append("There is no such row: never published, or cleaned up.")
+            if topic.is_compact:
+                said.append(_COMPACTED)
             return facts | {"said": said}
         facts |= row_facts(MESSAGE, (key, value))
         if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
             said.append("It is sealed: a server sent it when another led; no reader is given it.")
             return facts | {"said": said}
         said += self._said_of_pointer(facts.get("write_pointer", PLAIN))
+        if topic.is_compact:
+            said.append(self._said_of_compaction(topic, key, value))
         if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
             start = payload_prefix(key[:-KEY_BYTES], facts["write_pointer"])
             stored = start + message_id[KEY_BYTES:]
@@ -175,6 +187,24 @@ class Inspection:
             )
             said.append("Its payload is there." if there else "Its payload is not there.")
         return facts | {"said": said}
+
+    def _said_of_compaction(self, topic: TopicMetadata, row_key: bytes, value: bytes) -> str:
+        """Return what compaction does with an entry, and why."""
+        key, is_tombstone = key_and_tombstone(value)
+        if key is None:
+            return "It has no key: compaction leaves it."
+        stop = after_prefix(prefix(topic.id, topic.generation))
+        behind = islice(self.rows(MESSAGE, row_key + b"\x00", stop), _ROWS_LOOKED_AT)
+        for count, (newer, newer_value) in enumerate(behind, 1):
+            if key_and_tombstone(newer_value)[0] == key:
+                newer_id = (newer[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
+                return f"{newer_id} has the same key: once all see that, compaction takes this."
+            if count == _ROWS_LOOKED_AT:
+                return f"None of the next {_ROWS_LOOKED_AT} messages has its key."
+        if is_tombstone:
+            tombstone_s = tombstone_s_of(topic.properties)
+            return f"It says that its key is gone: compaction takes it after {tombstone_s} s."
+        return "It is the newest of its key: compaction leaves it."
 
     def _said_of_pointer(self, pointer: int) -> list[str]:
         """Return what readers with a transaction do at an entry, and why."""

@@ -55,6 +55,13 @@ class Counts:
     pass_seconds: float = 0.0
     """Of all passes that were finished."""
 
+    def by_reason(self) -> dict[str, int]:
+        """Return how many rows were deleted for which reason, in whatever table."""
+        counts: Counter[str] = Counter()
+        for (_, reason), count in list(self.dropped.items()):
+            counts[reason.value] += count
+        return dict(counts)
+
     def add(self, step: Step) -> None:
         """Count a step."""
         self.scanned[step.reason] += step.scanned

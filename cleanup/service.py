@@ -85,6 +85,7 @@ class CleanupService:
             dropped_rows=sum(counts.dropped.values()),
             dropped_bytes=counts.dropped_bytes,
             inverted_rows=counts.inverted,
+            dropped_by_reason=counts.by_reason(),
             bounds=[told(bound) for bound in bounds],
             invalid=invalid,
         )

@@ -24,6 +24,10 @@ _STATE = answer_of(
         "InvalidState.held_by": "The transaction that holds the bound.",
         "InvalidState.waits_until_ms": "When the oldest can go, in milliseconds since 1970.",
         "CleanupState.last_started_ms": "Milliseconds since 1970.",
+        "CleanupState.dropped_by_reason": (
+            "Rows by why they were deleted: `ttl`, `generation`, `sealed`; of compact topics "
+            "`superseded`, `tombstone`, `rolled_back`."
+        ),
         "CleanupState.last_rows": "Rows that it deleted or inverted.",
     },
 )
@@ -39,6 +43,7 @@ _EXAMPLE = {
     "dropped_rows": 1000,
     "dropped_bytes": 100_000,
     "inverted_rows": 3,
+    "dropped_by_reason": {"ttl": 900, "superseded": 100},
     "bounds": [
         {
             "table": "message",

@@ -58,6 +58,9 @@ def _text(state: CleanupState) -> str:
         f"{state.passes} passes, {state.failed_passes} not finished{running}.",
         f"Deleted {deleted}; inverted {state.inverted_rows}; read {state.scanned_rows}.",
     ]
+    if state.dropped_by_reason:
+        why = ", ".join(f"{count} {reason}" for reason, count in state.dropped_by_reason.items())
+        lines.append(f"Deleted by reason: {why}.")
     if state.last_seconds is not None:
         lines.append(f"The last pass took {state.last_seconds:.3f} s, for {state.last_rows} rows.")
     if state.last_failure is not None:

@@ -3,8 +3,8 @@
 The package `cleanup` fulfils it. What it takes away no reader could see any more.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -57,6 +57,8 @@ class CleanupState:
     dropped_rows: int
     dropped_bytes: int
     inverted_rows: int
+    dropped_by_reason: Mapping[str, int] = field(default_factory=dict)
+    """Rows, by why they were deleted."""
     bounds: Sequence[PruneBound] = ()
     invalid: InvalidState | None = None
     """None where transactions are managed elsewhere."""
