@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench import (
     cleanup,
+    compaction,
     fairness,
     growth,
     hbase,
@@ -33,6 +34,7 @@ _SUITES = {
     "transactions": transactions.run,
     "recovery": recovery.run,
     "cleanup": cleanup.run,
+    "compaction": compaction.run,
     "fairness": fairness.run,
     "growth": growth.run,
     "memory": memory.run,

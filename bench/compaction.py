@@ -1,17 +1,13 @@
 """What compaction costs: rows a second, memory, and what publishers feel beside it.
 
-    python -m bench.compaction [--messages N] [--keys N]
-
-Prints one line per figure. The rows a second are compared with a bare scan of the same rows, newest
+One line per figure. The rows a second are compared with a bare scan of the same rows, newest
 first. Publishers' p99 is that of a server in this process, with and without a run beside it.
 """
 
 import asyncio
 import random
 import resource
-import tempfile
 import threading
-from argparse import ArgumentParser
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +17,7 @@ from typing import Self
 
 from prometheus_client import CollectorRegistry
 
+from bench.rounds import Effort
 from cleanup.cleaner import Cleaner
 from cleanup.loop_calls import LoopServices
 from cleanup.runner import Runner
@@ -155,15 +152,7 @@ async def _measure(folder: Path, messages: int, keys: int) -> None:
         await services.close()
 
 
-def main() -> None:
+def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
     """Measure, and print."""
-    asked = ArgumentParser(description=__doc__)
-    asked.add_argument("--messages", type=int, default=1_000_000)
-    asked.add_argument("--keys", type=int, default=10_000)
-    given = asked.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_measure(Path(folder), given.messages, given.keys))
-
-
-if __name__ == "__main__":
-    main()
+    messages = effort.cleaned_messages
+    asyncio.run(_measure(folder, messages, messages // 100))
