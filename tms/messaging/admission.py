@@ -11,7 +11,7 @@ Used from the event loop's thread alone.
 
 from collections.abc import Mapping, Sequence
 
-from tms.core.avro_lengths import read_length
+from tms.core.avro_lengths import MORE_FOLLOWS, read_length
 from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge
 from tms.core.frame import KEY_FLAG, frame_parts, framed_of, read_frame
@@ -20,11 +20,18 @@ from tms.core.namespaces import NamespaceRules
 from tms.core.topic import TopicId, parse_properties
 
 BURST_MS = 1_000
+_SHORT_FRAME_BYTES = 63
+"""The most that a length of one byte says."""
 
 
 def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
     """Raise `TooLarge` if a message's key and headers are too large, or too many."""
-    for index in framed_of(bodies):
+    framed = framed_of(bodies)
+    least_max = min(limits.frame_bytes_max, 2 * limits.message_headers_max)
+    longest = max([bodies[index][0] for index in framed], default=0)
+    if longest < MORE_FOLLOWS and least_max >= _SHORT_FRAME_BYTES:
+        return  # all lengths are of one byte
+    for index in framed:
         body = bodies[index]
         size, _ = read_length(body, 0)
         if size > limits.frame_bytes_max:

@@ -10,20 +10,15 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 from tms.core.avro_lengths import avro_length
-from tms.core.frame import (
-    HEADERS_FLAG,
-    KEY_FLAG,
-    NO_PAYLOAD_FLAG,
-    frame_parts,
-    framed_of,
-)
-from tms.core.message import ID_BYTES, ITEM_START, MessageBlock
+from tms.core.frame import framed_of
+from tms.core.message import MessageBlock
 from tms.wire.avro import END, NULL, array, number, optional, sized
 from tms.wire.avro_bodies import (
     CONSUME_RESPONSE_SCHEMA,
     PUBLISH_REQUEST_SCHEMA,
     AvroFormat,
 )
+from tms.wire.avro_framed_items import framed_items, framed_message
 from tms.wire.avro_messages_reader import MessagesReader
 from tms.wire.avro_transactions import AvroTransactions, publish_all_of
 from tms.wire.bodies import PublishRequest, last_of
@@ -76,32 +71,19 @@ CONSUME_FRAMES_SCHEMA: dict[str, Any] = {
 _ABSENT, _PRESENT = b"\x00", b"\x02"
 """The branches of a union of null and bytes."""
 _ONE_RUN = b"\x02"
-_EQUAL_RUN_MIN = 4
-_SKIPPED_MAX = 1_024
 
 
-def _message(body: bytes, start: int, end: int, *, is_framed: bool) -> bytes:
-    """Return the body from `start` to `end` as key, headers and payload."""
-    if not is_framed:
-        return _ABSENT + END + _PRESENT + avro_length(end - start) + body[start:end]
-    flags, fields, fields_end = frame_parts(body, start)
-    key = _PRESENT if flags & KEY_FLAG else _ABSENT
-    headers_end = b"" if flags & HEADERS_FLAG else END
-    head = key + body[fields:fields_end] + headers_end
-    if flags & NO_PAYLOAD_FLAG:
-        return head + _ABSENT
-    return head + _PRESENT + avro_length(end - fields_end) + body[fields_end:end]
+def _message(body: bytes, *, is_framed: bool) -> bytes:
+    """Return a body as key, headers and payload."""
+    if is_framed:
+        return framed_message(body, 0, len(body))
+    return _ABSENT + END + _PRESENT + avro_length(len(body)) + body
 
 
 def encode_messages(bodies: Sequence[bytes]) -> bytes:
     """Return an array of messages, for the client."""
     framed = frozenset(framed_of(bodies))
-    return array(
-        [
-            _message(body, 0, len(body), is_framed=index in framed)
-            for index, body in enumerate(bodies)
-        ]
-    )
+    return array([_message(body, is_framed=index in framed) for index, body in enumerate(bodies)])
 
 
 class AvroFramesTransactions(AvroTransactions):
@@ -173,15 +155,11 @@ def _runs_of(block: MessageBlock) -> list[bytes]:
             return END
         return avro_length(stop - first) + items[item_starts[first] : item_starts[stop]] + END
 
-    def framed(index: int) -> bytes:
-        id_end = item_starts[index] + len(ITEM_START) + ID_BYTES
-        message = _message(items, starts[index], ends[index], is_framed=True)
-        return items[item_starts[index] : id_end] + message
-
     runs: list[bytes] = []
     behind = 0
     for first, stop in _consecutive(block.framed):
-        runs.append(plain(behind, first) + array([framed(at) for at in range(first, stop)]))
+        framed = framed_items(items, item_starts[first : stop + 1], starts[first:stop])
+        runs.append(plain(behind, first) + array(framed))
         behind = stop
     if behind < block.count:
         runs.append(plain(behind, block.count) + END)
