@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 from tms.core.avro_lengths import LENGTHS, MORE_FOLLOWS, avro_length
 from tms.core.errors import InvalidRequest
-from tms.core.frame import NO_HEADERS, encode_body, read_frame
+from tms.core.frame import NO_HEADERS, encode_body, frame_parts, read_frame
 
 ID_BYTES = 20
 KEY_BYTES = 10
@@ -264,8 +264,28 @@ class MessageBlock:
         return starts, ends
 
     def without_frames(self) -> "MessageBlock":
-        """Return the same messages with their payloads alone; a tombstone's is empty."""
-        return MessageBlock.of([Message(each.payload, id=each.id) for each in self])
+        """Return the same messages with their payloads alone; a tombstone's is empty.
+
+        Raises `StoreCorrupt`.
+        """
+        items = self.items
+        starts, ends = self.body_spans()
+        parts: list[bytes] = []
+        at = 0
+        for index in self.framed:
+            start, end = starts[index], ends[index]
+            item = ends[index - 1] if index else 0
+            if item > at:
+                parts.append(items[at:item])
+            at = end
+            payload = frame_parts(items, start)[2]
+            parts += (
+                items[item : item + len(ITEM_START) + ID_BYTES],
+                avro_length(end - payload),
+                items[payload:end],
+            )
+        parts.append(items[at:])
+        return MessageBlock(self.count, b"".join(parts))
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> "MessageBlock":
