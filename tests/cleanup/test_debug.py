@@ -12,7 +12,7 @@ from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE, PAYLOAD
 from tests.cli.conftest import Outcome, run_command
 from tms.core.clock import ManualClock
-from tms.core.frame import bodies_of
+from tms.core.frame import bodies_of, encode_body
 from tms.core.message import FIRST_ID, KEY, Message, MessageId, tombstone
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
@@ -103,6 +103,28 @@ def test_a_message_explained(store: str, filled: tuple[list[str], int]) -> None:
     assert "transaction is invalid" in debug(store, "explain", "orders", dead)[1]
     assert "There is no such row" in debug(store, "explain", "orders", unknown)[1]
     assert "There is no such topic" in debug(store, "explain", "other", plain)[1]
+
+
+async def _fill_compact(store: str) -> list[str]:
+    services = await open_services(store, clock=ManualClock(NOW_MS))
+    topic = TopicId("default", "prices")
+    await services.messaging.create_topic(topic, {"cleanup": "compact", "tombstone_s": 60})
+    writes = ((b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"c", None))
+    bodies = bodies_of([encode_body(payload, key) for key, payload in writes])
+    published = await services.messaging.publish(topic, bodies)
+    await services.close()
+    return [message_id.hex() for message_id in published]
+
+
+def test_a_message_of_a_compact_topic_explained(tmp_path: Path) -> None:
+    store = f"leveldb:{tmp_path / 'compact'}"
+    superseded, newest, newer, tombstone = asyncio.run(_fill_compact(store))
+    said = "has the same key: once all see that, compaction takes this"
+    assert f"{newer} {said}" in debug(store, "explain", "prices", superseded)[1]
+    assert "newest of its key" in debug(store, "explain", "prices", newest)[1]
+    assert "compaction takes it after 60 s" in debug(store, "explain", "prices", tombstone)[1]
+    gone = MessageId(NOW_MS - 5, 0).encode().hex()
+    assert "The topic is compact" in debug(store, "explain", "prices", gone)[1]
 
 
 async def _raise_ttl(store: str) -> None:

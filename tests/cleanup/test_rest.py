@@ -49,6 +49,36 @@ async def test_a_pass_on_demand_and_its_state(rest: Rest) -> None:
     assert rest.metric("tms_cleanup_dropped_rows_total", table="message", reason="ttl") == 9
 
 
+async def test_a_compact_topic(rest: Rest) -> None:
+    await rest.create(cleanup="compact")
+    mixed = {"messages": [{"payload": "1", "key": "a"}, "no key"]}
+    assert refusal(await rest.post("publish", mixed)) == (400, "key_required")
+    assert (await rest.post("publish", mixed)).json()["error"]["detail"]["index"] == 1
+    stored = {"messages": mixed["messages"][:1], "transactionWritePointer": NOW_MS * 1_000_000}
+    assert refusal(await rest.post("store", stored)) == (409, "topic_is_compact")
+    writes = [("a", "1"), ("b", "2"), ("a", "3"), ("b", None), ("c", "4")]
+    messages = [{"payload": payload, "key": key} for key, payload in writes]
+    assert (await rest.post("publish", {"messages": messages})).status_code == 200
+
+    state = (await rest.http.post("/v1/cleanup?wait=30")).json()
+    assert state["dropped_by_reason"] == {"superseded": 2}
+    left = (await rest.post("poll", {})).json()
+    assert [message["payload"] for message in left] == ["3", None, "4"]
+
+    rest.clock.advance(25 * 3_600_000)
+    state = (await rest.http.post("/v1/cleanup?wait=30")).json()
+    assert state["dropped_by_reason"] == {"superseded": 2, "tombstone": 1}
+
+
+async def test_bounds_of_a_topic(rest: Rest) -> None:
+    await rest.create(retention_messages=2)
+    for number in range(6):
+        await rest.post("publish", {"messages": [f"{number}"]})
+        rest.clock.advance(1)
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert [message["payload"] for message in (await rest.post("poll", {})).json()] == ["4", "5"]
+
+
 async def test_a_wrong_wait_is_refused(rest: Rest) -> None:
     assert refusal(await rest.http.post("/v1/cleanup?wait=x")) == (400, "invalid_wait")
 

@@ -73,22 +73,45 @@ def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "reason"),
     [
-        ("cleanup", "compact"),
-        ("cleanup", "never"),
-        ("subject", "orders"),
-        ("schema_check", "true"),
-        ("retention_bytes", "5"),
-        ("retention_of_mine", "x"),
+        ("cleanup", "never", "compact"),
+        ("cleanup", "Compact", "compact"),
+        ("tombstone_s", "-1", "seconds"),
+        ("tombstone_s", "1 day", "seconds"),
+        ("tombstone_s", "9" * 18, "seconds"),
+        ("retention_bytes", "0", "number"),
+        ("retention_messages", "many", "number"),
+        ("retention_of_mine", "x", "reserved"),
+        ("subject", "orders", "reserved"),
+        ("schema_check", "true", "reserved"),
     ],
 )
-def test_properties_that_will_mean_something_are_refused(
-    client: tms.Client, topic: tms.Topic, name: str, value: str
+def test_properties_without_a_meaning_are_refused(
+    client: tms.Client, topic: tms.Topic, name: str, value: str, reason: str
 ) -> None:
-    with pytest.raises(tms.InvalidRequest, match="reserved") as caught:
+    with pytest.raises(tms.InvalidRequest, match=reason) as caught:
         topic.replace_properties(**{name: value})
     assert caught.value.problem.code == "invalid_properties"
     with pytest.raises(tms.InvalidRequest, match=name):
         client.topic("other").create(**{name: value})
     assert topic.properties() == {"generation": "1", "ttl": "604800"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup", "delete"),
+        ("cleanup", "compact"),
+        ("tombstone_s", "0"),
+        ("retention_bytes", "5"),
+        ("retention_messages", "100000"),
+    ],
+)
+def test_properties_with_a_meaning_are_kept(
+    client: tms.Client, topic: tms.Topic, name: str, value: str
+) -> None:
+    topic.replace_properties(**{name: value})
+    assert topic.properties()[name] == value
+    topic.replace_properties()
+    assert name not in topic.properties()

@@ -39,7 +39,8 @@ _TABLE = {
             "invalid_topic_name": "A topic's name has 1 to 255 letters, digits, _ or -.",
             "invalid_namespace_name": "A namespace's name has 1 to 255 letters, digits or _.",
             "invalid_properties": (
-                "Topic properties are a JSON object whose values are strings or numbers."
+                "Topic properties are a JSON object of strings and numbers; names that mean "
+                "something to the server take certain values."
             ),
             "invalid_ttl": "A topic's ttl is a whole number of seconds from 1 to 2147483647.",
             "invalid_body": "The body is not what this endpoint takes.",
