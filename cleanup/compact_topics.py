@@ -10,8 +10,10 @@ tombstone goes before that, in the store's order, and the next run goes on. It i
 process leads no more: what it took to supersede was acknowledged.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import inf
 from time import perf_counter, sleep
 
 from cleanup.compaction import Sweep, Verdict
@@ -30,6 +32,8 @@ from tms.core.topic_properties import tombstone_s_of
 _LATE_S = 600
 """On a store elsewhere, a write may come late: a tombstone stays at least so long."""
 _GIVEN_BACK_BYTES_MIN = 1024 * 1024
+_GIVEN_BACK_BYTES = 64 * 1024 * 1024
+"""The room of so much is given back at a time: it may take a second."""
 _PAUSE_FACTOR = 9
 """What only waits for its time is not looked for more than a tenth of the time."""
 _ASK_AGAIN_S = 0.1
@@ -91,6 +95,16 @@ class _Run:
     asked_s: float = 0.0
     """When they were asked last whether the topic still is compact."""
 
+    cuts: list[bytes] = field(default_factory=list)
+    """Row keys between which there are about `_GIVEN_BACK_BYTES` of what was dropped."""
+
+    def has_dropped(self, keys: Sequence[bytes], size: int) -> None:
+        """Count what was deleted."""
+        self.dropped += len(keys)
+        self.dropped_bytes += size
+        if self.dropped_bytes >= (len(self.cuts) + 1) * _GIVEN_BACK_BYTES:
+            self.cuts.append(keys[-1])
+
     def must_ask(self, key: bytes) -> bool:
         """Whether to ask the services before `key` goes: a greater one, or after a time."""
         now_s = perf_counter()
@@ -150,7 +164,8 @@ class CompactTopics:
         self._calls = calls
         self._clock = clock
         self._rows_max = limits.cleanup_slice_rows
-        self._slice_s = limits.cleanup_slice_ms / MS_PER_S
+        # Elsewhere, waiting for rows keeps nobody from working, and opening a scan costs more.
+        self._slice_s = limits.cleanup_slice_ms / MS_PER_S if store.is_embedded else inf
         self._keys_max = limits.cleanup_keys_max
         self._least_s = 0 if store.is_embedded else _LATE_S
         self._before: dict[TopicId, _Progress] = {}
@@ -226,10 +241,17 @@ class CompactTopics:
             run.took(sweep)
             at = None if sweep.resume is None else sweep.resume + b"\x00"
             is_first = False
-        if run.dropped_bytes >= _GIVEN_BACK_BYTES_MIN:
-            self._store.compact(MESSAGE, run.start, after_prefix(run.start))
-            yield Step(MESSAGE, Reason.SUPERSEDED)
+        yield from self._give_back(run)
         return True
+
+    def _give_back(self, run: _Run) -> Generator[Step, None, None]:
+        """Give back the room of what was dropped, if that is worth it, a part at a time."""
+        if run.dropped_bytes < _GIVEN_BACK_BYTES_MIN:
+            return
+        cuts = sorted({run.start, *run.cuts, after_prefix(run.start)})
+        for first, stop in pairwise(cuts):
+            self._store.compact(MESSAGE, first, stop)
+            yield Step(MESSAGE, Reason.SUPERSEDED)
 
     def _sweep(
         self, run: _Run, sweep: Sweep, stop: bytes, *, is_first: bool
@@ -290,7 +312,6 @@ class CompactTopics:
         batch = self._store.batch(durable=False)
         batch.delete_rows(MESSAGE, keys)
         self._store.write(batch)
-        run.dropped += len(keys)
-        run.dropped_bytes += size
+        run.has_dropped(keys, size)
         yield Step(MESSAGE, reason, scanned=0, dropped=len(keys), dropped_bytes=size)
         return True
