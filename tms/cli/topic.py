@@ -18,7 +18,12 @@ Ttl = Annotated[
 ]
 Properties = Annotated[
     list[str] | None,
-    typer.Argument(metavar="KEY=VALUE", help="Properties of your own.", show_default=False),
+    typer.Argument(
+        metavar="KEY=VALUE",
+        help="Properties of your own; or cleanup=compact, tombstone_s, retention_messages or "
+        "retention_bytes.",
+        show_default=False,
+    ),
 ]
 
 
