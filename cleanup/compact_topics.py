@@ -19,7 +19,7 @@ from time import perf_counter, sleep
 from cleanup.compaction import Sweep, Verdict
 from cleanup.fates import Fate, Fates
 from cleanup.loop_calls import TopicCalls
-from cleanup.ranges import Reason, Step, last_key
+from cleanup.ranges import ROWS_COUNTED, Reason, Step, last_key
 from tables.keys import after_prefix, message_key_of, prefix
 from tables.store import MESSAGE, Store
 from tms.core.clock import Clock
@@ -218,16 +218,15 @@ class CompactTopics:
 
     def _count(self, progress: _Progress, stop: bytes) -> Generator[Step, None, None]:
         """Count what has come since the last time."""
+        rows_max = min(self._rows_max, ROWS_COUNTED)
         while True:
-            with self._store.scan(
-                MESSAGE, progress.counted_to, stop, limit=self._rows_max
-            ) as found:
+            with self._store.scan(MESSAGE, progress.counted_to, stop, limit=rows_max) as found:
                 keys = [key for key, _ in found]
             if keys:
                 progress.new += len(keys)
                 progress.counted_to = keys[-1] + b"\x00"
             yield Step(MESSAGE, Reason.SUPERSEDED, scanned=max(1, len(keys)))
-            if len(keys) < self._rows_max:
+            if len(keys) < rows_max:
                 return
 
     def _run(self, run: _Run, fates: Fates) -> Generator[Step, None, bool]:

@@ -21,6 +21,8 @@ from typing import Protocol
 
 from tables.store import Store
 
+ROWS_COUNTED = 500
+"""Rows that are counted in a step: less than a millisecond."""
 _ROWS_BETWEEN_LOOKS = 250
 """Rows read before the time is looked at: about a quarter of a millisecond."""
 

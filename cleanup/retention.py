@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from cleanup.expiry import stored_ms, written_ms
 from cleanup.fates import Fate, Fates
 from cleanup.loop_calls import TopicCalls
-from cleanup.ranges import Reason, Step
+from cleanup.ranges import ROWS_COUNTED, Reason, Step
 from tables.keys import (
     POINTER_END,
     REFERENCE_KIND,
@@ -106,7 +106,7 @@ class KeptTopics:
         self._store = store
         self._calls = calls
         self._clock = clock
-        self._rows_max = limits.cleanup_slice_rows
+        self._rows_max = min(limits.cleanup_slice_rows, ROWS_COUNTED)
         self._before: dict[TopicId, _Counted] = {}
         self._now: dict[TopicId, _Counted] = {}
 
