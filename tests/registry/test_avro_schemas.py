@@ -1,0 +1,115 @@
+"""Which texts are Avro schemas, and which of them read what others have written.
+
+`avro_pairs.json` is what Confluent's registry answered.
+"""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from tms.registry.avro_schemas import InvalidSchema, incompatibilities, parse
+
+PAIRS = json.loads((Path(__file__).parent / "avro_pairs.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each['old'][:30]}-{each['new'][:30]}")
+def test_pairs_are_as_confluent_says(pair: dict[str, Any]) -> None:
+    old, new = parse(pair["old"]), parse(pair["new"])
+    backward, forward = incompatibilities(new, old), incompatibilities(old, new)
+    assert (not backward, not forward) == (pair["backward"], pair["forward"])
+    for found in (*backward, *forward):
+        assert found.kind
+        assert found.message
+
+
+def record(*fields: object) -> str:
+    return json.dumps({"type": "record", "name": "R", "fields": fields})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[",
+        "1",
+        "null",
+        '"nosuch"',
+        '{"type":"record","name":"R"}',
+        '{"type":"record","fields":[]}',
+        '{"type":"fixed","name":"F","size":-1}',
+        '{"type":"enum","name":"E","symbols":["A","A"]}',
+        '{"type":"enum","name":"E","symbols":["A"],"default":"B"}',
+        '["int","int"]',
+        '["int",["string"]]',
+        record({"name": "bad-name", "type": "int"}),
+        record({"name": "a", "type": "int"}, {"name": "a", "type": "string"}),
+        record({"name": "a", "type": "nosuch"}),
+        record({"name": "a"}),
+        record("a"),
+        "[" * 100_000,
+        '{"type":"array","items":' * 3_000 + '"int"' + "}" * 3_000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_schema_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSchema) as refused:
+        parse(text)
+    assert str(refused.value)
+
+
+def test_wrong_defaults_are_taken() -> None:
+    parse(record({"name": "a", "type": "int", "default": "one"}))
+
+
+def test_references_are_other_schemas() -> None:
+    other = '{"type":"record","name":"n.Other","fields":[]}'
+    text = '{"type":"record","name":"n.R","fields":[{"name":"a","type":"Other"}]}'
+    with pytest.raises(InvalidSchema):
+        parse(text)
+    found = parse(text, [other])
+    assert '"name":"a","type":"Other"' in found.text
+    assert incompatibilities(found, found) == []
+
+
+def test_an_error_reads_a_record() -> None:
+    as_error = '{"type":"error","name":"R","fields":[]}'
+    assert incompatibilities(parse(as_error), parse(record())) == []
+
+
+TYPES = st.sampled_from(["int", "long", "float", "double", "string", "bytes", ["null", "int"]])
+FIELDS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.tuples(TYPES, st.booleans()))
+DEFAULTS = {"int": 0, "long": 0, "float": 0.0, "double": 0.0, "string": "", "bytes": ""}
+
+
+def written(fields: dict[str, tuple[Any, bool]]) -> str:
+    made = []
+    for name, (kind, has_default) in fields.items():
+        default = None if isinstance(kind, list) else DEFAULTS[kind]
+        made.append({"name": name, "type": kind} | ({"default": default} if has_default else {}))
+    return record(*made)
+
+
+VALUES = {"int": 1, "long": 2, "float": 0.5, "double": 0.25, "string": "s", "bytes": b"b"}
+
+
+@given(old=FIELDS, new=FIELDS)
+def test_what_is_said_to_be_compatible_reads_the_data(
+    old: dict[str, tuple[Any, bool]], new: dict[str, tuple[Any, bool]]
+) -> None:
+    writer, reader = written(old), written(new)
+    assume(not incompatibilities(parse(reader), parse(writer)))
+    assume(all(not isinstance(kind, list) or not has_default for kind, has_default in new.values()))
+    data = io.BytesIO()
+    value = {name: 3 if isinstance(kind, list) else VALUES[kind] for name, (kind, _) in old.items()}
+    fastavro.schemaless_writer(data, json.loads(writer), value)
+    data.seek(0)
+    found = fastavro.schemaless_reader(data, json.loads(writer), json.loads(reader))
+    assert isinstance(found, dict)
+    assert set(found) == set(new)

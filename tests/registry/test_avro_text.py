@@ -1,0 +1,113 @@
+"""Schemas are kept in the text that Confluent keeps. `avro_texts.json` is what it answered."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tms.registry.avro_text import avro_text
+
+OBSERVED = json.loads((Path(__file__).parent / "avro_texts.json").read_text(encoding="utf-8"))
+
+NAMES = st.sampled_from(["A", "B", "n.A", "n.m.C", "D"])
+PRIMITIVES = st.sampled_from(["null", "int", "string", "double"])
+PROPS = st.dictionaries(st.sampled_from(["x", "logicalType", "é\n"]), st.integers(0, 3), max_size=2)
+
+
+@pytest.mark.parametrize("observed", OBSERVED, ids=lambda each: each["input"][:40])
+def test_texts_are_confluents(observed: dict[str, str]) -> None:
+    schema = json.loads(observed["input"])
+    assert avro_text(schema) == observed["stored"]
+    assert avro_text(schema, normalized=True) == observed["normalized"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        ("1", "1"),
+        ("1.0", "1.0"),
+        ("1e2", "100.0"),
+        ("1e7", "1.0E7"),
+        ("0.001", "0.001"),
+        ("0.00012", "1.2E-4"),
+        ("-2.5", "-2.5"),
+        ("-0.0", "-0.0"),
+        ("123456789012345678901", "123456789012345678901"),
+    ],
+)
+def test_numbers_are_written_as_java_does(number: str, text: str) -> None:
+    field = f'{{"name":"a","type":"double","default":{number}}}'
+    schema = json.loads(f'{{"type":"record","name":"R","fields":[{field}]}}')
+    assert avro_text(schema) == f'{{"type":"record","name":"R","fields":[{field}]}}'.replace(
+        f":{number}}}", f":{text}}}"
+    )
+
+
+def test_a_whole_default_of_a_double_is_normalized() -> None:
+    schema = {
+        "type": "error",
+        "name": "R",
+        "doc": "",
+        "fields": [{"name": "a", "type": "double", "default": 1}],
+    }
+    assert avro_text(schema, normalized=True) == (
+        '{"type":"record","name":"R","fields":[{"name":"a","type":"double","default":1.0}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("reference", "known", "text"),
+    [
+        ("n.Other", {"n.Other"}, "Other"),
+        ("Other", {"n.Other"}, "Other"),
+        ("Other", {"Other"}, "Other"),
+        ("m.Other", {"m.Other"}, "m.Other"),
+        ("n.R", (), "R"),
+    ],
+)
+def test_names_are_written_beside_their_namespace(
+    reference: str, known: set[str], text: str
+) -> None:
+    field = {"name": "a", "type": ["null", reference]}
+    schema = {"type": "record", "name": "n.R", "fields": [field]}
+    assert f'"type":["null","{text}"]' in avro_text(schema, known)
+
+
+def named(name: str, inner: list[Any], props: dict[str, int]) -> dict[str, Any]:
+    fields = [{"name": f"f{n}", "type": each} for n, each in enumerate(inner)]
+    return {"type": "record", "name": name, "fields": fields, **props}
+
+
+SCHEMAS = st.recursive(
+    PRIMITIVES,
+    lambda inner: st.one_of(
+        st.builds(named, NAMES, st.lists(inner, max_size=3), PROPS),
+        inner.map(lambda each: {"type": "array", "items": each}),
+        st.builds(lambda each, props: {"type": "map", "values": each, **props}, inner, PROPS),
+        st.lists(inner, max_size=2),
+    ),
+    max_leaves=8,
+)
+
+
+def shuffled(value: Any, chance: random.Random) -> Any:
+    """Return the same JSON with the attributes of schemas in another order."""
+    if isinstance(value, list):
+        return [shuffled(each, chance) for each in value]
+    if not isinstance(value, dict):
+        return value
+    items = [(name, shuffled(each, chance)) for name, each in value.items()]
+    chance.shuffle(items)
+    return dict(items)
+
+
+@given(schema=SCHEMAS, chance=st.randoms())
+def test_the_text_of_a_text_is_the_same(schema: Any, chance: random.Random) -> None:
+    text, normalized = avro_text(schema), avro_text(schema, normalized=True)
+    assert avro_text(json.loads(text)) == text
+    assert avro_text(json.loads(normalized), normalized=True) == normalized
+    assert avro_text(shuffled(schema, chance), normalized=True) == normalized

@@ -1,0 +1,1 @@
+"""The schema registry: what services agree on about their messages, kept on a topic."""
