@@ -135,7 +135,7 @@ def test_follow_goes_on_where_it_stopped(newcomer: Newcomer, tmp_path: Path) -> 
         printed += second.lines(1)
         second.interrupt()
 
-    # The interruption may break off a poll that waits, which the client says in a thread of its own.
+    # The interruption may break off a poll that waits, which another thread says.
     assert "stopped; run it again to go on" in said.splitlines()
     # The third is dealt with again where the interruption came before its id was kept.
     assert printed in (["one", "two", "three", "four"], ["one", "two", "three", "three"])
