@@ -61,6 +61,23 @@ async def test_errors_and_queries_come_through(second: Second) -> None:
     assert (head.status_code, head.content) == (200, b"")
 
 
+async def test_a_publish_on_condition_is_decided_by_the_leader(
+    second: Second, leader: Live
+) -> None:
+    await second.http.put(TOPIC, json={"cleanup": "compact"})
+    message = {"messages": [{"payload": "one", "key": "a"}]}
+    first = await second.http.post(f"{TOPIC}/publish?if_last=empty&ids=true", json=message)
+    [last] = first.json()["ids"]
+    again = await second.http.post(f"{TOPIC}/publish?if_last=empty", json=message)
+    assert refusal(again) == (409, "topic_moved")
+    assert again.json()["error"]["detail"]["last_id"] == last
+    behind = await second.http.post(f"{TOPIC}/publish?if_last={last}", json=message)
+    assert behind.status_code == 200
+    keyless = await second.http.post(f"{TOPIC}/publish", json={"messages": ["one"]})
+    assert refusal(keyless) == (400, "key_required")
+    assert await leader.payloads() == [b"one", b"one"]
+
+
 async def test_a_body_arrives_before_it_is_whole(second: Second, leader: Live) -> None:
     await leader.create()
     wire = await second.connect()
