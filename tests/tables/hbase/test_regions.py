@@ -145,7 +145,7 @@ def test_what_is_invalid_is_found_whatever_bytes_its_pointer_has(hbase_store: HB
     hbase_store.write(batch)
     StoreMetadataTable(hbase_store).replace(None, TopicMetadata(TOPIC, 1, 2**31 - 1, {}))
     for pointer in POINTERS:
-        listed = partial(InvalidList, {pointer: pointer}, 2**63 - 1, 2**62, 2**63 - 1)
+        listed = partial(InvalidList, {pointer: pointer}, 2**63 - 1, 2**62, 2**62, 2**63 - 1)
         services = TableServices(hbase_store, listed)
         clock = ManualClock(low)
         steps = RegionCleaner(hbase_store, services, LIMITS, clock, workers=2).steps()
