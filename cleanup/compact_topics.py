@@ -10,14 +10,14 @@ tombstone goes before that, in the store's order, and the next run goes on. It i
 process leads no more: what it took to supersede was acknowledged.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 from time import perf_counter, sleep
 
 from cleanup.compaction import Sweep, Verdict
-from cleanup.fates import Fate, Fates
+from cleanup.fates import Fate, Fates, FatesNow
 from cleanup.loop_calls import TopicCalls
 from cleanup.ranges import ROWS_COUNTED, Reason, Step, last_key
 from tables.keys import after_prefix, message_key_of, prefix
@@ -41,8 +41,6 @@ _ROWS_BETWEEN_LOOKS = 100
 """Rows decided on before others have their turn: less than half a millisecond."""
 
 _REASONS = {Verdict.SUPERSEDED: Reason.SUPERSEDED, Verdict.ROLLED_BACK: Reason.ROLLED_BACK}
-
-FatesNow = Callable[[], Fates]
 
 
 @dataclass(slots=True)

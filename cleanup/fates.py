@@ -3,6 +3,7 @@
 For what looks at many entries and must not take away what a transaction in progress still needs.
 """
 
+from collections.abc import Callable
 from enum import Enum
 
 from tms.core.entries import PLAIN
@@ -48,3 +49,7 @@ class Fates:
         if pointer in self._invalids:
             return Fate.UNKNOWN if pointer in self._seen_by_all else Fate.UNDECIDED
         return Fate.SEEN if pointer <= self._visible_up_to else Fate.UNDECIDED
+
+
+FatesNow = Callable[[], Fates]
+"""Gives the fates when they are needed: they cost a question to the services."""

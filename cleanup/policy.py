@@ -5,6 +5,7 @@ where the order of the keys answers for a whole range; then they take the range 
 functions (`is_dead`, `TopicMetadata.first_live_ms`), and the tests hold what they leave to
 `message` and `payload`. What a reader could still be given is never dropped: a reader asks
 `TopicMetadata.first_live_ms` too (`tms.messaging.reader`), and has no key of a dead generation.
+What else goes from a compact topic is decided in `cleanup.compaction`.
 """
 
 from collections.abc import Container

@@ -11,11 +11,11 @@ have gone otherwise.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 
 from cleanup.expiry import stored_ms, written_ms
-from cleanup.fates import Fate, Fates
+from cleanup.fates import Fate, FatesNow
 from cleanup.loop_calls import TopicCalls
 from cleanup.ranges import ROWS_COUNTED, Reason, Step
 from tables.keys import (
@@ -34,8 +34,6 @@ from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import Retention, retention_of
 
 _SLICES = 100
-
-FatesNow = Callable[[], Fates]
 
 
 @dataclass(slots=True)
@@ -134,16 +132,10 @@ class KeptTopics:
             live_ms = topic.first_live_ms(self._clock.now_ms())
             counted = _Counted(*asked, start + KEY.pack(live_ms, 0))
         self._now[topic.id] = counted
-        self._leave_out_expired(counted, topic)
         yield from self._count(counted, topic, fates)
-        if counted.trim_ms > topic.live_from_ms:
+        if counted.trim_ms > topic.first_live_ms(self._clock.now_ms()):
             self._calls.trim(topic, counted.trim_ms)
             yield Step(MESSAGE, Reason.RETENTION)
-
-    def _leave_out_expired(self, counted: _Counted, topic: TopicMetadata) -> None:
-        live_ms = topic.first_live_ms(self._clock.now_ms())
-        while len(counted.slices) > 1 and counted.slices[1].from_ms <= live_ms:
-            counted.drop_oldest()
 
     def _count(
         self, counted: _Counted, topic: TopicMetadata, fates: FatesNow

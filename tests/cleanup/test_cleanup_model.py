@@ -7,7 +7,6 @@ expired and was not deleted yet.
 """
 
 import shutil
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -16,7 +15,8 @@ from tests.cleanup.twins import LevelDBTwin
 from tests.cleanup.twins_machine import (
     Twins,
 )
-from tms.transactions import service
+
+pytestmark = pytest.mark.usefixtures("timeouts_by_hand")
 
 
 class LevelDBTwins(Twins):
@@ -27,14 +27,6 @@ class LevelDBTwins(Twins):
         for twin in (self.cleaned, self.plain):
             assert isinstance(twin, LevelDBTwin)
             shutil.rmtree(twin.folder)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _timeouts_by_hand() -> Iterator[None]:
-    tick_s = service._TICK_S
-    service._TICK_S = 1_000_000.0
-    yield
-    service._TICK_S = tick_s
 
 
 TestTwinsInMemory = Twins.TestCase

@@ -7,7 +7,6 @@ time, so that a run needs several sweeps.
 """
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,15 +14,8 @@ from hypothesis import settings
 
 from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.twins import LIMITS, LevelDBTwin
-from tms.transactions import service
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _timeouts_by_hand() -> Iterator[None]:
-    tick_s = service._TICK_S
-    service._TICK_S = 1_000_000.0
-    yield
-    service._TICK_S = tick_s
+pytestmark = pytest.mark.usefixtures("timeouts_by_hand")
 
 
 class FewKeys(Compacting):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tables.store import MESSAGE
+from tests.cleanup.compaction_machine import bodies
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tms.core.clock import ManualClock
 from tms.core.message import FIRST_ID
@@ -30,7 +31,7 @@ def create(twin: Twin, **properties: object) -> None:
 
 
 def publish(twin: Twin, *payloads: bytes, pointer: int | None = None) -> None:
-    twin.await_(twin.services.messaging.publish(TOPIC, list(payloads), pointer))
+    twin.await_(twin.services.messaging.publish(TOPIC, payloads, pointer))
     twin.clock.advance(1)
 
 
@@ -137,3 +138,31 @@ def test_stored_messages_count_and_go_by_when_they_were_stored(twin: Twin) -> No
         publish(twin, b"%d" % number)
     passed(twin)
     assert payloads(twin, committed=True) == [b"2", b"3", b"4"]
+
+
+def test_what_expires_by_its_ttl_is_counted_no_more(twin: Twin) -> None:
+    create(twin, ttl=10, retention_messages=3)
+    for number in range(3):
+        publish(twin, b"%d" % number)
+    passed(twin)
+    twin.clock.advance(11_000)
+    for number in range(3, 6):
+        publish(twin, b"%d" % number)
+        passed(twin)
+    assert payloads(twin) == [b"3", b"4", b"5"]
+
+
+def test_what_compaction_took_is_counted_no_more(twin: Twin) -> None:
+    create(twin, cleanup="compact", retention_messages=10)
+
+    def put(*keys: bytes) -> None:
+        for key in keys:
+            twin.await_(twin.services.messaging.publish(TOPIC, bodies([(key, key)])))
+            twin.clock.advance(1)
+        passed(twin)
+
+    put(b"1", b"2", b"3", b"4", b"5")
+    put(b"b", b"b", b"b")  # counted, and then superseded
+    put(b"b", b"c")
+    put(b"d")
+    assert payloads(twin) == [b"1", b"2", b"3", b"4", b"5", b"b", b"c", b"d"]

@@ -1,6 +1,7 @@
 """The interface of cleanup, for those who look after a server.
 
-The package `cleanup` fulfils it. What it takes away no reader could see any more.
+The package `cleanup` fulfils it. What it takes away no reader could see any more, but in topics
+that ask for less: compact ones, and those with a bound.
 """
 
 from collections.abc import Mapping, Sequence

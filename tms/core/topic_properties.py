@@ -83,5 +83,5 @@ def retention_of(properties: Mapping[str, str]) -> Retention:
 
 
 def _number_of(properties: Mapping[str, str], name: str) -> int | None:
-    text = properties.get(name, "")
-    return int(text) if _FORMS[name][0](text) else None
+    text = properties.get(name)
+    return int(text) if text is not None and _FORMS[name][0](text) else None
