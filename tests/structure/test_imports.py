@@ -23,7 +23,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
     "tms.cluster": frozenset({"tms.coordination", "tms.core", "tms.metadata"}),
     "tms.namespaces": frozenset({"tms.core", "tms.metadata"}),
-    "tms.registry": frozenset(),
+    "tms.registry": frozenset({"tms.core"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),

@@ -17,6 +17,7 @@ from avro.errors import AvroException
 from avro.name import Names
 
 from tms.registry.avro_text import avro_text
+from tms.registry.questions import Incompatibility
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -34,17 +35,6 @@ class AvroSchema:
     normalized: str
     parsed: avro.schema.Schema
     """With an error as a record: one reads the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Incompatibility:
-    """Why one schema cannot read what another has written."""
-
-    kind: str
-    """As Avro's Java library names it."""
-    path: str
-    """Where in the reader."""
-    message: str
 
 
 def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:

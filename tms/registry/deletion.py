@@ -1,0 +1,134 @@
+"""Decides on deletions: soft ones hide a version, permanent ones take its records out of the log.
+
+A permanent deletion writes tombstones of the keys that the version's records have, and with them
+the counters, so that no id comes back. Pure.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tms.registry.decision import Decision
+from tms.registry.records import (
+    CONFIG,
+    MODE,
+    CountersWritten,
+    Key,
+    Purged,
+    Record,
+    VersionDeleted,
+)
+from tms.registry.refusal import (
+    INVALID_VERSION,
+    NOT_PERMITTED,
+    REFERENCED,
+    SUBJECT_NOT_FOUND,
+    SUBJECT_NOT_SOFT_DELETED,
+    SUBJECT_SOFT_DELETED,
+    VERSION_NOT_FOUND,
+    VERSION_NOT_SOFT_DELETED,
+    VERSION_SOFT_DELETED,
+    RegistryError,
+)
+from tms.registry.registration import VERSION_MAX
+from tms.registry.state import State, Version
+from tms.registry.subjects import context_of, qualified
+
+LATEST = -1
+_NUMBER = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
+
+
+def parse_version(text: str) -> int:
+    """Return the number that a version token says, `LATEST` for the latest.
+
+    Raises `RegistryError` (42202).
+    """
+    token = text.strip().lower()
+    if token in ("latest", "-1"):
+        return LATEST
+    if not _NUMBER.fullmatch(token) or int(token) > VERSION_MAX:
+        raise RegistryError(INVALID_VERSION, version=text)
+    return int(token)
+
+
+def delete_version(state: State, given: str, token: str, *, permanent: bool) -> Decision[int]:
+    """Decide on deleting a version. Raises `RegistryError`."""
+    subject = qualified(given)
+    number = parse_version(token)
+    if subject not in state.subjects:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    found = state.latest(subject) if number == LATEST else state.version(subject, number)
+    if found is None:
+        raise RegistryError(VERSION_NOT_FOUND, version=number)
+    if permanent and not found.is_deleted:
+        raise RegistryError(VERSION_NOT_SOFT_DELETED, subject=given, version=found.number)
+    if not permanent and found.is_deleted:
+        raise RegistryError(VERSION_SOFT_DELETED, subject=given, version=found.number)
+    check_writable(state, subject)
+    _check_unreferenced(state, found)
+    if not permanent:
+        return Decision(found.number, [VersionDeleted(subject, found.number)])
+    return Decision(found.number, purge(state, [found]))
+
+
+def delete_subject(state: State, given: str, *, permanent: bool) -> Decision[list[int]]:
+    """Decide on deleting all versions of a subject. Raises `RegistryError`."""
+    subject = qualified(given)
+    if subject not in state.subjects:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    live = state.versions(subject)
+    if permanent and live:
+        raise RegistryError(SUBJECT_NOT_SOFT_DELETED, subject=given)
+    if not permanent and not live:
+        raise RegistryError(SUBJECT_SOFT_DELETED, subject=given)
+    check_writable(state, subject)
+    versions = state.versions(subject, deleted=True) if permanent else live
+    for version in versions:
+        _check_unreferenced(state, version)
+    numbers = [version.number for version in versions]
+    if permanent:
+        return Decision(numbers, purge(state, versions))
+    return Decision(numbers, [VersionDeleted(subject, number) for number in numbers])
+
+
+def check_writable(state: State, subject: str) -> None:
+    """Raise `RegistryError` (42205) if a subject or scope is only to be read."""
+    if state.mode(subject).is_read_only:
+        context = context_of(subject).removeprefix(".")
+        reason = f"Subject {subject} in context {context} is in read-only mode"
+        raise RegistryError(NOT_PERMITTED, reason=reason)
+
+
+def _check_unreferenced(state: State, version: Version) -> None:
+    if state.referrers(version):
+        raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
+
+
+def purge(state: State, versions: Sequence[Version]) -> list[Record | Purged]:
+    """Return the records that take versions out of the log, with the settings of their subject.
+
+    Those go with the last version of a subject.
+    """
+    gone = {(version.subject, version.number) for version in versions}
+    keys = [key for version in versions for key in version.keys]
+    keys.sort(key=lambda key: key.sequence or 0)
+    for subject in dict.fromkeys(version.subject for version in versions):
+        if all((subject, number) in gone for number in state.subjects[subject]):
+            keys += settings_keys(state, subject)
+    return with_counters(state, keys)
+
+
+def settings_keys(state: State, scope: str) -> list[Key]:
+    """Return the keys of the settings of a scope."""
+    keys = []
+    if scope in state.configs:
+        sequence, node = state.configs[scope].origin
+        keys.append(Key(CONFIG, node, sequence, scope))
+    if scope in state.modes:
+        sequence, node = state.modes[scope].origin
+        keys.append(Key(MODE, node, sequence, scope))
+    return keys
+
+
+def with_counters(state: State, keys: Iterable[Key]) -> list[Record | Purged]:
+    """Return tombstones of keys, and the counters behind them."""
+    return [*(Purged(key) for key in keys), CountersWritten(state.next_ids())]

@@ -1,0 +1,80 @@
+"""The types of schemas, each with its rules, and the answers to questions about them.
+
+This runs in a worker process: it alone loads the libraries of the types.
+"""
+
+import functools
+import resource
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tms.registry import avro_schemas
+from tms.registry.avro_schemas import InvalidSchema
+from tms.registry.questions import (
+    Answer,
+    Compared,
+    Comparison,
+    Incompatibility,
+    Invalid,
+    Parsed,
+    Question,
+    Source,
+)
+from tms.registry.schema import AVRO
+
+MEMORY_BYTES_MAX = 1024 * 1024 * 1024
+"""What a worker may have: a text that needs more is refused."""
+_PARSED_KEPT = 256
+
+
+class _Kind(NamedTuple):
+    """The rules of one type of schemas."""
+
+    parse: Callable[[str, Sequence[tuple[str, str]]], Any]
+    """From a text and what it refers to; raises `InvalidSchema`."""
+    incompatibilities: Callable[[Any, Any], list[Incompatibility]]
+    """Why the first, a reader, cannot read what the second has written."""
+
+
+def _parse_avro(text: str, references: Sequence[tuple[str, str]]) -> avro_schemas.AvroSchema:
+    return avro_schemas.parse(text, [text for _, text in references])
+
+
+_KINDS: Mapping[str, _Kind] = {AVRO: _Kind(_parse_avro, avro_schemas.incompatibilities)}
+
+
+@functools.cache
+def _prepare_process() -> None:
+    """Bound what this process may have, and leave Ctrl-C to the server; once."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    soft = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@functools.lru_cache(_PARSED_KEPT)
+def _parsed(source: Source) -> Any:
+    return _KINDS[source.kind].parse(source.text, source.references)
+
+
+def _answer(question: Question) -> Answer:
+    try:
+        if isinstance(question, Comparison):
+            reader, writer = _parsed(question.reader), _parsed(question.writer)
+            find = _KINDS[question.reader.kind].incompatibilities
+            return Compared(tuple(find(reader, writer)))
+        parsed = _parsed(question)
+        return Parsed(parsed.text, parsed.normalized)
+    except InvalidSchema as error:
+        return Invalid(str(error))
+    except MemoryError:
+        return Invalid("the schema needs too much memory")
+    except RecursionError:
+        return Invalid("the schema is nested too deeply")
+
+
+def answers_to(questions: Sequence[Question]) -> list[Answer]:
+    """Return the answers to questions, in their order."""
+    _prepare_process()
+    return [_answer(question) for question in questions]

@@ -1,0 +1,29 @@
+"""What whoever decides on a request knows: the state, answers about texts, limits."""
+
+from dataclasses import dataclass, field
+
+from tms.registry.questions import Findings
+from tms.registry.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLimits:
+    """What a registry takes."""
+
+    schemas_max: int = 1_000_000
+    """Versions of all subjects."""
+    schema_bytes_max: int = 1024 * 1024
+    """The bytes of one text."""
+    references_depth_max: int = 50
+    """How many steps a reference may be away."""
+    references_max: int = 1_000
+    """How many texts one text may need, directly and through others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What is known at one moment."""
+
+    state: State
+    findings: Findings = field(default_factory=Findings)
+    limits: SchemaLimits = SchemaLimits()

@@ -1,0 +1,316 @@
+"""The log of schemas, a compact topic, and the memory of what it says.
+
+1. What is written is written behind all that this server has read, or not at all (`if_last`).
+2. Memory changes by what the log has, in its order, alone.
+3. One reading is in flight at a time. Who asks for the end waits for one that began after that.
+4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
+
+It stands on the messaging interface, in the process or remote.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential_jitter
+
+from tms.core.caller import REGISTRY, Caller
+from tms.core.clock import Clock
+from tms.core.errors import (
+    NoLeader,
+    OutcomeUnknown,
+    ServerSilent,
+    TmsError,
+    TopicExists,
+    TopicMoved,
+    TopicNotFound,
+    Unavailable,
+)
+from tms.core.frame import bodies_of
+from tms.core.limits import MS_PER_S, TTL_S_MAX
+from tms.core.message import FIRST_ID, Message, MessageBlock, id_after
+from tms.core.messaging import NO_ENTRIES, Messaging
+from tms.core.reading import Reading
+from tms.core.topic import TopicId, TopicMetadata
+from tms.core.topic_properties import CLEANUP, COMPACT, TOMBSTONE, TOMBSTONE_S_DEFAULT
+from tms.registry.records import Origin, Purged, Record, Unreadable, decode, encode
+from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
+from tms.registry.state import State
+
+REACHED_S_MAX = 10.0
+"""How long a request waits for the log."""
+PROPERTIES = {"ttl": TTL_S_MAX, CLEANUP: COMPACT}
+
+_CALLER = Caller(part=REGISTRY)
+_PAGE_MESSAGES = 10_000
+_TOPIC_LOOKED_AT_MS = 60_000
+"""How old may be what is known of the topic itself."""
+_NODE_BYTES = 8
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class WayToLog:
+    """How the log is reached now: the service in the process, or whoever leads."""
+
+    def __init__(self, messaging: Messaging | None = None) -> None:
+        """Begin with a way, or none."""
+        self._messaging = messaging
+
+    def lead_to(self, messaging: Messaging | None) -> None:
+        """Reach the log in another way from now on, or in none."""
+        self._messaging = messaging
+
+    @property
+    def messaging(self) -> Messaging:
+        """The way. Raises `NoLeader` if there is none."""
+        if self._messaging is None:
+            raise NoLeader
+        return self._messaging
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was read, and up to where."""
+
+    state: State = field(default_factory=State)
+    position: bytes = NO_ENTRIES
+    """The id of the last entry; `NO_ENTRIES` before the first."""
+
+    def take(self, message: Message) -> Origin | None:
+        """Take in a message; return which write it comes from, None of a tombstone."""
+        if message.id <= self.position:
+            return None
+        self.position = message.id
+        try:
+            entry = decode(message)
+        except Unreadable as error:
+            _log.error("a message of the log is no record, and is passed over: %s", error)
+            return None
+        self.state.take(entry)
+        return entry.origin
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What was known of the topic when it was looked at."""
+
+    topic: TopicMetadata | None
+    """None: there was none."""
+    at_ms: tuple[int, int]
+
+
+class SchemaLog:
+    """The log and its memory. Used on one event loop alone."""
+
+    def __init__(self, way: WayToLog, topic_id: TopicId, clock: Clock) -> None:
+        """Read nothing yet."""
+        self.memory = Memory()
+        self.topic_id = topic_id
+        self.readings = 0
+        """How often it was read to its end."""
+        self.refused = 0
+        """Writes that came behind another server's."""
+        self._way = way
+        self._clock = clock
+        self._node = _new_node()
+        self._begun = self._ended = 0
+        self._reading: asyncio.Task[None] | None = None
+        self._read_ms: tuple[int, int] | None = None
+        """When the last reading to the end began; None before the first."""
+        self._looked: _Looked | None = None
+        self._awaited: Origin | None = None
+        """The write that may be in the log, as far as is known."""
+        self._found_awaited = False
+
+    # Reading.
+
+    async def read_to_end(self) -> None:
+        """Return when memory has all that the log had when this was called.
+
+        Raises `RegistryError` (50001, 50002).
+        """
+        wanted = self._begun + 1
+        while self._ended < wanted:
+            if self._reading is None:
+                self._begun += 1
+                self._reading = asyncio.create_task(self._read(self._begun))
+            await asyncio.shield(self._reading)
+
+    async def _read(self, number: int) -> None:
+        try:
+            async with _in_time():
+                await _until_reached(self._read_once)
+            self._ended = number
+            self.readings += 1
+        finally:
+            self._reading = None
+
+    async def _read_once(self) -> None:
+        began = self._now()
+        messaging = self._way.messaging
+        memory = self.memory if await self._is_current(messaging) else Memory()
+        try:
+            while await self._read_page(messaging, memory):
+                pass
+        except TopicNotFound:
+            memory, self._looked = Memory(), None
+        self.memory, self._read_ms = memory, began
+
+    async def _read_page(self, messaging: Messaging, memory: Memory) -> int:
+        """Take in what is behind memory; return how many messages that was."""
+        position = memory.position
+        start = id_after(position) if position else FIRST_ID
+        count = 0
+        async for block in messaging.poll(self.topic_id, Reading(start, _PAGE_MESSAGES)):
+            self._take(memory, block)
+            count += block.count
+            await asyncio.sleep(0)
+        return count
+
+    def _take(self, memory: Memory, block: MessageBlock) -> None:
+        for message in block:
+            origin = memory.take(message)
+            if origin is not None and origin == self._awaited:
+                self._found_awaited = True
+
+    async def _is_current(self, messaging: Messaging) -> bool:
+        """Whether memory is young enough to be read on from, and of the topic that there is."""
+        looked = self._looked
+        if looked is None or self._since(looked.at_ms) > _TOPIC_LOOKED_AT_MS:
+            looked = _Looked(await self._topic(messaging), self._now())
+        before, self._looked = self._looked, looked
+        if looked.topic is None or self._read_ms is None:
+            return False
+        generation = None if before is None or before.topic is None else before.topic.generation
+        if generation != looked.topic.generation:
+            return False
+        tombstone_s = int(looked.topic.properties.get(TOMBSTONE, TOMBSTONE_S_DEFAULT))
+        return self._since(self._read_ms) <= tombstone_s * MS_PER_S // 2
+
+    async def _topic(self, messaging: Messaging) -> TopicMetadata | None:
+        try:
+            topic = await messaging.topic(self.topic_id)
+        except TopicNotFound:
+            return None
+        if not topic.is_compact:
+            _log.warning("the topic %s of schemas is not compact: it will grow", self.topic_id)
+        return topic
+
+    def _now(self) -> tuple[int, int]:
+        return self._clock.now_ms(), self._clock.steady_ms()
+
+    def _since(self, then: tuple[int, int]) -> int:
+        """Return the ms since a moment; the clock may have been set, or the machine suspended."""
+        return max(now - before for now, before in zip(self._now(), then, strict=True))
+
+    def forget(self) -> None:
+        """Read from the beginning the next time."""
+        self._read_ms = None
+
+    # Writing.
+
+    async def append(self, records: Sequence[Record | Purged], memory: Memory) -> None:
+        """Write records behind all that `memory` has, and take them in.
+
+        All of them or none; one caller at a time. Raises `TopicMoved` if there is more in the log
+        already, `RegistryError` (50001, 50002); with 50002 they may be written or not.
+        """
+        messages, origin = self._encoded(records, memory.state.last_sequence)
+        bodies = bodies_of([message.body() for message in messages])
+        position = memory.position
+        self._awaited, self._found_awaited = origin, False
+        try:
+            async with _in_time():
+                ids = await self._publish(bodies, position)
+        except TopicMoved:
+            self.refused += 1
+            raise
+        except BaseException:
+            self._node = _new_node()  # so that what may come of this is nobody else's
+            raise
+        finally:
+            self._awaited = None
+        if memory is not self.memory or memory.position != position or len(ids) != len(messages):
+            await self.read_to_end()
+            return
+        for message, message_id in zip(messages, ids, strict=True):
+            memory.take(message._replace(id=message_id))
+
+    def _encoded(
+        self, records: Sequence[Record | Purged], sequence: int
+    ) -> tuple[list[Message], Origin]:
+        """Return the messages of records, and the origin of the last that is no tombstone."""
+        messages = []
+        for record in records:
+            if not isinstance(record, Purged):
+                sequence += 1
+            messages.append(encode(record, Origin(sequence, self._node)))
+        return messages, Origin(sequence, self._node)
+
+    async def _publish(self, bodies: list[bytes], position: bytes) -> Sequence[bytes]:
+        """Return the ids; none if only reading has shown that it is written."""
+        is_unknown = False
+
+        async def publish() -> Sequence[bytes]:
+            nonlocal is_unknown
+            messaging = self._way.messaging
+            try:
+                return await messaging.publish(
+                    self.topic_id, bodies, if_last=position, caller=_CALLER
+                )
+            except (OutcomeUnknown, ServerSilent):
+                is_unknown = True
+                raise
+            except TopicNotFound:
+                await self._create(messaging)
+                return await publish()
+            except TopicMoved:
+                if not is_unknown:
+                    raise
+            await self.read_to_end()
+            if self._found_awaited:
+                return ()
+            raise TopicMoved(topic=str(self.topic_id))
+
+        return await _until_reached(publish)
+
+    async def _create(self, messaging: Messaging) -> None:
+        try:
+            await messaging.create_topic(self.topic_id, PROPERTIES, caller=_CALLER)
+        except TopicExists:
+            return
+        _log.info("created the topic %s, on which schemas are kept", self.topic_id)
+
+
+def _new_node() -> str:
+    return secrets.token_hex(_NODE_BYTES)
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    """Bound how long the log is waited for, and raise its errors as the registry tells them."""
+    try:
+        async with asyncio.timeout(REACHED_S_MAX):
+            yield
+    except TimeoutError:
+        raise RegistryError(TIMED_OUT, reason=f"it took over {REACHED_S_MAX:g} s") from None
+    except TopicMoved:
+        raise
+    except TmsError as error:
+        _log.error("the log of schemas failed: %s", error)
+        raise RegistryError(STORE_FAILED, reason=str(error)) from error
+
+
+async def _until_reached(call: Callable[[], Awaitable[T]]) -> T:
+    """Return what a call gives, calling again while what it stands on is not there."""
+    attempts = AsyncRetrying(
+        retry=retry_if_exception_type((Unavailable, OutcomeUnknown, ServerSilent)),
+        wait=wait_exponential_jitter(initial=0.02, max=0.5, jitter=0.02),
+    )
+    return await attempts(call)

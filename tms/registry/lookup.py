@@ -1,0 +1,192 @@
+"""What requests ask of the state without changing it. Pure; lists come in order."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+
+from tms.registry.compatibility import misfits, to_fit
+from tms.registry.deletion import LATEST, parse_version
+from tms.registry.knowledge import Knowledge
+from tms.registry.refusal import (
+    SCHEMA_NOT_FOUND,
+    SUBJECT_NOT_FOUND,
+    VERSION_NOT_FOUND,
+    RegistryError,
+)
+from tms.registry.sources import Submitted, schema_of
+from tms.registry.state import State, Version
+from tms.registry.subjects import ALL_CONTEXTS, context_of, qualified
+
+
+def subjects(
+    state: State, prefix: str, *, deleted: bool = False, deleted_only: bool = False
+) -> list[str]:
+    """Return the subjects that begin with a prefix and have versions to show."""
+    return [
+        subject
+        for subject in _with_prefix(state.subjects, prefix)
+        if deleted_only == (state.latest(subject) is None) or (deleted and not deleted_only)
+    ]
+
+
+def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
+    """Give names of one context, or of all, that begin as a prefix says; in byte order."""
+    if prefix.startswith(ALL_CONTEXTS):
+        wanted = prefix.removeprefix(ALL_CONTEXTS)
+        yield from sorted(each for each in names if _name(each).startswith(wanted))
+        return
+    start, context = qualified(prefix), context_of(prefix)
+    yield from sorted(
+        each for each in names if each.startswith(start) and context_of(each) == context
+    )
+
+
+def _name(subject: str) -> str:
+    return subject.rpartition(":")[2] if subject.startswith(":.") else subject
+
+
+def schemas(state: State, prefix: str, *, deleted: bool, latest_only: bool) -> list[Version]:
+    """Return the versions of the subjects that begin with a prefix, by subject and number."""
+    found = []
+    for subject in _with_prefix(state.subjects, prefix):
+        versions = state.versions(subject, deleted=deleted)
+        found += versions[-1:] if latest_only else versions
+    return found
+
+
+def versions(
+    state: State, given: str, *, deleted: bool = False, deleted_only: bool = False
+) -> list[int]:
+    """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
+    all_versions = state.versions(qualified(given), deleted=True)
+    if deleted_only:
+        found = [each.number for each in all_versions if each.is_deleted]
+    else:
+        found = [each.number for each in all_versions if deleted or not each.is_deleted]
+    if not found:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    return found
+
+
+def version(state: State, given: str, token: str, *, deleted: bool = False) -> Version:
+    """Return a version of a subject. Raises `RegistryError` (40401, 40402, 42202)."""
+    number = parse_version(token)
+    subject = qualified(given)
+    shown = state.versions(subject, deleted=deleted)
+    if not shown:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    found = state.latest(subject) if number == LATEST else state.version(subject, number)
+    if found is None or (found.is_deleted and not deleted):
+        raise RegistryError(VERSION_NOT_FOUND, version=number)
+    return found
+
+
+def referrers(state: State, given: str, token: str) -> list[int]:
+    """Return the ids of the schemas that refer to a version. Raises `RegistryError`."""
+    found = version(state, given, token, deleted=True)
+    return sorted({each.id for each in state.referrers(found)})
+
+
+def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
+    """Return a version that has an id: one of the subject hinted at, or else the first.
+
+    The hint names the context too. Raises `RegistryError` (40403).
+    """
+    uses = state.space(context_of(hint)).uses.get(schema_id)
+    if not uses:
+        raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id}")
+    subject = qualified(hint)
+    for found in uses.values():
+        if found.subject == subject:
+            return found
+    live = (each for each in uses.values() if not each.is_deleted)
+    return next(live, next(iter(uses.values())))
+
+
+def uses_of_id(
+    state: State, schema_id: int, hint: str = "", *, deleted: bool = False
+) -> list[Version]:
+    """Return the versions that have an id, by subject and number. Raises `RegistryError`."""
+    version_of_id(state, schema_id, hint)
+    wanted = qualified(hint)
+    is_of_subject = bool(_name(wanted))
+    uses = state.space(context_of(hint)).uses[schema_id].values()
+    found = [
+        each
+        for each in uses
+        if (deleted or not each.is_deleted) and (not is_of_subject or each.subject == wanted)
+    ]
+    return sorted(found, key=lambda each: (each.subject, each.number))
+
+
+def max_id(state: State, hint: str = "") -> int:
+    """Return the greatest id that was given in a context; 0 if none was."""
+    return state.space(context_of(hint)).next_id - 1
+
+
+def ids_of_guid(state: State, guid: str) -> list[tuple[str, int]]:
+    """Return the contexts and ids of a guid. Raises `RegistryError` (40403)."""
+    try:
+        found = state.ids_of_guid(uuid.UUID(guid).bytes)
+    except ValueError:
+        found = []
+    if not found:
+        raise RegistryError(SCHEMA_NOT_FOUND, which=f" {guid}")
+    return found
+
+
+def version_of_guid(state: State, guid: str) -> Version:
+    """Return a version that has a guid. Raises `RegistryError` (40403)."""
+    context, schema_id = ids_of_guid(state, guid)[0]
+    return next(iter(state.space(context).uses[schema_id].values()))
+
+
+def same(
+    known: Knowledge,
+    given: str,
+    submitted: Submitted,
+    *,
+    normalize: bool = False,
+    deleted: bool = False,
+) -> Version:
+    """Return the version of a subject that has a schema.
+
+    Raises `RegistryError` (40401, 40403, 42201), `Unanswered`.
+    """
+    subject = qualified(given)
+    shown = known.state.versions(subject, deleted=deleted)
+    if not shown:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    schema = schema_of(known, submitted, subject, normalize=normalize)
+    for found in reversed(shown):
+        if found.schema == schema:
+            return found
+    raise RegistryError(SCHEMA_NOT_FOUND, which="")
+
+
+def why_unfit(
+    known: Knowledge,
+    given: str,
+    token: str | None,
+    submitted: Submitted,
+    *,
+    normalize: bool = False,
+) -> list[str]:
+    """Return why a schema does not fit a version, or those that the level says; [] if it does.
+
+    Raises `RegistryError` (40402, 42201, 42202), `Unanswered`.
+    """
+    state, subject = known.state, qualified(given)
+    number = None if token is None else parse_version(token)
+    level = state.level(subject)
+    if number is None:
+        earlier = to_fit(state, subject, level)
+    elif number == LATEST:
+        latest = state.latest(subject)
+        earlier = [] if latest is None else [latest]
+    else:
+        found = state.version(subject, number)
+        if found is None or found.is_deleted:
+            raise RegistryError(VERSION_NOT_FOUND, version=number)
+        earlier = [found]
+    schema = schema_of(known, submitted, subject, normalize=normalize)
+    return misfits(known, schema, earlier, level)

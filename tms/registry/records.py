@@ -1,0 +1,214 @@
+"""The records of the registry's log, and how they are messages.
+
+A message's key is JSON with its fields in order, and so is its value (`docs/registry.md`):
+
+    {"keytype":"SCHEMA","node":…,"sequence":…,"subject":…,"version":…}  also a soft deletion
+    {"keytype":"CONFIG","node":…,"sequence":…,"subject":…}              settings; also MODE
+    {"keytype":"COUNTERS"}                                              its value has the rest
+
+A record's origin, sequence and node, is in its key, so that no two writes share one: compaction
+takes a record only after a tombstone of that very key.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from tms.core.message import Message, tombstone
+from tms.registry.schema import AVRO, Reference, Schema
+from tms.registry.settings import Config, Mode
+
+SCHEMA, CONFIG, MODE, COUNTERS = "SCHEMA", "CONFIG", "MODE", "COUNTERS"
+
+
+class Origin(NamedTuple):
+    """Which write a record comes from."""
+
+    sequence: int
+    node: str
+    """Who wrote it: 64 random bits, new at each start."""
+
+
+class Key(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The key of a record. Its fields are in the order of their names."""
+
+    keytype: str
+    node: str | None = None
+    sequence: int | None = None
+    subject: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaWritten:
+    """A version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDeleted:
+    """A soft deletion."""
+
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigWritten:
+    """The settings of a scope, all of them."""
+
+    scope: str
+    config: Config
+
+
+@dataclass(frozen=True, slots=True)
+class ModeWritten:
+    """The mode of a scope."""
+
+    scope: str
+    mode: Mode
+
+
+@dataclass(frozen=True, slots=True)
+class CountersWritten:
+    """The next id of each context: what was deleted for good does not give its id back."""
+
+    next_ids: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """A tombstone: the record of a key is gone for good."""
+
+    key: Key
+
+
+Record = SchemaWritten | VersionDeleted | ConfigWritten | ModeWritten | CountersWritten
+
+
+class Entry(NamedTuple):
+    """What a message of the log says."""
+
+    origin: Origin | None
+    """None of a tombstone, which has no place in the sequence."""
+    record: Record | Purged
+    written_ms: int
+
+
+class Unreadable(Exception):
+    """Raised for a message that is no record; it says why."""
+
+
+class _ReferenceValue(msgspec.Struct, frozen=True):
+    name: str
+    subject: str
+    version: int
+
+
+class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True):
+    deleted: bool = False
+    id: int = 0
+    references: tuple[_ReferenceValue, ...] = ()
+    schema: str = ""
+    schemaType: str = AVRO  # noqa: N815  as the interface has it
+
+
+class _ModeValue(msgspec.Struct, frozen=True):
+    mode: Mode
+
+
+class _CountersValue(msgspec.Struct, frozen=True):
+    next_ids: dict[str, int]
+    node: str
+    sequence: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_key = msgspec.json.Decoder(Key).decode
+_decode_schema = msgspec.json.Decoder(_SchemaValue).decode
+_decode_config = msgspec.json.Decoder(Config).decode
+_decode_mode = msgspec.json.Decoder(_ModeValue).decode
+_decode_counters = msgspec.json.Decoder(_CountersValue).decode
+
+
+def key_of(record: Record, origin: Origin) -> Key:
+    """Return the key under which a record is written."""
+    if isinstance(record, CountersWritten):
+        return Key(COUNTERS)
+    sequence, node = origin
+    if isinstance(record, SchemaWritten | VersionDeleted):
+        return Key(SCHEMA, node, sequence, record.subject, record.version)
+    kind = CONFIG if isinstance(record, ConfigWritten) else MODE
+    return Key(kind, node, sequence, record.scope)
+
+
+def encode(record: Record | Purged, origin: Origin) -> Message:
+    """Return the message of a record; of a tombstone the origin does not count."""
+    if isinstance(record, Purged):
+        return tombstone(_encode(record.key))
+    return Message(_encode(_value_of(record, origin)), _encode(key_of(record, origin)))
+
+
+def _value_of(record: Record, origin: Origin) -> msgspec.Struct:
+    if isinstance(record, SchemaWritten):
+        schema = record.schema
+        references = tuple(_ReferenceValue(*each) for each in schema.references)
+        return _SchemaValue(False, record.id, references, schema.text, schema.kind)
+    if isinstance(record, VersionDeleted):
+        return _SchemaValue(deleted=True)
+    if isinstance(record, ConfigWritten):
+        return record.config
+    if isinstance(record, ModeWritten):
+        return _ModeValue(record.mode)
+    return _CountersValue(dict(record.next_ids), origin.node, origin.sequence)
+
+
+def decode(message: Message) -> Entry:
+    """Return what a message of the log says. Raises `Unreadable`."""
+    if message.key is None:
+        raise Unreadable("it has no key")
+    try:
+        key = _decode_key(message.key)
+        if message.is_tombstone:
+            return Entry(None, Purged(key), message.publish_timestamp)
+        return _entry(key, message)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unreadable(str(error)) from None
+
+
+def _entry(key: Key, message: Message) -> Entry:
+    value, written_ms = message.payload, message.publish_timestamp
+    if key.keytype == COUNTERS:
+        counters = _decode_counters(value)
+        origin = Origin(counters.sequence, counters.node)
+        return Entry(origin, CountersWritten(counters.next_ids), written_ms)
+    if key.sequence is None or key.node is None or key.subject is None:
+        raise Unreadable("its key lacks sequence, node or subject")
+    origin = Origin(key.sequence, key.node)
+    record: Record
+    if key.keytype == SCHEMA and key.version is not None:
+        record = _schema_record(key.subject, key.version, _decode_schema(value))
+    elif key.keytype == CONFIG:
+        record = ConfigWritten(key.subject, _decode_config(value))
+    elif key.keytype == MODE:
+        record = ModeWritten(key.subject, _decode_mode(value).mode)
+    else:
+        raise Unreadable(f"its keytype is {key.keytype!r}")
+    return Entry(origin, record, written_ms)
+
+
+def _schema_record(subject: str, version: int, value: _SchemaValue) -> Record:
+    if value.deleted:
+        return VersionDeleted(subject, version)
+    references = tuple(
+        Reference(each.name, each.subject, each.version) for each in value.references
+    )
+    return SchemaWritten(
+        subject, version, value.id, Schema(value.schemaType, value.schema, references)
+    )

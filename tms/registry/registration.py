@@ -1,0 +1,149 @@
+"""Decides on a registration. Pure: state, request and findings in, a decision out.
+
+The order of what is asked is Confluent's: is the subject a name, the text a schema, is it there
+already, may it be registered now, does it fit earlier versions.
+"""
+
+from dataclasses import dataclass
+
+from tms.registry.compatibility import check_fits
+from tms.registry.decision import Decision
+from tms.registry.knowledge import Knowledge
+from tms.registry.records import Purged, Record, SchemaWritten
+from tms.registry.refusal import INVALID_SCHEMA, NOT_PERMITTED, TOO_LARGE, RegistryError
+from tms.registry.schema import Schema
+from tms.registry.settings import Mode
+from tms.registry.sources import Submitted, schema_of
+from tms.registry.state import State, Version
+from tms.registry.subjects import check_subject, context_of
+
+VERSION_MAX = 2**31 - 1
+NEXT_VERSION = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A request to register a schema."""
+
+    subject: str
+    submitted: Submitted
+    id: int | None = None
+    """The id that it is to have, where schemas are imported."""
+    version: int | None = None
+    """The version that it is to be; the next one otherwise."""
+    normalize: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a registration answers."""
+
+    id: int
+    version: int
+    schema: Schema
+
+
+def register(known: Knowledge, request: Registration) -> Decision[Registered]:
+    """Decide on a registration. Raises `RegistryError`, `Unanswered`."""
+    state, limits = known.state, known.limits
+    subject = check_subject(request.subject)
+    schema = _schema(known, request, subject)
+    there = _same_version(state, subject, schema, request.id)
+    if there is not None:
+        return Decision(Registered(there.id, there.number, there.schema))
+    mode = state.mode(subject)
+    _check_mode(mode, subject, request.id)
+    if mode is not Mode.IMPORT:
+        check_fits(known, subject, schema)
+    if state.versions_count >= limits.schemas_max:
+        raise RegistryError(TOO_LARGE, reason=f"there may be {limits.schemas_max} versions at most")
+    number = _number(state, subject, request.version, mode)
+    schema_id = _id(state, subject, schema, request.id)
+    record = SchemaWritten(subject, number, schema_id, schema)
+    records: list[Record | Purged] = [record]
+    replaced = _replaced(state, record)
+    records += [Purged(key) for version in replaced for key in version.keys]
+    return Decision(Registered(schema_id, number, schema), records)
+
+
+def _schema(known: Knowledge, request: Registration, subject: str) -> Schema:
+    """Return the schema that is submitted; the latest version's if there is no text."""
+    if not request.submitted.text:
+        latest = known.state.latest(subject)
+        if latest is None:
+            raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
+        return latest.schema
+    return schema_of(known, request.submitted, subject, normalize=request.normalize)
+
+
+def _same_version(
+    state: State, subject: str, schema: Schema, wanted_id: int | None
+) -> Version | None:
+    """Return the latest live version that has a schema, and the wanted id if one is wanted."""
+    for version in reversed(state.versions(subject)):
+        if version.schema == schema and wanted_id in (None, version.id):
+            return version
+    return None
+
+
+def _check_mode(mode: Mode, subject: str, wanted_id: int | None) -> None:
+    context = context_of(subject).removeprefix(".")
+    where = f"Subject {subject} in context {context}"
+    if mode.is_read_only:
+        raise RegistryError(NOT_PERMITTED, reason=f"{where} is in read-only mode")
+    if wanted_id is not None and mode is not Mode.IMPORT:
+        raise RegistryError(NOT_PERMITTED, reason=f"{where} is not in import mode")
+    if wanted_id is None and mode is Mode.IMPORT:
+        raise RegistryError(NOT_PERMITTED, reason=f"{where} is not in read-write mode")
+
+
+def _number(state: State, subject: str, wanted: int | None, mode: Mode) -> int:
+    """Return the number of the new version."""
+    versions = state.versions(subject, deleted=True)
+    following = versions[-1].number + 1 if versions else 1
+    if wanted in (None, 0, NEXT_VERSION):
+        number = following
+    elif mode is Mode.IMPORT:
+        number = _imported(state, subject, wanted)
+    elif wanted == following:
+        number = following
+    else:
+        raise RegistryError(INVALID_SCHEMA, reason="Version is not one more than previous version")
+    if number > VERSION_MAX:
+        raise RegistryError(INVALID_SCHEMA, reason="There are no more version numbers")
+    return number
+
+
+def _imported(state: State, subject: str, wanted: int | None) -> int:
+    assert wanted is not None
+    taken = state.version(subject, wanted)
+    if taken is not None and not taken.is_deleted:
+        raise RegistryError(
+            NOT_PERMITTED,
+            reason=f"Overwrite version {wanted} of subject {subject} is not permitted.",
+        )
+    return wanted
+
+
+def _id(state: State, subject: str, schema: Schema, wanted: int | None) -> int:
+    """Return the id of the new version: the schema's own in the context, or the next one."""
+    context = context_of(subject)
+    space = state.space(context)
+    if wanted is None:
+        ids = space.ids.get(schema.identity)
+        return ids[0] if ids else space.next_id
+    there = space.schema(wanted)
+    if there is not None and there != schema:
+        shown = context.removeprefix(".")
+        reason = f"Overwrite new schema with id {wanted} in context {shown} is not permitted."
+        raise RegistryError(NOT_PERMITTED, reason=reason)
+    return wanted
+
+
+def _replaced(state: State, record: SchemaWritten) -> list[Version]:
+    """Return the soft-deleted versions that the new one stands for: those of its id or number."""
+    return [
+        version
+        for version in state.versions(record.subject, deleted=True)
+        if version.is_deleted and (version.id == record.id or version.number == record.version)
+    ]

@@ -1,0 +1,185 @@
+"""The registry: decides on requests by the memory of the log, and writes what was decided.
+
+1. A decision is written behind the very log that it was made by; if the log has moved, it is made
+   again. So ids and versions are given once, whoever else writes.
+2. A refusal, and an answer that writes nothing, come from memory that was read to the end.
+3. Writes are made one at a time in a server; what takes long, checking texts, happens before.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tms.core.clock import Clock
+from tms.core.errors import TopicMoved
+from tms.core.topic import TopicId
+from tms.registry.checker import Checker
+from tms.registry.decision import Decision
+from tms.registry.knowledge import Knowledge, SchemaLimits
+from tms.registry.log import Memory, SchemaLog, WayToLog
+from tms.registry.questions import Findings, Unanswered
+from tms.registry.records import Key, ModeWritten, Purged, SchemaWritten
+from tms.registry.refusal import RegistryError
+from tms.registry.state import State
+
+A = TypeVar("A")
+Command = Callable[[Knowledge], Decision[A]]
+"""Decides by what is known. Raises `RegistryError`, `Unanswered`."""
+Look = Callable[[Knowledge], A]
+"""Finds something in what is known. Raises as a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryOptions:
+    """How a registry works."""
+
+    topic_id: TopicId
+    limits: SchemaLimits = field(default_factory=SchemaLimits)
+    check_s_max: float = 10.0
+    """How long checking one request's texts may take."""
+    eventual_lists: bool = False
+    """Whether lists and lookups come from memory, which may be behind the log."""
+
+
+class Registry:
+    """Schemas, on a topic. Used on one event loop alone."""
+
+    def __init__(self, way: WayToLog, options: RegistryOptions, clock: Clock) -> None:
+        """Read nothing yet."""
+        self.log = SchemaLog(way, options.topic_id, clock)
+        self.checker = Checker(options.check_s_max)
+        self._options = options
+        self._writing = asyncio.Lock()
+
+    @property
+    def state(self) -> State:
+        """What is known now."""
+        return self.log.memory.state
+
+    # Reads.
+
+    def in_memory(self, look: Callable[[State], A]) -> A | None:
+        """Return what is found in memory; None if there is nothing, or not yet."""
+        try:
+            return look(self.state)
+        except RegistryError:
+            return None
+
+    async def find(self, look: Callable[[State], A]) -> A:
+        """Return what is found in memory, or else at the end of the log. Raises `RegistryError`."""
+        try:
+            return look(self.state)
+        except RegistryError:
+            await self.log.read_to_end()
+        return look(self.state)
+
+    async def list(self, look: Callable[[State], A]) -> A:
+        """Return what is found at the end of the log. Raises `RegistryError`."""
+        await self._read_for_list()
+        return look(self.state)
+
+    async def examine(self, look: Look[A]) -> A:
+        """Return what is found at the end of the log about a text. Raises `RegistryError`."""
+        findings = Findings()
+        await self._read_for_list()
+        while True:
+            try:
+                return look(self._knowledge(findings))
+            except Unanswered as unanswered:
+                await self._find_out(unanswered, findings)
+
+    async def _read_for_list(self) -> None:
+        if not self._options.eventual_lists or not self.log.readings:
+            await self.log.read_to_end()
+
+    # Writes.
+
+    async def write(self, command: Command[A]) -> A:
+        """Return what a command answers, once what it decided is in the log.
+
+        Raises `RegistryError`.
+        """
+        attempt = _Attempt(command)
+        if not self.log.readings:
+            await self.log.read_to_end()
+        while True:
+            try:
+                async with self._writing:
+                    return await self._decide(attempt)
+            except Unanswered as unanswered:
+                await self._find_out(unanswered, attempt.findings)
+
+    async def _decide(self, attempt: "_Attempt[A]") -> A:
+        """Decide, and write that, until it is written. Raises `Unanswered`, `RegistryError`."""
+        is_at_end = False
+        while True:
+            memory = self.log.memory
+            try:
+                decision = attempt.decide(self._knowledge(attempt.findings))
+            except RegistryError:
+                if is_at_end:
+                    raise
+            else:
+                if decision.records:
+                    try:
+                        await self.log.append(decision.records, memory)
+                    except TopicMoved:
+                        await self._read_on(memory)
+                        is_at_end = True
+                        continue
+                    return decision.answer
+                if is_at_end:
+                    return decision.answer
+            await self.log.read_to_end()
+            is_at_end = True
+
+    async def _read_on(self, memory: Memory) -> None:
+        """Read what another server has written; if there is nothing, begin anew."""
+        position = memory.position
+        await self.log.read_to_end()
+        if self.log.memory is memory and memory.position == position:
+            self.log.forget()
+            await self.log.read_to_end()
+
+    def _knowledge(self, findings: Findings) -> Knowledge:
+        return Knowledge(self.state, findings, self._options.limits)
+
+    async def _find_out(self, unanswered: Unanswered, findings: Findings) -> None:
+        questions = unanswered.questions
+        answers = await self.checker.answers(questions)
+        findings.answers.update(zip(questions, answers, strict=True))
+
+
+class _Attempt(Generic[A]):
+    """A command, which is decided as often as it takes."""
+
+    def __init__(self, command: Command[A]) -> None:
+        self.findings = Findings()
+        self._command = command
+        self._last: Decision[A] | None = None
+
+    def decide(self, known: Knowledge) -> Decision[A]:
+        """Decide by what is known.
+
+        Two who delete the same for good both succeed: if the other was quicker, there is nothing
+        left to be done. Raises as a command.
+        """
+        last = self._last
+        if last is not None and _is_done(known.state, last):
+            return Decision(last.answer)
+        self._last = self._command(known)
+        return self._last
+
+
+def _is_done(state: State, decision: Decision[A]) -> bool:
+    """Whether all that a decision takes out of the log is gone, and that is all it does."""
+    keys = [record.key for record in decision.records if isinstance(record, Purged)]
+    versions = [key for key in keys if key.version is not None]
+    adds = any(isinstance(each, SchemaWritten | ModeWritten) for each in decision.records)
+    return bool(versions) and not adds and not any(_has(state, key) for key in versions)
+
+
+def _has(state: State, key: Key) -> bool:
+    version = state.version(key.subject or "", key.version or 0)
+    return version is not None and key in version.keys

@@ -1,0 +1,155 @@
+"""Decides on settings: compatibility and mode, of a subject, a context or everywhere. Pure.
+
+A new record of a setting takes the place of the one before, whose tombstone goes with it.
+"""
+
+from collections.abc import Mapping
+
+from tms.registry.decision import Decision
+from tms.registry.deletion import check_writable, purge, with_counters
+from tms.registry.records import (
+    CONFIG,
+    MODE,
+    ConfigWritten,
+    Key,
+    ModeWritten,
+    Origin,
+    Purged,
+    Record,
+)
+from tms.registry.refusal import (
+    NO_SUBJECT_CONFIG,
+    NO_SUBJECT_MODE,
+    NOT_PERMITTED,
+    SUBJECT_NOT_FOUND,
+    RegistryError,
+)
+from tms.registry.settings import Config, Level, Mode, parse_level, parse_mode
+from tms.registry.state import State
+from tms.registry.subjects import EVERYWHERE, check_scope, qualified
+
+Change = Mapping[str, object]
+"""What a request sets, by the names of `Config`'s fields. None: it is to be set no more."""
+
+
+def changed(config: Config, change: Change) -> Config:
+    """Return settings with a change. Raises `RegistryError` (42203)."""
+    level, normalize = config.compatibility, config.normalize
+    if "compatibility" in change:
+        given = change["compatibility"]
+        level = None if given is None else parse_level(str(given))
+    if "normalize" in change:
+        given = change["normalize"]
+        normalize = None if given is None else bool(given)
+    return Config(level, normalize)
+
+
+def set_config(state: State, given: str, change: Change) -> Decision[Config]:
+    """Decide on a change of settings; answer all that are set then. Raises `RegistryError`."""
+    scope = check_scope(given)
+    old = state.configs.get(scope)
+    config = changed(Config() if old is None else old.value, change)
+    check_writable(state, scope)
+    if old is not None and old.value == config:
+        return Decision(config)
+    if config.is_empty:
+        if old is None:
+            return Decision(config)
+        return Decision(config, with_counters(state, [_key(CONFIG, scope, old.origin)]))
+    records: list[Record | Purged] = [ConfigWritten(scope, config)]
+    if old is not None:
+        records.append(Purged(_key(CONFIG, scope, old.origin)))
+    return Decision(config, records)
+
+
+def delete_config(state: State, given: str) -> Decision[Config]:
+    """Decide on giving settings up; answer what they were. Raises `RegistryError` (40401)."""
+    scope = qualified(given)
+    old = state.configs.get(scope)
+    if old is None and scope != EVERYWHERE:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    check_writable(state, scope)
+    was = Config() if old is None else old.value
+    shown = Config(was.compatibility or state.level(scope), was.normalize)
+    if old is None:
+        return Decision(shown)
+    return Decision(shown, with_counters(state, [_key(CONFIG, scope, old.origin)]))
+
+
+def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
+    """Return the settings of a scope. Raises `RegistryError` (40408)."""
+    scope = qualified(given)
+    written = state.configs.get(scope)
+    if written is None and scope != EVERYWHERE and not default_to_global:
+        raise RegistryError(NO_SUBJECT_CONFIG, subject=given)
+    normalize = state.normalizes(scope) if default_to_global else None
+    if written is not None and written.value.normalize is not None:
+        normalize = written.value.normalize
+    return Config(state.level(scope), normalize or None)
+
+
+def level_of(state: State, given: str) -> Level:
+    """Return the level that counts for a subject."""
+    return state.level(qualified(given))
+
+
+def set_mode(state: State, given: str, text: str, *, force: bool) -> Decision[str]:
+    """Decide on a mode; answer its name as it was given.
+
+    Schemas are imported where there are none: what was soft-deleted there goes. Raises
+    `RegistryError`.
+    """
+    scope = check_scope(given)
+    mode = parse_mode(text)
+    old = state.modes.get(scope)
+    if old is not None and old.value is mode:
+        return Decision(text)
+    records: list[Record | Purged] = []
+    if mode is Mode.IMPORT:
+        records += _emptied(state, scope, force=force)
+    if old is not None:
+        records.append(Purged(_key(MODE, scope, old.origin)))
+    records.append(ModeWritten(scope, mode))
+    return Decision(text, records)
+
+
+def _emptied(state: State, scope: str, *, force: bool) -> list[Record | Purged]:
+    """Return the records that take soft-deleted versions away. Raises `RegistryError` (42205)."""
+    subjects = list(state.subjects_of(scope))
+    if not force and any(state.latest(subject) is not None for subject in subjects):
+        raise RegistryError(NOT_PERMITTED, reason="Cannot import since found existing subjects")
+    deleted = [
+        version
+        for subject in subjects
+        for version in state.versions(subject, deleted=True)
+        if version.is_deleted
+    ]
+    return [each for each in purge(state, deleted) if not _is_setting(each)] if deleted else []
+
+
+def _is_setting(record: Record | Purged) -> bool:
+    """Whether a tombstone is of settings, which an import leaves as they are."""
+    return isinstance(record, Purged) and record.key.keytype in (CONFIG, MODE)
+
+
+def delete_mode(state: State, given: str) -> Decision[str]:
+    """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401)."""
+    scope = qualified(given)
+    old = state.modes.get(scope)
+    if old is None and scope != EVERYWHERE:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    if old is None:
+        return Decision(state.mode(scope).value)
+    return Decision(old.value.value, with_counters(state, [_key(MODE, scope, old.origin)]))
+
+
+def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:
+    """Return the mode of a scope. Raises `RegistryError` (40409)."""
+    scope = qualified(given)
+    if scope not in state.modes and scope != EVERYWHERE and not default_to_global:
+        raise RegistryError(NO_SUBJECT_MODE, subject=given)
+    return state.mode(scope)
+
+
+def _key(kind: str, scope: str, origin: Origin) -> Key:
+    return Key(kind, origin.node, origin.sequence, scope)

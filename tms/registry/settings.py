@@ -1,0 +1,80 @@
+"""What can be set for a subject, a context or everywhere: compatibility, normalization, mode."""
+
+from enum import StrEnum
+
+import msgspec
+
+from tms.registry.refusal import INVALID_LEVEL, INVALID_MODE, RegistryError
+
+
+class Level(StrEnum):
+    """Which earlier versions a new one must fit, and which of the two must read the other."""
+
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
+    FORWARD = "FORWARD"
+    FORWARD_TRANSITIVE = "FORWARD_TRANSITIVE"
+    FULL = "FULL"
+    FULL_TRANSITIVE = "FULL_TRANSITIVE"
+
+    @property
+    def is_transitive(self) -> bool:
+        """Whether all earlier versions count, not the latest alone."""
+        return self.value.endswith("_TRANSITIVE")
+
+    @property
+    def new_reads_old(self) -> bool:
+        """Whether the new schema must read what an earlier one has written."""
+        return self.value.startswith(("BACKWARD", "FULL"))
+
+    @property
+    def old_reads_new(self) -> bool:
+        """Whether an earlier schema must read what the new one has written."""
+        return self.value.startswith(("FORWARD", "FULL"))
+
+
+class Mode(StrEnum):
+    """What may be done."""
+
+    READWRITE = "READWRITE"
+    READONLY = "READONLY"
+    READONLY_OVERRIDE = "READONLY_OVERRIDE"
+    IMPORT = "IMPORT"
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing may be registered or deleted."""
+        return self in (Mode.READONLY, Mode.READONLY_OVERRIDE)
+
+
+LEVEL_DEFAULT = Level.BACKWARD
+MODE_DEFAULT = Mode.READWRITE
+
+
+class Config(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The settings of one scope. None: the wider scope's count."""
+
+    compatibility: Level | None = None
+    normalize: bool | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is set."""
+        return self == Config()
+
+
+def parse_level(text: str) -> Level:
+    """Return the level of a name, in any case of letters. Raises `RegistryError` (42203)."""
+    try:
+        return Level(text.upper())
+    except ValueError:
+        raise RegistryError(INVALID_LEVEL) from None
+
+
+def parse_mode(text: str) -> Mode:
+    """Return the mode of a name, in any case of letters. Raises `RegistryError` (42204)."""
+    try:
+        return Mode(text.upper())
+    except ValueError:
+        raise RegistryError(INVALID_MODE) from None

@@ -1,0 +1,122 @@
+"""From a submitted text to the schema that is kept: references found, text checked. Pure."""
+
+from dataclasses import dataclass
+
+from tms.registry.knowledge import Knowledge
+from tms.registry.questions import Invalid, Source
+from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
+from tms.registry.schema import AVRO, Reference, Schema
+from tms.registry.state import State, Version
+from tms.registry.subjects import context_of, resolved_in
+
+KINDS = frozenset((AVRO,))
+LATEST = -1
+_CHARS_SHOWN = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A schema as it is sent."""
+
+    text: str
+    kind: str = AVRO
+    references: tuple[Reference, ...] = ()
+
+
+def schema_of(
+    known: Knowledge, submitted: Submitted, subject: str, *, normalize: bool = False
+) -> Schema:
+    """Return the schema of a submitted text, as it would be kept under a subject.
+
+    Raises `RegistryError` (42201, 42209), `Unanswered`.
+    """
+    state, limits = known.state, known.limits
+    if submitted.kind not in KINDS:
+        raise RegistryError(INVALID_SCHEMA, reason=f"Invalid schema type {submitted.kind}")
+    if not submitted.text:
+        raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
+    size = len(submitted.text.encode(errors="replace"))
+    if size > limits.schema_bytes_max:
+        reason = f"it has {size} bytes, and may have {limits.schema_bytes_max}"
+        raise RegistryError(TOO_LARGE, reason=reason)
+    references = _found(state, submitted.references, subject)
+    normalize = normalize or state.normalizes(subject)
+    kept = Schema(submitted.kind, submitted.text, references)
+    if not normalize and kept.identity in state.space(context_of(subject)).ids:
+        return kept
+    texts = texts_of(known, references)
+    answer = known.findings.parsed(Source(submitted.kind, submitted.text, texts))
+    if isinstance(answer, Invalid):
+        raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
+    return Schema(submitted.kind, answer.normalized if normalize else answer.text, references)
+
+
+def _told(submitted: Submitted, invalid: Invalid) -> str:
+    shown = submitted.text[:_CHARS_SHOWN]
+    named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
+    return (
+        f"Invalid schema {shown} with refs [{named}] of type {submitted.kind}, "
+        f"details: {invalid.reason[:_CHARS_SHOWN]}"
+    )
+
+
+def _found(state: State, references: tuple[Reference, ...], subject: str) -> tuple[Reference, ...]:
+    """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
+    context = context_of(subject)
+    found = []
+    for name, given, number in references:
+        version = _live(state, resolved_in(given, context), number)
+        if version is None:
+            reason = f"Invalid reference {name!r}: no version {number} of subject {given!r}"
+            raise RegistryError(INVALID_SCHEMA, reason=reason)
+        found.append(Reference(name, version.subject, version.number))
+    return tuple(found)
+
+
+def _live(state: State, subject: str, number: int) -> Version | None:
+    if number == LATEST:
+        return state.latest(subject)
+    version = state.version(subject, number)
+    return version if version is not None and not version.is_deleted else None
+
+
+def texts_of(known: Knowledge, references: tuple[Reference, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the names and texts that references lead to, each behind those that it needs.
+
+    A name means what it was given for first. Raises `RegistryError` (42201) if they lead too far.
+    """
+    texts: dict[str, str] = {}
+    _Walk(known, texts, set()).collect(references, 1)
+    return tuple(texts.items())
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A walk along references."""
+
+    known: Knowledge
+    texts: dict[str, str]
+    """What was found, by name."""
+    met: set[tuple[str, int]]
+
+    def collect(self, references: tuple[Reference, ...], depth: int) -> None:
+        """Add the texts that references lead to. Raises `RegistryError` (42201)."""
+        limits = self.known.limits
+        if references and depth > limits.references_depth_max:
+            reason = f"References lead further than {limits.references_depth_max} steps"
+            raise RegistryError(INVALID_SCHEMA, reason=reason)
+        for name, subject, number in references:
+            version = self.known.state.version(subject, number)
+            if name in self.texts or (subject, number) in self.met or version is None:
+                continue
+            self.met.add((subject, number))
+            self.collect(version.schema.references, depth + 1)
+            self.texts.setdefault(name, version.schema.text)
+            if len(self.texts) > limits.references_max:
+                reason = f"References lead to more than {limits.references_max} schemas"
+                raise RegistryError(INVALID_SCHEMA, reason=reason)
+
+
+def source_of(known: Knowledge, schema: Schema) -> Source:
+    """Return a schema as it is asked about. Raises `RegistryError` (42201)."""
+    return Source(schema.kind, schema.text, texts_of(known, schema.references))

@@ -1,0 +1,281 @@
+"""What the log says: subjects with their versions, ids, settings. Pure: entries in, memory out.
+
+A record counts if its sequence is greater than the last one taken; a tombstone always counts. So
+whoever reads the same log has the same state, also after compaction.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tms.registry.records import (
+    CONFIG,
+    MODE,
+    SCHEMA,
+    ConfigWritten,
+    CountersWritten,
+    Entry,
+    Key,
+    ModeWritten,
+    Origin,
+    Purged,
+    Record,
+    SchemaWritten,
+    VersionDeleted,
+)
+from tms.registry.schema import Schema
+from tms.registry.settings import LEVEL_DEFAULT, MODE_DEFAULT, Config, Level, Mode
+from tms.registry.subjects import DEFAULT_CONTEXT, EVERYWHERE, context_of, scope_of_context
+
+FIRST_ID = 1
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Version:
+    """A version of a subject."""
+
+    subject: str
+    number: int
+    id: int
+    schema: Schema
+    written_ms: int
+    origin: Origin
+    deletion: Origin | None = None
+    """The write that soft-deleted it."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it was soft-deleted."""
+        return self.deletion is not None
+
+    @property
+    def keys(self) -> list[Key]:
+        """The keys of its records."""
+        origins = [self.origin] if self.deletion is None else [self.origin, self.deletion]
+        return [
+            Key(SCHEMA, node, sequence, self.subject, self.number) for sequence, node in origins
+        ]
+
+
+@dataclass(slots=True)
+class IdSpace:
+    """The ids of one context."""
+
+    next_id: int = FIRST_ID
+    uses: dict[int, dict[tuple[str, int], Version]] = field(default_factory=dict)
+    """By id the versions that have it, soft-deleted ones too, in the order of the log."""
+    ids: dict[bytes, list[int]] = field(default_factory=dict)
+    """By a schema's identity; more than one only where ids were imported."""
+
+    def add(self, version: Version) -> None:
+        """Take in a version."""
+        uses = self.uses.setdefault(version.id, {})
+        if not uses:
+            self.ids.setdefault(version.schema.identity, []).append(version.id)
+        uses[version.subject, version.number] = version
+        self.next_id = max(self.next_id, version.id + 1)
+
+    def remove(self, version: Version) -> None:
+        """Give up a version; its id has no schema once none has it."""
+        uses = self.uses[version.id]
+        del uses[version.subject, version.number]
+        if uses:
+            return
+        del self.uses[version.id]
+        identity = version.schema.identity
+        self.ids[identity].remove(version.id)
+        if not self.ids[identity]:
+            del self.ids[identity]
+
+    def schema(self, schema_id: int) -> Schema | None:
+        """Return the schema of an id, None if there is none."""
+        uses = self.uses.get(schema_id)
+        return next(iter(uses.values())).schema if uses else None
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[T]):
+    """A setting, and the write that it comes from."""
+
+    value: T
+    origin: Origin
+
+
+class State:
+    """All that a server knows of schemas. Its parts are not changed but by `take`."""
+
+    def __init__(self) -> None:
+        self.last_sequence = 0
+        self.subjects: dict[str, dict[int, Version]] = {}
+        """By subject its versions by their numbers, in the order of the log."""
+        self.spaces: dict[str, IdSpace] = {}
+        """By context."""
+        self.configs: dict[str, Written[Config]] = {}
+        """By scope."""
+        self.modes: dict[str, Written[Mode]] = {}
+        self._referrers: dict[tuple[str, int], dict[Version, None]] = {}
+        self._by_guid: dict[bytes, dict[tuple[str, int], None]] = {}
+        """By the bytes of a guid the contexts and ids of its schemas."""
+        self.versions_count = 0
+
+    # What is known.
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
+        """Return a subject's versions in order; soft-deleted ones only if asked for."""
+        found = self.subjects.get(subject, {}).values()
+        live = [each for each in found if deleted or not each.is_deleted]
+        return sorted(live, key=lambda each: each.number)
+
+    def version(self, subject: str, number: int) -> Version | None:
+        """Return a version, soft-deleted or not; None if there is none."""
+        return self.subjects.get(subject, {}).get(number)
+
+    def latest(self, subject: str) -> Version | None:
+        """Return the latest version that is not soft-deleted."""
+        live = (each for each in self.subjects.get(subject, {}).values() if not each.is_deleted)
+        return max(live, key=lambda each: each.number, default=None)
+
+    def space(self, context: str) -> IdSpace:
+        """Return the ids of a context."""
+        return self.spaces.get(context) or IdSpace()
+
+    def referrers(self, version: Version) -> list[Version]:
+        """Return the versions, not soft-deleted, that refer to a version, in the log's order."""
+        found = self._referrers.get((version.subject, version.number), ())
+        return [each for each in found if not each.is_deleted]
+
+    def ids_of_guid(self, guid: bytes) -> list[tuple[str, int]]:
+        """Return the contexts and ids of the schemas that have a guid."""
+        return sorted(self._by_guid.get(guid, ()))
+
+    def level(self, subject: str) -> Level:
+        """Return the level of compatibility that counts for a subject or scope."""
+        for scope in _scopes(subject):
+            written = self.configs.get(scope)
+            if written is not None and written.value.compatibility is not None:
+                return written.value.compatibility
+        return LEVEL_DEFAULT
+
+    def normalizes(self, subject: str) -> bool:
+        """Whether schemas of a subject are kept normalized."""
+        for scope in _scopes(subject):
+            written = self.configs.get(scope)
+            if written is not None and written.value.normalize is not None:
+                return written.value.normalize
+        return False
+
+    def mode(self, subject: str) -> Mode:
+        """Return the mode that counts for a subject or scope."""
+        everywhere = self.modes.get(EVERYWHERE)
+        if everywhere is not None and everywhere.value is Mode.READONLY_OVERRIDE:
+            return everywhere.value
+        found = (self.modes.get(scope) for scope in _scopes(subject))
+        return next((each.value for each in found if each is not None), MODE_DEFAULT)
+
+    def subjects_of(self, scope: str) -> Iterator[str]:
+        """Give the subjects that settings of a scope are for, in the order of their names."""
+        if scope == EVERYWHERE:
+            yield from sorted(self.subjects)
+        elif scope == scope_of_context(context_of(scope)):
+            yield from sorted(each for each in self.subjects if context_of(each) == scope[1:-1])
+        elif scope in self.subjects:
+            yield scope
+
+    def next_ids(self) -> Mapping[str, int]:
+        """Return the next id of each context."""
+        return {context: space.next_id for context, space in sorted(self.spaces.items())}
+
+    # What the log adds.
+
+    def take(self, entry: Entry) -> None:
+        """Take in the next entry of the log."""
+        if entry.origin is None:
+            assert isinstance(entry.record, Purged)
+            self._purge(entry.record.key)
+        elif entry.origin.sequence > self.last_sequence:
+            self.last_sequence = entry.origin.sequence
+            self._apply(entry.record, entry.origin, entry.written_ms)
+
+    def _apply(self, record: Record | Purged, origin: Origin, written_ms: int) -> None:
+        match record:
+            case SchemaWritten():
+                self._add(record, origin, written_ms)
+            case VersionDeleted(subject, number):
+                version = self.version(subject, number)
+                if version is not None:
+                    version.deletion = origin
+            case ConfigWritten(scope, config):
+                self.configs[scope] = Written(config, origin)
+            case ModeWritten(scope, mode):
+                self.modes[scope] = Written(mode, origin)
+            case CountersWritten(next_ids):
+                for context, next_id in next_ids.items():
+                    space = self.spaces.setdefault(context, IdSpace())
+                    space.next_id = max(space.next_id, next_id)
+
+    def _add(self, record: SchemaWritten, origin: Origin, written_ms: int) -> None:
+        replaced = self.version(record.subject, record.version)
+        if replaced is not None:
+            self._remove(replaced)
+        context = context_of(record.subject)
+        space = self.spaces.setdefault(context, IdSpace())
+        known = space.schema(record.id)
+        schema = known if known is not None and known == record.schema else record.schema
+        version = Version(record.subject, record.version, record.id, schema, written_ms, origin)
+        self.subjects.setdefault(record.subject, {})[record.version] = version
+        space.add(version)
+        self.versions_count += 1
+        for reference in schema.references:
+            target = reference.subject, reference.version
+            self._referrers.setdefault(target, {})[version] = None
+        self._by_guid.setdefault(schema.guid_bytes, {})[context, record.id] = None
+
+    # What it takes away.
+
+    def _purge(self, key: Key) -> None:
+        subject, origin = key.subject or "", Origin(key.sequence or 0, key.node or "")
+        if key.keytype == SCHEMA:
+            version = self.version(subject, key.version or 0)
+            if version is not None and version.origin == origin:
+                self._remove(version)
+            elif version is not None and version.deletion == origin:
+                version.deletion = None
+        elif key.keytype == CONFIG:
+            _forget(self.configs, subject, origin)
+        elif key.keytype == MODE:
+            _forget(self.modes, subject, origin)
+
+    def _remove(self, version: Version) -> None:
+        versions = self.subjects[version.subject]
+        del versions[version.number]
+        if not versions:
+            del self.subjects[version.subject]
+        self.versions_count -= 1
+        context = context_of(version.subject)
+        space = self.spaces[context]
+        space.remove(version)
+        for reference in version.schema.references:
+            target = reference.subject, reference.version
+            self._referrers.get(target, {}).pop(version, None)
+            if not self._referrers.get(target, True):
+                del self._referrers[target]
+        if version.id not in space.uses:
+            guid = version.schema.guid_bytes
+            self._by_guid[guid].pop((context, version.id), None)
+            if not self._by_guid[guid]:
+                del self._by_guid[guid]
+
+
+def _scopes(subject: str) -> tuple[str, ...]:
+    """Return where settings for a subject are looked for, the narrowest first."""
+    context = context_of(subject)
+    if context == DEFAULT_CONTEXT:
+        return subject, EVERYWHERE
+    return subject, scope_of_context(context), EVERYWHERE
+
+
+def _forget(written: dict[str, Written[T]], scope: str, origin: Origin) -> None:
+    if scope in written and written[scope].origin == origin:
+        del written[scope]
