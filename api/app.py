@@ -1,11 +1,13 @@
 """Puts the endpoints together into one application, found by one table of routes."""
 
 import json
+from typing import cast
 
 from prometheus_client import CollectorRegistry
 
 from api.cluster.forwarding import Forwarder
 from api.cluster.standby import Standby
+from api.cluster.storeless import Storeless
 from api.http.application import Application
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
@@ -50,7 +52,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )
-_OF_THE_SERVER = ("/health", "/ready", "/metrics", CLUSTER)
+_OF_THE_PROCESS = ("/health", "/ready", "/metrics")
+_OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER)
 """What each server of a cluster answers for itself, whoever leads."""
 
 
@@ -81,6 +84,27 @@ def create_app(
         cluster=cluster_state,
     )
     return Application(context, metrics, OPERATIONS, guards)
+
+
+def create_storeless(
+    limits: Limits, *, registry: CollectorRegistry, callers: Callers | None = None
+) -> Application:
+    """Return the application of a server without a store: it tells of itself alone."""
+    metrics = RestMetrics()
+    registry.register(metrics)
+    context = Context(
+        services=cast("ServerServices", Storeless()),
+        limits=limits,
+        clock=SystemClock(),
+        registry=registry,
+        topic_info="seed",
+        body_memory=BodyMemory(limits.queue_bytes_max),
+        openapi=b"",
+        callers=callers or Callers(),
+        error_form=answer_of,
+    )
+    own = [operation for operation in OPERATIONS if operation.path in _OF_THE_PROCESS]
+    return Application(context, metrics, own)
 
 
 def create_standby(

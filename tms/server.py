@@ -1,7 +1,8 @@
 """Runs a server: REST on the services that `tms.node` opens, alone or as one of a cluster.
 
 In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
-the others forward to it (`api.cluster.standby`).
+the others forward to it (`api.cluster.standby`). The schema registry is served in any case
+(`tms.registry_part`), also by a server that has nothing else.
 """
 
 import asyncio
@@ -24,13 +25,15 @@ from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.gc_schedule import collected_by_clock
 from tms.node import open_services
+from tms.registry_part import RegistryPart, open_registry
 from tms.settings import Settings
 from tms.stores import importing, open_metadata
 
 with importing("api"):
-    from api.app import create_app, create_standby
+    from api.app import create_app, create_standby, create_storeless
     from api.cluster.forwarding import Forwarder
     from api.cluster.standby import ClusterApp
+    from api.http.app import App
     from api.http.callers import Callers
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
@@ -39,8 +42,8 @@ _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
 its thread waits that long behind a busy event loop; with this a server publishes an eighth more."""
 
-OnStarted = Callable[[str], None]
-"""Is told the URL."""
+OnStarted = Callable[..., None]
+"""Is told the URL, and the registry's own if it has one."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +55,18 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     `open_metadata` and `Member.open` too, and `StoreUnavailable` where the gateway keeps idle
     connections.
     """
-    _run(settings, (_serve_in_cluster if settings.advertise else _serve)(settings, on_started))
+    serve_kind = _serve_in_cluster if settings.advertise else _serve
+    if settings.registry_log:
+        serve_kind = _serve_registry
+    schemas = open_registry(settings)
+    urls: list[str] = []
+
+    def started(url: str) -> None:
+        urls.append(url)
+        if len(urls) == 1 + bool(settings.registry_listen):
+            on_started(*urls)
+
+    _run(settings, serve_kind(settings, schemas, started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -81,7 +95,16 @@ def _registry() -> CollectorRegistry:
     return registry
 
 
-async def _serve(settings: Settings, on_started: OnStarted) -> None:
+def _listeners(
+    settings: Settings, main: App, schemas: RegistryPart | None
+) -> list[ListeningAddress]:
+    """Return where a server listens: for all, and for the registry alone if it is told to."""
+    app = main if schemas is None else schemas.beside(main)
+    more = () if schemas is None else schemas.listeners
+    return [ListeningAddress(app, settings.host, settings.port), *more]
+
+
+async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: OnStarted) -> None:
     registry = _registry()
     services = await open_services(
         settings.store, settings=settings, registry=registry, may_block_loop=True
@@ -94,19 +117,49 @@ async def _serve(settings: Settings, on_started: OnStarted) -> None:
         callers=Callers(settings.own_hosts),
     )
     try:
+        if schemas is not None:
+            schemas.register(registry)
+            schemas.stand_on(services.messaging)
         await serve_app(
-            [ListeningAddress(app, settings.host, settings.port)],
+            _listeners(settings, app, schemas),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
         )
     finally:
+        if schemas is not None:
+            await schemas.close()
         await services.close()
         _log.info("stopped; the store is closed")
 
 
-async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
+async def _serve_registry(
+    settings: Settings, schemas: RegistryPart | None, on_started: OnStarted
+) -> None:
+    assert schemas is not None
+    registry = _registry()
+    schemas.register(registry)
+    app = create_storeless(
+        settings.limits(), registry=registry, callers=Callers(settings.own_hosts)
+    )
+    try:
+        schemas.follow(settings.registry_log)
+        await serve_app(
+            _listeners(settings, app, schemas),
+            limits=settings.limits(),
+            on_started=on_started,
+            on_stopping=_nothing,
+            grace_s=settings.stop_grace_s,
+        )
+    finally:
+        await schemas.close()
+        _log.info("stopped; this server serves schemas no more")
+
+
+async def _serve_in_cluster(
+    settings: Settings, schemas: RegistryPart | None, on_started: OnStarted
+) -> None:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
         metadata = await open_metadata(settings.metadata)
@@ -120,7 +173,7 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         )
         forwarder = Forwarder(instance.id)
         stack.push_async_callback(forwarder.close)
-        part = _Part(settings, forwarder)
+        part = _Part(settings, forwarder, schemas)
         member = part.member = Member(
             metadata,
             instance,
@@ -131,19 +184,23 @@ async def _serve_in_cluster(settings: Settings, on_started: OnStarted) -> None:
         )
         member.on_leader = part.heard
         member.on_failure = stop.set
+        registry = _registry()
+        if schemas is not None:
+            schemas.register(registry)
+            stack.push_async_callback(schemas.close)
         part.app = ClusterApp(
             create_standby(
                 forwarder,
                 member,
                 settings.limits(),
-                registry=_registry(),
+                registry=registry,
                 callers=Callers(settings.own_hosts),
             )
         )
         await member.open()
         stack.push_async_callback(member.close)
         await serve_app(
-            [ListeningAddress(part.app, settings.host, settings.port)],
+            _listeners(settings, part.app, schemas),
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
@@ -160,9 +217,13 @@ class _Part:
     app: ClusterApp
     member: Member
 
-    def __init__(self, settings: Settings, forwarder: Forwarder) -> None:
+    def __init__(
+        self, settings: Settings, forwarder: Forwarder, schemas: RegistryPart | None
+    ) -> None:
         self._settings = settings
         self._forwarder = forwarder
+        self._schemas = schemas
+        self._is_leading = False
         self._stop_waiting: Callable[[], None] = _nothing
 
     @asynccontextmanager
@@ -181,6 +242,10 @@ class _Part:
             callers=Callers(settings.own_hosts),
         )
         self._stop_waiting = services.messaging.stop_waiting
+        if self._schemas is not None:
+            self._is_leading = True
+            self._schemas.register(registry)
+            self._schemas.stand_on(services.messaging)
         self.app.lead(app, partial(getattr, lease, "left_s"))
         raising = asyncio.create_task(raise_when_all_know(self._instances, services.raise_format))
         try:
@@ -190,6 +255,8 @@ class _Part:
             await asyncio.gather(raising, return_exceptions=True)
             self.app.stand_by()
             self._stop_waiting = _nothing
+            self._is_leading = False
+            self._lead_schemas_to(None)
             await services.close()
 
     async def _instances(self) -> Sequence[Instance]:
@@ -201,7 +268,14 @@ class _Part:
 
     def heard(self, address: str | None) -> None:
         """Forward to another leader, or to none."""
-        self._forwarder.lead_to(None if address == self._settings.advertise else address)
+        other = None if address == self._settings.advertise else address
+        self._forwarder.lead_to(other)
+        if not self._is_leading:
+            self._lead_schemas_to(other)
+
+    def _lead_schemas_to(self, address: str | None) -> None:
+        if self._schemas is not None:
+            self._schemas.follow(address)
 
 
 def _nothing() -> None:

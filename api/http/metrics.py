@@ -38,7 +38,9 @@ class OperationMetrics:
 class RestMetrics(Collector):
     """The numbers of all operations, for a `CollectorRegistry`."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "tms_http") -> None:
+        """Begin the names of the metrics with `prefix`."""
+        self._prefix = prefix
         self._operations: dict[str, OperationMetrics] = {}
 
     def of(self, operation: str) -> OperationMetrics:
@@ -48,22 +50,22 @@ class RestMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give the metrics as they are now."""
         requests = CounterMetricFamily(
-            "tms_http_requests",
+            f"{self._prefix}_requests",
             "Requests by operation and status; 499 is a client that left before its answer.",
             labels=("operation", "status"),
         )
         bytes_in = CounterMetricFamily(
-            "tms_http_request_bytes",
+            f"{self._prefix}_request_bytes",
             "Bytes of the bodies of requests, as they were sent.",
             labels=("operation",),
         )
         bytes_out = CounterMetricFamily(
-            "tms_http_response_bytes",
+            f"{self._prefix}_response_bytes",
             "Bytes of the bodies of answers, before compression.",
             labels=("operation",),
         )
         seconds = HistogramMetricFamily(
-            "tms_http_request_seconds",
+            f"{self._prefix}_request_seconds",
             "Seconds from a request to its answer, without polls that waited for a message.",
             labels=("operation",),
         )

@@ -82,6 +82,8 @@ class Operation:
     """Whether people open it in a browser: then other sites may lead to it."""
     is_compressed: bool = False
     """Whether its answer is compressed for those who take gzip."""
+    takes_any_query: bool = False
+    """Whether names that it does not know are passed over in its query."""
 
     def topics_of(self, names: Mapping[str, str]) -> tuple[TopicId, ...]:
         """Return the topics that a path names, whose decoded parts are `names`.
@@ -93,7 +95,7 @@ class Operation:
     @property
     def known_parameters(self) -> tuple[str, ...] | None:
         """The names that its query may have; None if it may have any."""
-        if not self.path.startswith(RESOURCES):
+        if self.takes_any_query or not self.path.startswith(RESOURCES):
             return None
         return tuple(parameter["name"] for parameter in self.query)
 

@@ -32,6 +32,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "api.openapi": frozenset({"api.http", "tms.core", "tms.wire"}),
     "api.resources": frozenset({"api.http", "api.openapi", "tms.core", "tms.wire"}),
     "api.cluster": frozenset({"api.http", "tms.core"}),
+    "api.registry": frozenset({"api.http", "api.openapi", "tms.core", "tms.registry", "tms.wire"}),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),
     "tms.spark": frozenset({"tms.client", "tms.core"}),
@@ -50,6 +51,18 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.core",
             "tms.gc_schedule",
             "tms.node",
+            "tms.registry_part",
+            "tms.settings",
+            "tms.stores",
+        }
+    ),
+    "tms.registry_part": frozenset(
+        {
+            "api.http",
+            "api.registry",
+            "tms.client",
+            "tms.core",
+            "tms.registry",
             "tms.settings",
             "tms.stores",
         }
@@ -78,7 +91,7 @@ WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.c
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
 NEEDS_SERVER_EXTRA = frozenset(
-    {SERVER_COMMANDS, "tms.jobs", "tms.server", "tms.settings", "tms.stores", SEES_ALL}
+    {SERVER_COMMANDS, "tms.jobs", "tms.registry_part", "tms.server", "tms.settings", "tms.stores", SEES_ALL}
 )
 """The modules that are loaded only where the server's extra is installed."""
 

@@ -114,10 +114,12 @@ def _serve(*, config: Path | None, **flags: object) -> None:
     """
     settings = _load(config, flags).settings
     store = without_credentials(settings.store)
+    if settings.registry_log:
+        store = f"the schemas of {without_credentials(settings.registry_log)}"
     from tms.server import serve as serve_node  # noqa: PLC0415  the whole server
 
     try:
-        serve_node(settings, partial(_welcome, store=store))
+        serve_node(settings, partial(_welcome, store=store, settings=settings))
     except OSError as error:
         print(
             f"Cannot serve {store} at {settings.listen}: {error.strerror or error}. "
@@ -130,8 +132,20 @@ def _serve(*, config: Path | None, **flags: object) -> None:
         raise typer.Exit(1) from None
 
 
-def _welcome(url: str, store: str) -> None:
+def _welcome(url: str, registry: str = "", *, store: str, settings: Settings) -> None:
     """Tell a person what is served where, and what to try next."""
+    if registry:
+        print(f"The schema registry is at {registry} too.")
+    if settings.registry_log:
+        print(
+            f"""TMS serves {store} at {url}/v1/registry. Try in another terminal:
+
+  curl {url}/v1/registry/subjects
+
+Stop it with Ctrl-C.""",
+            flush=True,
+        )
+        return
     topic = f"{url}/v1/namespaces/default/topics/hello"
     as_json = "-H 'Content-Type: application/json'"
     print(

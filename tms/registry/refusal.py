@@ -4,6 +4,7 @@ A code of five digits begins with the status of HTTP; one of three is the status
 has a fault, and answers 500 to a wrong request, the documented code is used.
 """
 
+MALFORMED = 400
 INCOMPATIBLE = 409
 INVALID_BODY = 422
 SUBJECT_NOT_FOUND = 40401
@@ -29,6 +30,7 @@ TIMED_OUT = 50002
 TEXTS = {
     INCOMPATIBLE: "Schema being registered is incompatible with an earlier schema for subject "
     '"{subject}", details: [{details}]',
+    MALFORMED: "{reason}",
     INVALID_BODY: "{reason}",
     SUBJECT_NOT_FOUND: "Subject '{subject}' not found.",
     VERSION_NOT_FOUND: "Version {version} not found.",

@@ -53,18 +53,16 @@ class Registry:
         self._writing = asyncio.Lock()
 
     @property
+    def limits(self) -> SchemaLimits:
+        """What it takes."""
+        return self._options.limits
+
+    @property
     def state(self) -> State:
         """What is known now."""
         return self.log.memory.state
 
     # Reads.
-
-    def in_memory(self, look: Callable[[State], A]) -> A | None:
-        """Return what is found in memory; None if there is nothing, or not yet."""
-        try:
-            return look(self.state)
-        except RegistryError:
-            return None
 
     async def find(self, look: Callable[[State], A]) -> A:
         """Return what is found in memory, or else at the end of the log. Raises `RegistryError`."""

@@ -8,6 +8,7 @@ name, is given in seconds or as `30s`, `12h`, `7d`. A value that is wrong, and a
 setting, are refused with where they come from and what is valid, all at once.
 """
 
+from tms.settings.server import Settings
 from tms.settings.sources import (
     DEFAULT,
     Loaded,
@@ -16,7 +17,7 @@ from tms.settings.sources import (
     load,
     variable_of,
 )
-from tms.settings.values import Settings, is_duration
+from tms.settings.values import is_duration
 
 __all__ = [
     "DEFAULT",

@@ -14,7 +14,8 @@ from pydantic_settings import EnvSettingsSource
 
 from tms.core.credentials import without_credentials
 from tms.settings.advanced import ADVANCED, SECTION
-from tms.settings.values import ENVIRONMENT_PREFIX, Settings
+from tms.settings.server import Settings
+from tms.settings.values import ENVIRONMENT_PREFIX
 
 CONFIG_VARIABLE = "TMS_CONFIG"
 DEFAULT = "default"

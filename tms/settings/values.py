@@ -1,4 +1,4 @@
-"""What a server can be told: each setting described once, here.
+"""What a server can be told of the service: each setting described once, here.
 
 The limits have their defaults and relations from `tms.core.limits`.
 """
@@ -42,8 +42,8 @@ def is_duration(name: str) -> bool:
     return bool(_IN_SECONDS.search(name))
 
 
-class Settings(BaseSettings):
-    """What a server can be told. Values are checked when it is made."""
+class ServiceSettings(BaseSettings):
+    """What is told of the service. Values are checked when it is made."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
@@ -359,7 +359,7 @@ class Settings(BaseSettings):
         return advertise
 
     @model_validator(mode="after")
-    def _check_cluster(self) -> "Settings":
+    def _check_cluster(self) -> "ServiceSettings":
         is_shared = has_scheme(self.store, HBASE) and SHARED_METADATA.match(self.metadata)
         if self.advertise and not is_shared:
             raise ValueError(
@@ -369,7 +369,7 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _check_limits(self) -> "Settings":
+    def _check_limits(self) -> "ServiceSettings":
         self.limits()
         return self
 

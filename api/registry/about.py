@@ -1,0 +1,107 @@
+"""What tells of the registry itself."""
+
+import json
+from functools import partial
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import Operation
+from api.registry import parameters as p
+from api.registry.requests import answer, page
+from tms import __version__
+from tms.registry.service import Registry
+from tms.registry.subjects import DEFAULT_CONTEXT, context_of
+
+TAG = "Registry"
+
+
+class AboutHandlers:
+    """Answers for a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    @staticmethod
+    async def root(exchange: Exchange) -> None:
+        """Answer as Confluent's does, whose clients ask it whether there is anybody."""
+        await answer(exchange, {})
+
+    async def contexts(self, exchange: Exchange) -> None:
+        """Answer with the contexts that have schemas, and the default one."""
+        found = await self._registry.list(
+            lambda state: sorted({DEFAULT_CONTEXT, *map(context_of, state.subjects)})
+        )
+        await answer(exchange, page(exchange, found))
+
+    async def id(self, exchange: Exchange) -> None:
+        """Answer with the name of the topic that all is on."""
+        clusters = {"tms-topic": str(self._registry.log.topic_id)}
+        clusters["schema-registry-cluster"] = "schema-registry"
+        await answer(exchange, {"scope": {"path": [], "clusters": clusters}})
+
+    @staticmethod
+    async def version(exchange: Exchange) -> None:
+        """Answer with the version of the server."""
+        await answer(exchange, {"version": __version__, "commitId": ""})
+
+    @staticmethod
+    async def openapi(exchange: Exchange) -> None:
+        """Answer with the OpenAPI document."""
+        await exchange.answer(OK, exchange.context.openapi, JSON_TYPE)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the table."""
+        get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
+        return (
+            get(
+                name="registry",
+                path="/",
+                handler=self.root,
+                is_page=True,
+                summary="Is anybody there?",
+                description="An empty object.",
+                success="Yes.",
+                answer=p.OBJECT,
+            ),
+            get(
+                name="contexts",
+                path="/contexts",
+                handler=self.contexts,
+                summary="The contexts",
+                description="The default one, and those that have schemas.",
+                query=p.PAGE,
+                success="Their names.",
+                answer=p.NAMES,
+            ),
+            get(
+                name="registry_id",
+                path="/v1/metadata/id",
+                handler=self.id,
+                summary="Which registry is this?",
+                description="The topic that keeps its schemas.",
+                success="Its name.",
+                answer=p.OBJECT,
+            ),
+            get(
+                name="registry_version",
+                path="/v1/metadata/version",
+                handler=self.version,
+                summary="The version of the server",
+                description="Of TMS.",
+                success="The version.",
+                answer=p.OBJECT,
+            ),
+            get(
+                name="registry_openapi",
+                path="/openapi.json",
+                handler=self.openapi,
+                summary="This document",
+                description="OpenAPI 3.1.",
+                success="The document.",
+                answer=p.OBJECT,
+            ),
+        )
+
+
+def encoded(document: dict[str, object]) -> bytes:
+    """Return an OpenAPI document as it is served."""
+    return json.dumps(document, indent=1).encode()

@@ -1,0 +1,76 @@
+"""Whether a schema would fit earlier versions."""
+
+from functools import partial
+
+from api.http.exchange import Exchange
+from api.http.operation import BODY_ERRORS, Operation
+from api.registry import parameters as p
+from api.registry.requests import ESCAPED, answer, flag, read_json, submitted_of
+from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
+from tms.registry import lookup
+from tms.registry.refusal import INVALID_SCHEMA, RegistryError
+from tms.registry.service import Registry
+from tms.wire.registry_bodies import CompatibilityBody
+
+TAG = "Compatibility"
+VERSIONS = "/compatibility/subjects/{subject}/versions"
+
+
+class CompatibilityHandlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
+
+    async def check(self, exchange: Exchange) -> None:
+        """Answer whether a schema fits a version, or those that the level says."""
+        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        look = partial(
+            lookup.why_unfit,
+            given=exchange.names["subject"],
+            token=exchange.names.get("version"),
+            submitted=submitted_of(request),
+            normalize=flag(exchange, "normalize"),
+        )
+        is_verbose = flag(exchange, "verbose")
+        try:
+            messages = await self._registry.examine(look)
+        except RegistryError as error:
+            if error.code != INVALID_SCHEMA or not is_verbose:
+                raise
+            messages = [str(error)]
+        body = CompatibilityBody(not messages)
+        if is_verbose:
+            body = CompatibilityBody(not messages, messages)
+        await answer(exchange, body)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the table."""
+        row = partial(
+            Operation,
+            method="POST",
+            handler=self.check,
+            tag=TAG,
+            takes_any_query=True,
+            query=(p.NORMALIZE, p.VERBOSE),
+            request=p.body("SchemaRequest"),
+            success="Whether it fits.",
+            answer=p.body("Compatibility"),
+        )
+        return (
+            row(
+                name="check_version",
+                path=f"{VERSIONS}/{{version}}",
+                summary="Would a schema fit a version?",
+                description="By the level that counts for the subject.",
+                errors=("40402", "42201", "42202", "42209", *BODY_ERRORS),
+            ),
+            row(
+                name="check_versions",
+                path=VERSIONS,
+                summary="Would a schema fit the versions?",
+                description="The latest one, or all if the level is transitive.",
+                errors=("42201", "42209", *BODY_ERRORS),
+            ),
+        )

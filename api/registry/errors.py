@@ -1,0 +1,41 @@
+"""How the registry's interface answers an error: `{"error_code": 40401, "message": "…"}`."""
+
+import msgspec
+
+from api.http.context import ErrorAnswer
+from tms.core.errors import TmsError
+from tms.registry.refusal import RegistryError
+from tms.wire.registry_bodies import CONTENT_TYPE, RefusalBody
+
+_TYPE = CONTENT_TYPE.encode()
+_INTERNAL = 500
+_NAMES = {
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: f"Not Acceptable: accept {CONTENT_TYPE} or application/json",
+    415: f"Unsupported Media Type: send {CONTENT_TYPE} or application/json",
+}
+_encode = msgspec.json.Encoder().encode
+
+
+def refusal_of(error: Exception) -> ErrorAnswer:
+    """Return the answer to what the registry refuses, or what went wrong on the way there."""
+    if isinstance(error, RegistryError):
+        return _answer(error.status, error.code, str(error))
+    if not isinstance(error, TmsError):
+        return _answer(_INTERNAL, _INTERNAL, "Internal Server Error")
+    status = error.status
+    headers = []
+    if "allow" in error.detail:
+        headers.append((b"allow", error.detail["allow"].encode()))
+    if status in _NAMES:
+        return _answer(status, status, f"HTTP {status} {_NAMES[status]}", headers)
+    told = "; ".join(f"{name}: {value}" for name, value in error.detail.items())
+    message = f"{error.problem.message} ({told})" if told else error.problem.message
+    return _answer(status, status, message, headers)
+
+
+def _answer(
+    status: int, code: int, message: str, headers: list[tuple[bytes, bytes]] | None = None
+) -> ErrorAnswer:
+    return ErrorAnswer(status, _encode(RefusalBody(code, message)), _TYPE, headers or [])

@@ -1,0 +1,118 @@
+"""What the handlers of the registry share: reading requests, and answering in their type."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from api.http.exchange import OK, Exchange
+from api.http.query_parameters import values_of
+from api.http.request_body import read_body
+from api.registry.media import answer_type, check_type
+from tms.core.errors import InvalidRequest
+from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
+from tms.registry.schema import AVRO, Reference, Schema
+from tms.registry.sources import Submitted
+from tms.registry.state import Version
+from tms.wire.registry_bodies import ReferenceBody, SchemaRequest, VersionBody
+
+ESCAPED = 6
+"""JSON may escape each byte of a text by so many."""
+_INT32_MAX = 2**31 - 1
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+_encode = msgspec.json.Encoder().encode
+B = TypeVar("B")
+
+
+async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_max: int) -> B:
+    """Return the body.
+
+    Raises `RegistryError`: 422 if there is none, 400 if it is not of the shape that it must be.
+    """
+    check_type(exchange)
+    body = await read_body(exchange, bytes_max)
+    if body.strip() in (b"", b"null"):
+        raise RegistryError(INVALID_BODY, reason="the body must not be empty or null")
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RegistryError(MALFORMED, reason=f"The body is not as it must be: {error}") from None
+
+
+async def answer(exchange: Exchange, body: Any) -> None:
+    """Answer with a JSON body."""
+    await exchange.answer(OK, _encode(body), answer_type(exchange))
+
+
+async def answer_text(exchange: Exchange, text: str) -> None:
+    """Answer with a schema's text."""
+    await exchange.answer(OK, text.encode(errors="replace"), answer_type(exchange))
+
+
+def flag(exchange: Exchange, name: str) -> bool:
+    """Whether a parameter of the query says "true"; any other word says no, as it does there."""
+    return values_of(exchange.query).get(name, "").strip().lower() == "true"
+
+
+def text(exchange: Exchange, name: str, default: str = "") -> str:
+    """Return a parameter of the query."""
+    return values_of(exchange.query).get(name, default)
+
+
+def page(exchange: Exchange, found: Sequence[B]) -> Sequence[B]:
+    """Return the part of a list that `offset` and `limit` ask for. Raises `InvalidRequest`."""
+    if not exchange.query:
+        return found
+    offset = max(0, _number(exchange, "offset", 0))
+    limit = _number(exchange, "limit", -1)
+    return found[offset : offset + limit] if limit > 0 else found[offset:]
+
+
+def _number(exchange: Exchange, name: str, default: int) -> int:
+    given = values_of(exchange.query).get(name)
+    if given is None:
+        return default
+    if not _WHOLE.fullmatch(given):
+        raise InvalidRequest("not_found", path=exchange.path)
+    return int(given)
+
+
+def schema_id(exchange: Exchange) -> int:
+    """Return the id in the path. Raises `InvalidRequest` (not_found) if it is no number."""
+    given = exchange.names["id"]
+    if not _WHOLE.fullmatch(given) or abs(int(given)) > _INT32_MAX:
+        raise InvalidRequest("not_found", path=exchange.path)
+    if int(given) < 0:
+        raise RegistryError(SCHEMA_NOT_FOUND, which=f" {given}")
+    return int(given)
+
+
+def submitted_of(request: SchemaRequest) -> Submitted:
+    """Return the schema that a request sends."""
+    references = tuple(
+        Reference(each.name, each.subject, each.version) for each in request.references or ()
+    )
+    return Submitted(request.schema or "", request.schemaType or AVRO, references)
+
+
+def references_of(schema: Schema) -> list[ReferenceBody]:
+    """Return a schema's references as they are answered."""
+    return [ReferenceBody(*each) for each in schema.references]
+
+
+def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
+    """Return a version as it is answered."""
+    schema = version.schema
+    body = VersionBody(
+        subject=version.subject,
+        version=version.number,
+        id=version.id,
+        guid=schema.guid,
+        schemaType=schema.kind,
+        schema=schema.text,
+        references=references_of(schema),
+    )
+    if is_lookup:
+        return body
+    return msgspec.structs.replace(body, ts=version.written_ms, deleted=version.is_deleted)

@@ -1,0 +1,199 @@
+"""Schemas by id and by guid, and the list of all."""
+
+from functools import partial
+
+import msgspec
+
+from api.http.exchange import Exchange
+from api.http.operation import Operation
+from api.registry import parameters as p
+from api.registry.requests import (
+    answer,
+    answer_text,
+    flag,
+    page,
+    references_of,
+    schema_id,
+    text,
+    version_body,
+)
+from tms.registry import lookup
+from tms.registry.service import Registry
+from tms.registry.sources import KINDS
+from tms.registry.state import Version
+from tms.registry.subjects import ALL_CONTEXTS
+from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
+
+TAG = "Schemas"
+
+
+class SchemaHandlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def by_id(self, exchange: Exchange) -> None:
+        """Answer with the schema of an id: from memory, if it is there."""
+        version = await self._of_id(exchange)
+        body = _body(version)
+        if exchange.query and flag(exchange, "fetchMaxId"):
+            greatest = lookup.max_id(self._registry.state, text(exchange, "subject"))
+            body = msgspec.structs.replace(body, maxId=greatest)
+        await answer(exchange, body)
+
+    async def text_by_id(self, exchange: Exchange) -> None:
+        """Answer with the text alone."""
+        await answer_text(exchange, (await self._of_id(exchange)).schema.text)
+
+    async def _of_id(self, exchange: Exchange) -> Version:
+        wanted, hint = schema_id(exchange), text(exchange, "subject") if exchange.query else ""
+        return await self._registry.find(lambda state: lookup.version_of_id(state, wanted, hint))
+
+    async def subjects_of_id(self, exchange: Exchange) -> None:
+        """Answer with the subjects that have an id."""
+        found = await self._uses(exchange)
+        subjects = list(dict.fromkeys(version.subject for version in found))
+        await answer(exchange, page(exchange, subjects))
+
+    async def versions_of_id(self, exchange: Exchange) -> None:
+        """Answer with the versions that have an id."""
+        found = await self._uses(exchange)
+        bodies = [SubjectVersionBody(version.subject, version.number) for version in found]
+        await answer(exchange, page(exchange, bodies))
+
+    async def _uses(self, exchange: Exchange) -> list[Version]:
+        wanted, hint = schema_id(exchange), text(exchange, "subject")
+        look = partial(
+            lookup.uses_of_id, schema_id=wanted, hint=hint, deleted=flag(exchange, "deleted")
+        )
+        return await self._registry.list(look)
+
+    async def by_guid(self, exchange: Exchange) -> None:
+        """Answer with the schema of a guid."""
+        look = partial(lookup.version_of_guid, guid=exchange.names["guid"])
+        version = await self._registry.find(look)
+        schema = version.schema
+        body = SchemaBody(schema.text, schema.kind, schema.guid, references_of(schema))
+        await answer(exchange, body)
+
+    async def ids_of_guid(self, exchange: Exchange) -> None:
+        """Answer with the ids that a guid's schema has."""
+        look = partial(lookup.ids_of_guid, guid=exchange.names["guid"])
+        found = await self._registry.list(look)
+        await answer(exchange, [ContextIdBody(*each) for each in found])
+
+    async def all(self, exchange: Exchange) -> None:
+        """Answer with the versions of all subjects."""
+        look = partial(
+            lookup.schemas,
+            prefix=text(exchange, "subjectPrefix", ALL_CONTEXTS),
+            deleted=flag(exchange, "deleted"),
+            latest_only=flag(exchange, "latestOnly"),
+        )
+        found = page(exchange, await self._registry.list(look))
+        await answer(exchange, [version_body(version) for version in found])
+
+    @staticmethod
+    async def types(exchange: Exchange) -> None:
+        """Answer with the types of schemas."""
+        await answer(exchange, sorted(KINDS))
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the table."""
+        get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
+        of_id = partial(get, errors=("40403",))
+        return (
+            of_id(
+                name="schema_by_id",
+                path="/schemas/ids/{id}",
+                handler=self.by_id,
+                is_taskless=True,
+                summary="The schema of an id",
+                description="From memory; read from the log only if it is not there.",
+                query=(p.SUBJECT_HINT, p.FETCH_MAX_ID),
+                success="The schema.",
+                answer=p.body("SchemaOfId"),
+            ),
+            of_id(
+                name="schema_text_by_id",
+                path="/schemas/ids/{id}/schema",
+                handler=self.text_by_id,
+                summary="The text of an id's schema",
+                description="As it is kept, not within JSON.",
+                query=(p.SUBJECT_HINT,),
+                success="The text.",
+                answer=p.TEXT,
+            ),
+            of_id(
+                name="subjects_of_id",
+                path="/schemas/ids/{id}/subjects",
+                handler=self.subjects_of_id,
+                summary="The subjects that have an id",
+                description="In order.",
+                query=(p.SUBJECT_HINT, p.DELETED, *p.PAGE),
+                success="Their names.",
+                answer=p.NAMES,
+            ),
+            of_id(
+                name="versions_of_id",
+                path="/schemas/ids/{id}/versions",
+                handler=self.versions_of_id,
+                summary="The versions that have an id",
+                description="By subject and number.",
+                query=(p.SUBJECT_HINT, p.DELETED, *p.PAGE),
+                success="The versions.",
+                answer=p.bodies("SubjectVersion"),
+            ),
+            of_id(
+                name="schema_by_guid",
+                path="/schemas/guids/{guid}",
+                handler=self.by_guid,
+                summary="The schema of a guid",
+                description="The guid is the MD5 of text and references.",
+                success="The schema.",
+                answer=p.body("SchemaOfId"),
+            ),
+            of_id(
+                name="ids_of_guid",
+                path="/schemas/guids/{guid}/ids",
+                handler=self.ids_of_guid,
+                summary="The ids of a guid",
+                description="In each context.",
+                success="The ids.",
+                answer=p.bodies("ContextId"),
+            ),
+            get(
+                name="schemas",
+                path="/schemas",
+                handler=self.all,
+                summary="The versions of all subjects",
+                description="By subject and number.",
+                query=(p.SUBJECT_PREFIX, p.DELETED, p.LATEST_ONLY, *p.PAGE),
+                success="The versions.",
+                answer=p.bodies("Version"),
+            ),
+            get(
+                name="schema_types",
+                path="/schemas/types",
+                handler=self.types,
+                summary="The types of schemas",
+                description="Those that can be registered here.",
+                success="Their names.",
+                answer=p.NAMES,
+            ),
+        )
+
+
+def _body(version: Version) -> SchemaBody:
+    schema = version.schema
+    return SchemaBody(
+        schema=schema.text,
+        schemaType=schema.kind,
+        guid=schema.guid,
+        references=references_of(schema),
+        subject=version.subject,
+        version=version.number,
+        ts=version.written_ms,
+        deleted=version.is_deleted,
+    )

@@ -1,0 +1,194 @@
+"""Settings: compatibility and normalization (`/config`), and the mode."""
+
+from functools import partial
+
+import msgspec
+from msgspec import UNSET
+
+from api.http.exchange import Exchange
+from api.http.operation import BODY_ERRORS, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX
+from api.registry import parameters as p
+from api.registry.requests import answer, flag, read_json
+from tms.registry import setting_commands as commands
+from tms.registry.refusal import INVALID_MODE, RegistryError
+from tms.registry.service import Registry
+from tms.registry.settings import Config
+from tms.registry.subjects import EVERYWHERE
+from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
+
+_config_decoder = msgspec.json.Decoder(ConfigRequest)
+
+
+class _ModeRequest(msgspec.Struct):
+    mode: str | None = None
+
+
+_mode_decoder = msgspec.json.Decoder(_ModeRequest)
+
+
+class SettingHandlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def config(self, exchange: Exchange) -> None:
+        """Answer with the settings of a scope."""
+        look = partial(
+            commands.config_of,
+            given=_scope(exchange),
+            default_to_global=flag(exchange, "defaultToGlobal"),
+        )
+        await answer(exchange, _shown(await self._registry.list(look)))
+
+    async def set_config(self, exchange: Exchange) -> None:
+        """Change settings."""
+        request = await read_json(exchange, _config_decoder, SMALL_BODY_BYTES_MAX)
+        scope, change = _scope(exchange), _change(request)
+        config = await self._registry.write(
+            lambda known: commands.set_config(known.state, scope, change)
+        )
+        await answer(exchange, ConfigSetBody(config.compatibility, config.normalize))
+
+    async def delete_config(self, exchange: Exchange) -> None:
+        """Give settings up."""
+        scope = _scope(exchange)
+        was = await self._registry.write(lambda known: commands.delete_config(known.state, scope))
+        await answer(exchange, _shown(was))
+
+    async def mode(self, exchange: Exchange) -> None:
+        """Answer with the mode of a scope."""
+        look = partial(
+            commands.mode_of,
+            given=_scope(exchange),
+            default_to_global=flag(exchange, "defaultToGlobal"),
+        )
+        await answer(exchange, ModeBody(await self._registry.list(look)))
+
+    async def set_mode(self, exchange: Exchange) -> None:
+        """Set the mode."""
+        request = await read_json(exchange, _mode_decoder, SMALL_BODY_BYTES_MAX)
+        if request.mode is None:
+            raise RegistryError(INVALID_MODE)
+        scope, mode, force = _scope(exchange), request.mode, flag(exchange, "force")
+        told = await self._registry.write(
+            lambda known: commands.set_mode(known.state, scope, mode, force=force)
+        )
+        await answer(exchange, ModeBody(told))
+
+    async def delete_mode(self, exchange: Exchange) -> None:
+        """Give the mode up."""
+        scope = _scope(exchange)
+        was = await self._registry.write(lambda known: commands.delete_mode(known.state, scope))
+        await answer(exchange, ModeBody(was))
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the table."""
+        return (
+            *self._config_rows("", "everywhere", ()),
+            *self._config_rows("/{subject}", "for a subject", ("40401", "40408", "42208")),
+            *self._mode_rows("", "everywhere", ()),
+            *self._mode_rows("/{subject}", "for a subject", ("40401", "40409", "42208")),
+        )
+
+    def _config_rows(
+        self, below: str, where: str, errors: tuple[str, ...]
+    ) -> tuple[Operation, ...]:
+        name = "subject_config" if below else "config"
+        row = partial(Operation, path=f"/config{below}", tag="Config", takes_any_query=True)
+        return (
+            row(
+                name=name,
+                method="GET",
+                handler=self.config,
+                summary=f"The settings {where}",
+                description="The level of compatibility is told though a wider scope sets it.",
+                query=(p.DEFAULT_TO_GLOBAL,),
+                success="The settings.",
+                answer=p.body("Config"),
+                errors=errors,
+            ),
+            row(
+                name=f"set_{name}",
+                method="PUT",
+                handler=self.set_config,
+                summary=f"Change settings {where}",
+                description="What is absent stays; null takes a setting away.",
+                request=p.body("ConfigRequest"),
+                success="All that is set.",
+                answer=p.body("ConfigSet"),
+                errors=(*errors, "42203", "42205", *BODY_ERRORS),
+            ),
+            row(
+                name=f"delete_{name}",
+                method="DELETE",
+                handler=self.delete_config,
+                summary=f"Give up the settings {where}",
+                description="What a wider scope sets counts again.",
+                success="What they were.",
+                answer=p.body("Config"),
+                errors=(*errors, "42205"),
+            ),
+        )
+
+    def _mode_rows(self, below: str, where: str, errors: tuple[str, ...]) -> tuple[Operation, ...]:
+        name = "subject_mode" if below else "mode"
+        row = partial(Operation, path=f"/mode{below}", tag="Mode", takes_any_query=True)
+        return (
+            row(
+                name=name,
+                method="GET",
+                handler=self.mode,
+                summary=f"The mode {where}",
+                description="What may be done.",
+                query=(p.DEFAULT_TO_GLOBAL,),
+                success="The mode.",
+                answer=p.body("Mode"),
+                errors=errors,
+            ),
+            row(
+                name=f"set_{name}",
+                method="PUT",
+                handler=self.set_mode,
+                summary=f"Set the mode {where}",
+                description="READWRITE, READONLY, READONLY_OVERRIDE or IMPORT. To import, there "
+                "must be no schemas, or `force`.",
+                query=(p.FORCE,),
+                request=p.body("Mode"),
+                success="The mode, as it was given.",
+                answer=p.body("Mode"),
+                errors=(*errors, "42204", "42205", *BODY_ERRORS),
+            ),
+            row(
+                name=f"delete_{name}",
+                method="DELETE",
+                handler=self.delete_mode,
+                summary=f"Give up the mode {where}",
+                description="What a wider scope sets counts again.",
+                success="What it was.",
+                answer=p.body("Mode"),
+                errors=errors,
+            ),
+        )
+
+
+def _scope(exchange: Exchange) -> str:
+    return exchange.names.get("subject", EVERYWHERE)
+
+
+def _change(request: ConfigRequest) -> dict[str, object]:
+    """Return what a request changes. The level has two names there."""
+    change: dict[str, object] = {}
+    if request.compatibilityLevel is not UNSET:
+        change["compatibility"] = request.compatibilityLevel
+    if request.compatibility is not UNSET:
+        change["compatibility"] = request.compatibility
+    if request.normalize is not UNSET:
+        change["normalize"] = request.normalize
+    return change
+
+
+def _shown(config: Config) -> ConfigBody:
+    assert config.compatibility is not None
+    return ConfigBody(config.compatibility, config.normalize)

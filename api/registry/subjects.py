@@ -1,0 +1,263 @@
+"""Subjects and their versions: register, look up, show, list, delete."""
+
+from functools import partial
+
+import msgspec
+
+from api.http.exchange import Exchange
+from api.http.operation import BODY_ERRORS, Operation
+from api.registry import parameters as p
+from api.registry.requests import (
+    ESCAPED,
+    answer,
+    answer_text,
+    flag,
+    page,
+    read_json,
+    references_of,
+    submitted_of,
+    text,
+    version_body,
+)
+from tms.registry import deletion, lookup
+from tms.registry.registration import Registration, register
+from tms.registry.service import Registry
+from tms.registry.state import Version
+from tms.registry.subjects import ALL_CONTEXTS
+from tms.wire.registry_bodies import RegisteredBody, SchemaRequest
+
+TAG = "Subjects"
+SUBJECT = "/subjects/{subject}"
+VERSIONS = f"{SUBJECT}/versions"
+VERSION = f"{VERSIONS}/{{version}}"
+OTHER_BYTES_MAX = 256 * 1024
+"""What the body of a request has besides the text of a schema."""
+
+schema_decoder = msgspec.json.Decoder(SchemaRequest)
+
+
+class SubjectHandlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._body_bytes_max = ESCAPED * registry.limits.schema_bytes_max + OTHER_BYTES_MAX
+
+    async def subjects(self, exchange: Exchange) -> None:
+        """Answer with the names of subjects."""
+        look = partial(
+            lookup.subjects,
+            prefix=text(exchange, "subjectPrefix", ALL_CONTEXTS),
+            deleted=flag(exchange, "deleted"),
+            deleted_only=flag(exchange, "deletedOnly"),
+        )
+        await answer(exchange, page(exchange, await self._registry.list(look)))
+
+    async def look_up(self, exchange: Exchange) -> None:
+        """Answer with the version that has a schema."""
+        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        look = partial(
+            lookup.same,
+            given=exchange.names["subject"],
+            submitted=submitted_of(request),
+            normalize=flag(exchange, "normalize"),
+            deleted=flag(exchange, "deleted"),
+        )
+        await answer(exchange, version_body(await self._registry.examine(look), is_lookup=True))
+
+    async def delete_subject(self, exchange: Exchange) -> None:
+        """Delete all versions of a subject."""
+        subject, permanent = exchange.names["subject"], flag(exchange, "permanent")
+        deleted = await self._registry.write(
+            lambda known: deletion.delete_subject(known.state, subject, permanent=permanent)
+        )
+        await answer(exchange, deleted)
+
+    async def versions(self, exchange: Exchange) -> None:
+        """Answer with the numbers of a subject's versions."""
+        look = partial(
+            lookup.versions,
+            given=exchange.names["subject"],
+            deleted=flag(exchange, "deleted"),
+            deleted_only=flag(exchange, "deletedOnly"),
+        )
+        await answer(exchange, page(exchange, await self._registry.list(look)))
+
+    async def register(self, exchange: Exchange) -> None:
+        """Register a schema."""
+        request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        registration = Registration(
+            subject=exchange.names["subject"],
+            submitted=submitted_of(request),
+            id=None if request.id in (None, -1) else request.id,
+            version=request.version,
+            normalize=flag(exchange, "normalize"),
+        )
+        registered = await self._registry.write(lambda known: register(known, registration))
+        schema = registered.schema
+        body = RegisteredBody(
+            id=registered.id,
+            version=registered.version,
+            guid=schema.guid,
+            schemaType=schema.kind,
+            schema=schema.text,
+            references=references_of(schema),
+        )
+        await answer(exchange, body)
+
+    async def version(self, exchange: Exchange) -> None:
+        """Answer with a version."""
+        await answer(exchange, version_body(await self._version(exchange)))
+
+    async def version_text(self, exchange: Exchange) -> None:
+        """Answer with a version's text."""
+        await answer_text(exchange, (await self._version(exchange)).schema.text)
+
+    async def _version(self, exchange: Exchange) -> Version:
+        token = exchange.names["version"]
+        look = partial(
+            lookup.version,
+            given=exchange.names["subject"],
+            token=token,
+            deleted=flag(exchange, "deleted"),
+        )
+        if deletion.parse_version(token) == deletion.LATEST:
+            return await self._registry.list(look)
+        return await self._registry.find(look)
+
+    async def delete_version(self, exchange: Exchange) -> None:
+        """Delete a version."""
+        subject, token = exchange.names["subject"], exchange.names["version"]
+        permanent = flag(exchange, "permanent")
+        deleted = await self._registry.write(
+            lambda known: deletion.delete_version(known.state, subject, token, permanent=permanent)
+        )
+        await answer(exchange, deleted)
+
+    async def referrers(self, exchange: Exchange) -> None:
+        """Answer with the ids of the schemas that refer to a version."""
+        look = partial(
+            lookup.referrers, given=exchange.names["subject"], token=exchange.names["version"]
+        )
+        await answer(exchange, page(exchange, await self._registry.list(look)))
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the table."""
+        return (*self._of_subjects(), *self._of_versions())
+
+    def _of_subjects(self) -> tuple[Operation, ...]:
+        row = partial(Operation, tag=TAG, takes_any_query=True)
+        return (
+            row(
+                name="subjects",
+                method="GET",
+                path="/subjects",
+                handler=self.subjects,
+                summary="The subjects",
+                description="In the order of their bytes; of another context in full.",
+                query=(p.SUBJECT_PREFIX, p.DELETED, p.DELETED_ONLY, *p.PAGE),
+                success="Their names.",
+                answer=p.NAMES,
+            ),
+            row(
+                name="look_up_schema",
+                method="POST",
+                path=SUBJECT,
+                handler=self.look_up,
+                summary="Which version has a schema?",
+                description="The latest one that is equal.",
+                query=(p.NORMALIZE, p.DELETED),
+                request=p.body("SchemaRequest"),
+                success="The version.",
+                answer=p.body("Version"),
+                errors=("40401", "40403", "42201", "42209", *BODY_ERRORS),
+            ),
+            row(
+                name="delete_subject",
+                method="DELETE",
+                path=SUBJECT,
+                handler=self.delete_subject,
+                summary="Delete a subject",
+                description="All its versions: softly first, then for good.",
+                query=(p.PERMANENT,),
+                success="The numbers of the versions.",
+                answer=p.NUMBERS,
+                errors=("40401", "40404", "40405", "42205", "42206"),
+            ),
+            row(
+                name="versions",
+                method="GET",
+                path=VERSIONS,
+                handler=self.versions,
+                summary="The versions of a subject",
+                description="In order.",
+                query=(p.DELETED, p.DELETED_ONLY, *p.PAGE),
+                success="Their numbers.",
+                answer=p.NUMBERS,
+                errors=("40401",),
+            ),
+            row(
+                name="register_schema",
+                method="POST",
+                path=VERSIONS,
+                handler=self.register,
+                summary="Register a schema",
+                description="A schema that is a version already is answered as that. An id is for "
+                "importing.",
+                query=(p.NORMALIZE,),
+                request=p.body("SchemaRequest"),
+                success="Its id and version.",
+                answer=p.body("Registered"),
+                errors=("409", "42201", "42205", "42208", "42209", *BODY_ERRORS),
+            ),
+        )
+
+    def _of_versions(self) -> tuple[Operation, ...]:
+        row = partial(Operation, tag=TAG, takes_any_query=True, errors=("40401", "40402", "42202"))
+        return (
+            row(
+                name="version",
+                method="GET",
+                path=VERSION,
+                handler=self.version,
+                summary="A version",
+                description="By number from memory; `latest` is read from the log.",
+                query=(p.DELETED,),
+                success="The version.",
+                answer=p.body("Version"),
+            ),
+            row(
+                name="version_text",
+                method="GET",
+                path=f"{VERSION}/schema",
+                handler=self.version_text,
+                summary="A version's text",
+                description="As it is kept, not within JSON.",
+                query=(p.DELETED,),
+                success="The text.",
+                answer=p.TEXT,
+            ),
+            row(
+                name="delete_version",
+                method="DELETE",
+                path=VERSION,
+                handler=self.delete_version,
+                summary="Delete a version",
+                description="Softly first, then for good.",
+                query=(p.PERMANENT,),
+                success="Its number.",
+                answer=p.NUMBER,
+                errors=("40401", "40402", "40406", "40407", "42202", "42205", "42206"),
+            ),
+            row(
+                name="referrers",
+                method="GET",
+                path=f"{VERSION}/referencedby",
+                handler=self.referrers,
+                summary="What refers to a version",
+                description="Those that were not soft-deleted.",
+                query=p.PAGE,
+                success="The ids of the schemas.",
+                answer=p.NUMBERS,
+            ),
+        )

@@ -1,0 +1,130 @@
+"""The registry's part of a server: what is opened for it, beside the service or without one."""
+
+import asyncio
+import importlib.util
+import logging
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry
+
+from tms.client.remote_services import RemoteServices
+from tms.core.clock import SystemClock
+from tms.core.messaging import Messaging
+from tms.registry.knowledge import SchemaLimits
+from tms.registry.log import REACHED_S_MAX, WayToLog
+from tms.registry.metrics import SchemaMetrics
+from tms.registry.refusal import RegistryError
+from tms.registry.service import Registry, RegistryOptions
+from tms.settings import Settings
+from tms.stores import importing
+
+with importing("api"):
+    from api.http.app import App
+    from api.http.callers import Callers
+    from api.http.metrics import RestMetrics
+    from api.http.server import ListeningAddress
+    from api.registry.application import WithRegistry, create_registry_app
+
+_EXTRA = "tms-messaging[registry]"
+_log = logging.getLogger(__name__)
+
+
+class RegistryPart:
+    """A registry that is served, and the way to its log."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open nothing yet. Its log is not reached before it is led there."""
+        limits = SchemaLimits(
+            schemas_max=settings.registry_schemas_max,
+            schema_bytes_max=settings.registry_schema_bytes_max,
+            references_depth_max=settings.registry_references_depth_max,
+        )
+        options = RegistryOptions(
+            settings.registry_topic_id,
+            limits,
+            check_s_max=settings.registry_check_s_max,
+            eventual_lists=settings.registry_eventual_lists,
+        )
+        self._way = WayToLog()
+        self.registry = Registry(self._way, options, SystemClock())
+        self._metrics = RestMetrics("tms_registry_http")
+        self._app = create_registry_app(
+            self.registry, settings.limits(), self._metrics, Callers(settings.own_hosts)
+        )
+        self._address = settings.registry_address
+        self._remote: RemoteServices | None = None
+        self._url: str | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def beside(self, main: App) -> App:
+        """Return `main` with the registry below its prefix."""
+        return WithRegistry(main, self._app)
+
+    @property
+    def listeners(self) -> Sequence[ListeningAddress]:
+        """The registry's own address, if it has one."""
+        return [] if self._address is None else [ListeningAddress(self._app, *self._address)]
+
+    def register(self, metrics: CollectorRegistry) -> None:
+        """Show the registry's metrics beside others."""
+        metrics.register(self._metrics)
+        metrics.register(SchemaMetrics(self.registry))
+
+    # The way to the log.
+
+    def stand_on(self, messaging: Messaging) -> None:
+        """Reach the log in this process."""
+        self._leave()
+        self._way.lead_to(messaging)
+        self._start_reading()
+
+    def follow(self, url: str | None) -> None:
+        """Reach the log at the server of a URL; None: nowhere for now."""
+        if url == self._url and self._remote is not None:
+            return
+        self._leave()
+        if url is None:
+            return
+        self._url = url
+        # Retries are the log's own: where it is may change in between.
+        self._remote = RemoteServices(url, timeout_s=REACHED_S_MAX, retry_for_s=0, compress=False)
+        self._way.lead_to(self._remote.messaging)
+        self._start_reading()
+
+    def _leave(self) -> None:
+        remote, self._remote, self._url = self._remote, None, None
+        self._way.lead_to(None)
+        if remote is not None:
+            self._keep(asyncio.create_task(remote.close()))
+
+    def _start_reading(self) -> None:
+        """Read what there is, so that the first request need not wait for that."""
+        if not self.registry.log.readings:
+            self._keep(asyncio.create_task(self._read()))
+
+    async def _read(self) -> None:
+        try:
+            await self.registry.log.read_to_end()
+        except RegistryError as error:
+            _log.warning("the schemas are not read yet: %s", error)
+
+    def _keep(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Reach the log no more."""
+        self._leave()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def open_registry(settings: Settings) -> RegistryPart | None:
+    """Return the registry that settings ask for; None if its extra is not installed.
+
+    Raises `ValueError` if it is not, and was asked for.
+    """
+    if importlib.util.find_spec("avro") is not None:
+        return RegistryPart(settings)
+    if settings.registry_listen or settings.registry_log:
+        raise ValueError(f"the registry needs an extra: pip install '{_EXTRA}'")
+    return None

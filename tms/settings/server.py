@@ -1,0 +1,100 @@
+"""What a server can be told: of the service, and of the schema registry beside it."""
+
+from pydantic import Field, field_validator, model_validator
+
+from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
+from tms.core.errors import TmsError
+from tms.core.topic import TopicId
+from tms.settings.addresses import ADDRESS, PORT_MAX, URL
+from tms.settings.values import ServiceSettings
+
+_NOT_WITH_LOG = ("store", "advertise", "metadata")
+"""What a server has no use for whose registry is on another server's topics."""
+
+
+class Settings(ServiceSettings):
+    """All that a server can be told. Values are checked when it is made."""
+
+    registry_topic: str = Field(
+        default=f"{SYSTEM}:_schemas",
+        description="The topic that keeps the schemas, NAMESPACE:TOPIC.",
+    )
+    registry_listen: str = Field(
+        default="",
+        description="Serve the schema registry at an address of its own too. There its paths begin "
+        "at the root, as clients of Confluent's expect; by custom the port is 8081.",
+    )
+    registry_log: str = Field(
+        default="",
+        description="Serve the registry alone, on a topic of the TMS at this URL. Such a server "
+        "has no store: it serves the registry, /health and /metrics.",
+    )
+    registry_eventual_lists: bool = Field(
+        default=False,
+        description="Answer lists and lookups of schemas from memory. They may miss what another "
+        "server has just written.",
+    )
+    registry_schemas_max: int = Field(
+        default=1_000_000, gt=0, description="The most versions of all subjects together."
+    )
+    registry_schema_bytes_max: int = Field(
+        default=1024 * 1024, gt=0, description="The largest text of a schema."
+    )
+    registry_references_depth_max: int = Field(
+        default=50, gt=0, le=200, description="The most steps that a schema's reference may lead."
+    )
+    registry_check_s_max: float = Field(
+        default=10.0, gt=0, description="How long checking one request's schemas may take."
+    )
+
+    @field_validator("registry_topic")
+    @classmethod
+    def _check_registry_topic(cls, topic: str) -> str:
+        namespace, _, name = topic.partition(":")
+        try:
+            check_may_change(Caller(part=REGISTRY), TopicId(namespace, name))
+        except TmsError:
+            problem = "NAMESPACE:TOPIC is wanted, and no other topic of the service's own"
+            raise ValueError(problem) from None
+        return topic
+
+    @field_validator("registry_listen")
+    @classmethod
+    def _check_registry_listen(cls, listen: str) -> str:
+        address = ADDRESS.fullmatch(listen)
+        if listen and (not address or int(address["port"]) > PORT_MAX):
+            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {PORT_MAX}")
+        return listen
+
+    @field_validator("registry_log")
+    @classmethod
+    def _check_registry_log(cls, url: str) -> str:
+        if any(not URL.fullmatch(each) for each in url.split(",") if url):
+            raise ValueError("http://HOST:PORT is wanted, or several of them with commas between")
+        return url
+
+    @model_validator(mode="after")
+    def _check_alone(self) -> "Settings":
+        given = [name for name in _NOT_WITH_LOG if getattr(self, name) and self._was_told(name)]
+        if self.registry_log and given:
+            raise ValueError(
+                f"registry_log is for a server without a store: leave out {' and '.join(given)}"
+            )
+        return self
+
+    def _was_told(self, name: str) -> bool:
+        return name in self.model_fields_set
+
+    @property
+    def registry_address(self) -> tuple[str, int] | None:
+        """The host and port of `registry_listen`; None if it is not given."""
+        if not self.registry_listen:
+            return None
+        host, _, port = self.registry_listen.rpartition(":")
+        return host.strip("[]"), int(port)
+
+    @property
+    def registry_topic_id(self) -> TopicId:
+        """The topic that keeps the schemas."""
+        namespace, _, name = self.registry_topic.partition(":")
+        return TopicId(namespace, name)
