@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Client,
         Namespaces,
         Recovered,
+        Schemas,
         Subscription,
         Topic,
         TransactionAware,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         RateExceeded,
         RequestError,
         RollbackRefused,
+        SchemaRefused,
         ServerSilent,
         ServerUnreachable,
         Stopping,
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.ranges import Reach, Split, TopicRange
+    from tms.core.schemas import SchemaReference, SchemaVersion
     from tms.core.subscriptions import SubscriptionPosition
     from tms.core.transaction import Transaction
     from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
@@ -139,6 +142,10 @@ __all__ = [
     "RequestError",
     "RollbackRange",
     "RollbackRefused",
+    "SchemaReference",
+    "SchemaRefused",
+    "SchemaVersion",
+    "Schemas",
     "ServerSilent",
     "ServerUnreachable",
     "Split",
@@ -207,6 +214,9 @@ _HOMES = {
     "Split": "tms.core.ranges",
     "TopicRange": "tms.core.ranges",
     "SubscriptionPosition": "tms.core.subscriptions",
+    "SchemaReference": "tms.core.schemas",
+    "SchemaVersion": "tms.core.schemas",
+    "Schemas": "tms.client",
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",

@@ -28,6 +28,7 @@ from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.namespaces.store import UndeclaredNamespaces
+from tms.registry.in_process import LocalSchemas
 from tms.settings import Settings
 from tms.stores import hbase_options, importing, open_metadata, open_tables
 from tms.transactions.foreign_manager import TransactionsOfOthers
@@ -63,6 +64,7 @@ class OpenServices:
     transactions: AsyncTransactions
     subscriptions: SubscriptionService
     namespaces: DeclaredNamespaces
+    schemas: LocalSchemas
     _engine: StoreRuntime
     cleanup: CleanupService | None = None
     """None where nobody asked for it."""
@@ -265,7 +267,8 @@ async def services_on(
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
-        return OpenServices(messaging, elsewhere, subscriptions, namespaces, engine)
+        schemas = LocalSchemas(messaging, clock)
+        return OpenServices(messaging, elsewhere, subscriptions, namespaces, schemas, engine)
     token = 0 if lease is None else lease.token
     recover = partial(recover_state, tables.transactions, limits, token=token)
     try:
@@ -285,7 +288,8 @@ async def services_on(
     subscriptions = SubscriptionService(engine, messaging.states)
     transactions.move_by(subscriptions.moves)
     transactions.publish_by(messaging.references)
-    return OpenServices(messaging, transactions, subscriptions, namespaces, engine)
+    schemas = LocalSchemas(messaging, clock)
+    return OpenServices(messaging, transactions, subscriptions, namespaces, schemas, engine)
 
 
 def open_transactions(

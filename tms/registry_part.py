@@ -9,7 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from tms.client.remote_services import RemoteServices
 from tms.core.clock import SystemClock
+from tms.core.extras import install_command
 from tms.core.messaging import Messaging
+from tms.registry.checker import ProcessChecker
 from tms.registry.knowledge import SchemaLimits
 from tms.registry.log import REACHED_S_MAX, WayToLog
 from tms.registry.metrics import SchemaMetrics
@@ -25,7 +27,6 @@ with importing("api"):
     from api.http.server import ListeningAddress
     from api.registry.application import WithRegistry, create_registry_app
 
-_EXTRA = "tms-messaging[registry]"
 _log = logging.getLogger(__name__)
 
 
@@ -42,11 +43,11 @@ class RegistryPart:
         options = RegistryOptions(
             settings.registry_topic_id,
             limits,
-            check_s_max=settings.registry_check_s_max,
             eventual_lists=settings.registry_eventual_lists,
         )
         self._way = WayToLog()
-        self.registry = Registry(self._way, options, SystemClock())
+        checker = ProcessChecker(settings.registry_check_s_max)
+        self.registry = Registry(self._way, options, SystemClock(), checker)
         self._metrics = RestMetrics("tms_registry_http")
         self._app = create_registry_app(
             self.registry, settings.limits(), self._metrics, Callers(settings.own_hosts)
@@ -126,5 +127,5 @@ def open_registry(settings: Settings) -> RegistryPart | None:
     if importlib.util.find_spec("avro") is not None:
         return RegistryPart(settings)
     if settings.registry_listen or settings.registry_log:
-        raise ValueError(f"the registry needs an extra: pip install '{_EXTRA}'")
+        raise ValueError(f"the registry needs more: {install_command('registry')}")
     return None

@@ -25,6 +25,7 @@ from tms.registry.subjects import ALL_CONTEXTS
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
 
 TAG = "Schemas"
+_get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
 
 
 class SchemaHandlers:
@@ -101,8 +102,10 @@ class SchemaHandlers:
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
-        get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
-        of_id = partial(get, errors=("40403",))
+        return (*self._of_ids(), *self._of_all())
+
+    def _of_ids(self) -> tuple[Operation, ...]:
+        of_id = partial(_get, errors=("40403",))
         return (
             of_id(
                 name="schema_by_id",
@@ -145,7 +148,11 @@ class SchemaHandlers:
                 success="The versions.",
                 answer=p.bodies("SubjectVersion"),
             ),
-            of_id(
+        )
+
+    def _of_all(self) -> tuple[Operation, ...]:
+        return (
+            _get(
                 name="schema_by_guid",
                 path="/schemas/guids/{guid}",
                 handler=self.by_guid,
@@ -153,8 +160,9 @@ class SchemaHandlers:
                 description="The guid is the MD5 of text and references.",
                 success="The schema.",
                 answer=p.body("SchemaOfId"),
+                errors=("40403",),
             ),
-            of_id(
+            _get(
                 name="ids_of_guid",
                 path="/schemas/guids/{guid}/ids",
                 handler=self.ids_of_guid,
@@ -162,8 +170,9 @@ class SchemaHandlers:
                 description="In each context.",
                 success="The ids.",
                 answer=p.bodies("ContextId"),
+                errors=("40403",),
             ),
-            get(
+            _get(
                 name="schemas",
                 path="/schemas",
                 handler=self.all,
@@ -173,7 +182,7 @@ class SchemaHandlers:
                 success="The versions.",
                 answer=p.bodies("Version"),
             ),
-            get(
+            _get(
                 name="schema_types",
                 path="/schemas/types",
                 handler=self.types,

@@ -20,7 +20,7 @@ from api.registry.requests import (
     version_body,
 )
 from tms.registry import deletion, lookup
-from tms.registry.registration import Registration, register
+from tms.registry.registration import SchemaToRegister, register
 from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS
@@ -86,7 +86,7 @@ class SubjectHandlers:
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
-        registration = Registration(
+        registration = SchemaToRegister(
             subject=exchange.names["subject"],
             submitted=submitted_of(request),
             id=None if request.id in (None, -1) else request.id,

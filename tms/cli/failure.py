@@ -1,5 +1,8 @@
 """What a failed command says: one line on standard error that says what to change."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from tms.core.credentials import without_credentials
 from tms.core.errors import TmsError
 
@@ -37,4 +40,8 @@ def line_of(error: TmsError, url: str) -> str:
                 "TMS_URL, and that the server does not hang. Whether it did something is not known."
             )
         case _:
-            return str(error)
+            return _reason_of_registry(detail) if code == "schema_refused" else str(error)
+
+
+def _reason_of_registry(detail: Mapping[str, Any]) -> str:
+    return f"{detail.get('reason')} (error code {detail.get('error_code')})"

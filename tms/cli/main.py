@@ -26,6 +26,7 @@ from tms.cli import (
     publish,
     publish_all,
     rollback,
+    schema,
     spark,
     subscription,
     topic,
@@ -117,6 +118,7 @@ app.add_typer(subscription.app, name="subscription")
 app.add_typer(tx.app, name="tx")
 app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")
+app.add_typer(schema.app, name="schema")
 app.add_typer(spark.app, name="spark")
 app.add_typer(metadata.app, name="metadata")
 app.add_typer(cluster.app, name="cluster")

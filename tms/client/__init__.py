@@ -14,6 +14,7 @@ from tms.client.client import Client, connect
 from tms.client.database_recovery import Recovered
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
+from tms.client.schemas import Schemas
 from tms.client.start import Start
 from tms.client.subscription import Subscription
 from tms.client.topic import Topic
@@ -28,6 +29,7 @@ __all__ = [
     "Client",
     "Namespaces",
     "Recovered",
+    "Schemas",
     "Start",
     "Subscription",
     "Topic",

@@ -20,6 +20,7 @@ from tms.core.durations import Duration, seconds_of, whole_seconds_of
 from tms.core.messaging import AllPublished
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import TopicRange
+from tms.core.schemas import AsyncSchemas
 from tms.core.services import Services
 from tms.core.store_url import KINDS, written
 from tms.core.topic import TopicId, check_namespace
@@ -76,6 +77,11 @@ class AsyncClient:
     def namespaces(self) -> AsyncNamespaces:
         """All namespaces of the server or store, for those who look after it."""
         return self._services.namespaces
+
+    @property
+    def registry(self) -> AsyncSchemas:
+        """The schema registry of the server or store."""
+        return self._services.schemas
 
     def topic(self, name: str) -> AsyncTopic:
         """Return the topic `name`, which exists or not; nothing is sent.

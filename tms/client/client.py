@@ -21,6 +21,7 @@ from tms.client.given_messages import GivenMessages
 from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.retry import reruns
+from tms.client.schemas import Schemas
 from tms.client.topic import Topic
 from tms.client.transaction import TransactionContext
 from tms.client.transactions import Transactions
@@ -70,6 +71,11 @@ class Client:
     def transactions(self) -> Transactions:
         """All transactions of the server or store, for those who look after it."""
         return Transactions(self._client.transactions, self._bridge)
+
+    @property
+    def registry(self) -> Schemas:
+        """The schema registry of the server or store."""
+        return Schemas(self._client.registry, self._bridge)
 
     @property
     def namespaces(self) -> Namespaces:

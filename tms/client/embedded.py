@@ -11,6 +11,7 @@ from tms.core.forks import tell_in_child
 from tms.core.messaging import Messaging
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
+from tms.core.schemas import AsyncSchemas
 from tms.core.services import Services
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import AsyncTransactions
@@ -67,6 +68,11 @@ class EmbeddedServices:
     def namespaces(self) -> AsyncNamespaces:
         """Namespaces and their settings."""
         return self._services.namespaces
+
+    @property
+    def schemas(self) -> AsyncSchemas:
+        """The schema registry."""
+        return self._services.schemas
 
     async def close(self) -> None:
         """Close the store; in another process leave it to its own."""

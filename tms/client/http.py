@@ -30,6 +30,7 @@ from tms.core.errors import (
     InternalError,
     NotTms,
     OutcomeUnknown,
+    SchemaRefused,
     ServerUnreachable,
     TmsError,
     Unavailable,
@@ -40,6 +41,8 @@ from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
 from tms.wire.json_errors import ErrorBody
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
+from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
+from tms.wire.registry_bodies import RefusalBody
 
 CONNECTIONS_MAX = 1000
 CONNECT_S_MAX = 5.0
@@ -52,6 +55,9 @@ ANSWER_CHARS_SHOWN_MAX = 200
 
 
 _error_decoder = msgspec.json.Decoder(ErrorBody)
+_refusal_decoder = msgspec.json.Decoder(RefusalBody)
+_NOT_REACHED = (500, 50001, 50002)
+"""By what the registry says that its log failed."""
 
 _CODE_OF_STATUS = {
     413: "request_too_large",
@@ -69,6 +75,7 @@ _OUR_TYPES = frozenset(
         ARROW_TYPE,
         AVRO_TYPE,
         JSON_TYPE,
+        REGISTRY_TYPE,
     }
 )
 
@@ -78,6 +85,9 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
     try:
         described = _error_decoder.decode(body).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
+        refused = _refusal_of(body)
+        if refused is not None:
+            return refused
         is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
         code = _CODE_OF_STATUS.get(status, "not_tms" if is_others else "internal")
         shown = body.decode(errors="replace").strip()[:ANSWER_CHARS_SHOWN_MAX]
@@ -93,6 +103,17 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
         if retry_after.isascii() and retry_after.isdigit():
             detail = {**detail, RETRY_AFTER_S: int(retry_after)}
     return error_of(code, detail)
+
+
+def _refusal_of(body: bytes) -> TmsError | None:
+    """Return the error that the registry answers; None if an answer is not of its form."""
+    try:
+        refusal = _refusal_decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    if refusal.error_code in _NOT_REACHED:
+        return OutcomeUnknown(reason=refusal.message)
+    return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
 
 
 @contextmanager

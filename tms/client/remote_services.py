@@ -5,6 +5,7 @@ from tms.client.http import Http
 from tms.client.remote import RemoteMessaging
 from tms.client.remote_namespaces import RemoteNamespaces
 from tms.client.remote_ranges import RemoteRanges
+from tms.client.remote_schemas import RemoteSchemas
 from tms.client.remote_subscriptions import RemoteSubscriptions
 from tms.client.remote_transactions import RemoteTransactions
 from tms.core.durations import Duration, seconds_of
@@ -24,6 +25,7 @@ class RemoteServices:
         self.subscriptions = RemoteSubscriptions(calls)
         self.ranges = RemoteRanges(calls)
         self.namespaces = RemoteNamespaces(calls)
+        self.schemas = RemoteSchemas(calls)
 
     async def close(self) -> None:
         """Close the connections."""

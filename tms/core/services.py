@@ -7,6 +7,7 @@ from tms.core.inspection import PartwiseInspection
 from tms.core.messaging import Messaging, MessagingService
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
+from tms.core.schemas import AsyncSchemas
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import AsyncTransactions
 
@@ -37,6 +38,11 @@ class Services(Protocol):
     @property
     def namespaces(self) -> AsyncNamespaces:
         """Namespaces and their settings."""
+        ...
+
+    @property
+    def schemas(self) -> AsyncSchemas:
+        """The schema registry."""
         ...
 
     async def close(self) -> None:

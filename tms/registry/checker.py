@@ -1,27 +1,54 @@
-"""Answers questions about schemas in worker processes, each within a time.
+"""Answers questions about schemas away from the event loop, which goes on meanwhile.
 
-A process whose answer takes too long is killed, and another one is started when it is needed; so
-is one that died. The event loop goes on meanwhile.
+A server has worker processes for that, each answer within a time: one that takes too long is
+killed, and another is started when it is needed; so is one that died. A program that has a store of
+its own has a thread: its schemas are its own, and a process would run its main module anew.
 """
 
+import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
 
-from tms.registry.questions import Answer, Invalid, Question
+from tms.core import extras
+from tms.registry.questions import Answer, NoSchema, Question
 
 PROCESSES = 2
 """So that one hostile schema does not hold up the others."""
+_EXTRA = "registry"
 
 
-def _answers_to(questions: Sequence[Question]) -> list[Answer]:
-    from tms.registry.kinds import answers_to  # noqa: PLC0415  loads the libraries, in the worker
+class Checker(Protocol):
+    """Answers questions. Used on the event loop's thread alone."""
 
+    killed: int
+    """Processes whose answer took too long, or that died."""
+
+    async def answers(self, questions: Sequence[Question]) -> list[Answer]:
+        """Return the answers, in the order of the questions.
+
+        Raises `ModuleNotFoundError` if the extra is not installed.
+        """
+        ...
+
+
+def _answers_in_worker(questions: Sequence[Question]) -> list[Answer]:
+    from tms.registry.kinds import answers_in_worker  # noqa: PLC0415  the libraries, there alone
+
+    return answers_in_worker(questions)
+
+
+def _answers_here(questions: Sequence[Question]) -> list[Answer]:
+    try:
+        from tms.registry.kinds import answers_to  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise extras.missing("Checking schemas needs more", error, _EXTRA) from None
     return answers_to(questions)
 
 
-class Checker:
-    """Worker processes. Used on the event loop's thread alone."""
+class ProcessChecker:
+    """Worker processes."""
 
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
         """Give each set of questions `seconds_max`."""
@@ -29,7 +56,6 @@ class Checker:
         self._turns = CapacityLimiter(processes)
         self._calls = CapacityLimiter(processes)
         self.killed = 0
-        """Processes whose answer took too long, or that died."""
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions."""
@@ -37,11 +63,22 @@ class Checker:
             try:
                 with fail_after(self._seconds_max):
                     return await to_process.run_sync(
-                        _answers_to, questions, cancellable=True, limiter=self._calls
+                        _answers_in_worker, questions, cancellable=True, limiter=self._calls
                     )
             except TimeoutError:
                 reason = f"checking the schema took more than {self._seconds_max:g} s"
             except BrokenWorkerProcess:
                 reason = "checking the schema ended the process that checks"
         self.killed += 1
-        return [Invalid(reason)] * len(questions)
+        return [NoSchema(reason)] * len(questions)
+
+
+class ThreadChecker:
+    """A thread."""
+
+    def __init__(self) -> None:
+        self.killed = 0
+
+    async def answers(self, questions: Sequence[Question]) -> list[Answer]:
+        """Return the answers, in the order of the questions."""
+        return await asyncio.to_thread(_answers_here, questions)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import Compared, Comparison, Invalid
+from tms.registry.questions import Compared, Comparison, NoSchema
 from tms.registry.refusal import INCOMPATIBLE, RegistryError
 from tms.registry.schema import Schema
 from tms.registry.settings import Level
@@ -59,8 +59,8 @@ def _comparisons(
     return comparisons
 
 
-def _messages(answer: Compared | Invalid, schema: Schema, comparison: Comparison) -> list[str]:
-    if isinstance(answer, Invalid):
+def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Comparison) -> list[str]:
+    if isinstance(answer, NoSchema):
         return [f"The schemas could not be compared: {answer.reason}"]
     reader = "new" if comparison.reader.text == schema.text else "old"
     return [

@@ -10,7 +10,7 @@ A = TypeVar("A")
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[A]):
+class Decided(Generic[A]):
     """A decision. It holds as long as the log says nothing new."""
 
     answer: A

@@ -7,7 +7,7 @@ the counters, so that no id comes back. Pure.
 import re
 from collections.abc import Iterable, Sequence
 
-from tms.registry.decision import Decision
+from tms.registry.decision import Decided
 from tms.registry.records import (
     CONFIG,
     MODE,
@@ -50,7 +50,7 @@ def parse_version(text: str) -> int:
     return int(token)
 
 
-def delete_version(state: State, given: str, token: str, *, permanent: bool) -> Decision[int]:
+def delete_version(state: State, given: str, token: str, *, permanent: bool) -> Decided[int]:
     """Decide on deleting a version. Raises `RegistryError`."""
     subject = qualified(given)
     number = parse_version(token)
@@ -66,11 +66,11 @@ def delete_version(state: State, given: str, token: str, *, permanent: bool) -> 
     check_writable(state, subject)
     _check_unreferenced(state, found)
     if not permanent:
-        return Decision(found.number, [VersionDeleted(subject, found.number)])
-    return Decision(found.number, purge(state, [found]))
+        return Decided(found.number, [VersionDeleted(subject, found.number)])
+    return Decided(found.number, purge(state, [found]))
 
 
-def delete_subject(state: State, given: str, *, permanent: bool) -> Decision[list[int]]:
+def delete_subject(state: State, given: str, *, permanent: bool) -> Decided[list[int]]:
     """Decide on deleting all versions of a subject. Raises `RegistryError`."""
     subject = qualified(given)
     if subject not in state.subjects:
@@ -86,8 +86,8 @@ def delete_subject(state: State, given: str, *, permanent: bool) -> Decision[lis
         _check_unreferenced(state, version)
     numbers = [version.number for version in versions]
     if permanent:
-        return Decision(numbers, purge(state, versions))
-    return Decision(numbers, [VersionDeleted(subject, number) for number in numbers])
+        return Decided(numbers, purge(state, versions))
+    return Decided(numbers, [VersionDeleted(subject, number) for number in numbers])
 
 
 def check_writable(state: State, subject: str) -> None:

@@ -1,6 +1,6 @@
 """The types of schemas, each with its rules, and the answers to questions about them.
 
-This runs in a worker process: it alone loads the libraries of the types.
+Who checks loads this module, and with it the libraries of the types (`tms.registry.checker`).
 """
 
 import functools
@@ -16,7 +16,7 @@ from tms.registry.questions import (
     Compared,
     Comparison,
     Incompatibility,
-    Invalid,
+    NoSchema,
     Parsed,
     Question,
     Source,
@@ -67,14 +67,19 @@ def _answer(question: Question) -> Answer:
         parsed = _parsed(question)
         return Parsed(parsed.text, parsed.normalized)
     except InvalidSchema as error:
-        return Invalid(str(error))
+        return NoSchema(str(error))
     except MemoryError:
-        return Invalid("the schema needs too much memory")
+        return NoSchema("the schema needs too much memory")
     except RecursionError:
-        return Invalid("the schema is nested too deeply")
+        return NoSchema("the schema is nested too deeply")
+
+
+def answers_in_worker(questions: Sequence[Question]) -> list[Answer]:
+    """Return the answers to questions, in a process that does nothing else."""
+    _prepare_process()
+    return answers_to(questions)
 
 
 def answers_to(questions: Sequence[Question]) -> list[Answer]:
     """Return the answers to questions, in their order."""
-    _prepare_process()
     return [_answer(question) for question in questions]

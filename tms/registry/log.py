@@ -1,9 +1,9 @@
 """The log of schemas, a compact topic, and the memory of what it says.
 
 1. What is written is written behind all that this server has read, or not at all (`if_last`).
-2. Memory changes by what the log has, in its order, alone.
+2. LogMemory changes by what the log has, in its order, alone.
 3. One reading is in flight at a time. Who asks for the end waits for one that began after that.
-4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
+4. LogMemory that is too old is read anew from the beginning: a tombstone in between may be gone.
 
 It stands on the messaging interface, in the process or remote.
 """
@@ -41,6 +41,8 @@ from tms.registry.records import Origin, Purged, Record, Unreadable, decode, enc
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.state import State
 
+SCHEMAS_TOPIC = "_schemas"
+"""The topic's name by default, in the namespace `system`."""
 REACHED_S_MAX = 10.0
 """How long a request waits for the log."""
 PROPERTIES = {"ttl": TTL_S_MAX, CLEANUP: COMPACT}
@@ -75,7 +77,7 @@ class WayToLog:
 
 
 @dataclass(slots=True)
-class Memory:
+class LogMemory:
     """What was read, and up to where."""
 
     state: State = field(default_factory=State)
@@ -110,7 +112,7 @@ class SchemaLog:
 
     def __init__(self, way: WayToLog, topic_id: TopicId, clock: Clock) -> None:
         """Read nothing yet."""
-        self.memory = Memory()
+        self.memory = LogMemory()
         self.topic_id = topic_id
         self.readings = 0
         """How often it was read to its end."""
@@ -154,15 +156,15 @@ class SchemaLog:
     async def _read_once(self) -> None:
         began = self._now()
         messaging = self._way.messaging
-        memory = self.memory if await self._is_current(messaging) else Memory()
+        memory = self.memory if await self._is_current(messaging) else LogMemory()
         try:
             while await self._read_page(messaging, memory):
                 pass
         except TopicNotFound:
-            memory, self._looked = Memory(), None
+            memory, self._looked = LogMemory(), None
         self.memory, self._read_ms = memory, began
 
-    async def _read_page(self, messaging: Messaging, memory: Memory) -> int:
+    async def _read_page(self, messaging: Messaging, memory: LogMemory) -> int:
         """Take in what is behind memory; return how many messages that was."""
         position = memory.position
         start = id_after(position) if position else FIRST_ID
@@ -173,7 +175,7 @@ class SchemaLog:
             await asyncio.sleep(0)
         return count
 
-    def _take(self, memory: Memory, block: MessageBlock) -> None:
+    def _take(self, memory: LogMemory, block: MessageBlock) -> None:
         for message in block:
             origin = memory.take(message)
             if origin is not None and origin == self._awaited:
@@ -215,7 +217,7 @@ class SchemaLog:
 
     # Writing.
 
-    async def append(self, records: Sequence[Record | Purged], memory: Memory) -> None:
+    async def append(self, records: Sequence[Record | Purged], memory: LogMemory) -> None:
         """Write records behind all that `memory` has, and take them in.
 
         All of them or none; one caller at a time. Raises `TopicMoved` if there is more in the log

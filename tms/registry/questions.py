@@ -37,7 +37,7 @@ class Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class Invalid:
+class NoSchema:
     """A text is no schema."""
 
     reason: str
@@ -62,7 +62,7 @@ class Compared:
 
 
 Question = Source | Comparison
-Answer = Parsed | Invalid | Compared
+Answer = Parsed | NoSchema | Compared
 
 
 class Unanswered(Exception):
@@ -80,7 +80,7 @@ class Findings:
 
     answers: dict[Question, Answer] = field(default_factory=dict)
 
-    def parsed(self, source: Source) -> Parsed | Invalid:
+    def parsed(self, source: Source) -> Parsed | NoSchema:
         """Return what a text is. Raises `Unanswered`."""
         answer = self.answers.get(source)
         if answer is None:
@@ -88,7 +88,7 @@ class Findings:
         assert not isinstance(answer, Compared)
         return answer
 
-    def compared(self, comparisons: list[Comparison]) -> Mapping[Comparison, Compared | Invalid]:
+    def compared(self, comparisons: list[Comparison]) -> Mapping[Comparison, Compared | NoSchema]:
         """Return what comparisons have found. Raises `Unanswered` with all that are missing."""
         missing: list[Question] = [each for each in comparisons if each not in self.answers]
         if missing:

@@ -7,7 +7,7 @@ already, may it be registered now, does it fit earlier versions.
 from dataclasses import dataclass
 
 from tms.registry.compatibility import check_fits
-from tms.registry.decision import Decision
+from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
 from tms.registry.records import Purged, Record, SchemaWritten
 from tms.registry.refusal import INVALID_SCHEMA, NOT_PERMITTED, TOO_LARGE, RegistryError
@@ -22,7 +22,7 @@ NEXT_VERSION = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class SchemaToRegister:
     """A request to register a schema."""
 
     subject: str
@@ -43,14 +43,14 @@ class Registered:
     schema: Schema
 
 
-def register(known: Knowledge, request: Registration) -> Decision[Registered]:
+def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]:
     """Decide on a registration. Raises `RegistryError`, `Unanswered`."""
     state, limits = known.state, known.limits
     subject = check_subject(request.subject)
     schema = _schema(known, request, subject)
     there = _same_version(state, subject, schema, request.id)
     if there is not None:
-        return Decision(Registered(there.id, there.number, there.schema))
+        return Decided(Registered(there.id, there.number, there.schema))
     mode = state.mode(subject)
     _check_mode(mode, subject, request.id)
     if mode is not Mode.IMPORT:
@@ -63,10 +63,10 @@ def register(known: Knowledge, request: Registration) -> Decision[Registered]:
     records: list[Record | Purged] = [record]
     replaced = _replaced(state, record)
     records += [Purged(key) for version in replaced for key in version.keys]
-    return Decision(Registered(schema_id, number, schema), records)
+    return Decided(Registered(schema_id, number, schema), records)
 
 
-def _schema(known: Knowledge, request: Registration, subject: str) -> Schema:
+def _schema(known: Knowledge, request: SchemaToRegister, subject: str) -> Schema:
     """Return the schema that is submitted; the latest version's if there is no text."""
     if not request.submitted.text:
         latest = known.state.latest(subject)

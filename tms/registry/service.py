@@ -15,16 +15,16 @@ from tms.core.clock import Clock
 from tms.core.errors import TopicMoved
 from tms.core.topic import TopicId
 from tms.registry.checker import Checker
-from tms.registry.decision import Decision
+from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge, SchemaLimits
-from tms.registry.log import Memory, SchemaLog, WayToLog
+from tms.registry.log import LogMemory, SchemaLog, WayToLog
 from tms.registry.questions import Findings, Unanswered
 from tms.registry.records import Key, ModeWritten, Purged, SchemaWritten
 from tms.registry.refusal import RegistryError
 from tms.registry.state import State
 
 A = TypeVar("A")
-Command = Callable[[Knowledge], Decision[A]]
+Command = Callable[[Knowledge], Decided[A]]
 """Decides by what is known. Raises `RegistryError`, `Unanswered`."""
 Look = Callable[[Knowledge], A]
 """Finds something in what is known. Raises as a command."""
@@ -36,8 +36,6 @@ class RegistryOptions:
 
     topic_id: TopicId
     limits: SchemaLimits = field(default_factory=SchemaLimits)
-    check_s_max: float = 10.0
-    """How long checking one request's texts may take."""
     eventual_lists: bool = False
     """Whether lists and lookups come from memory, which may be behind the log."""
 
@@ -45,10 +43,12 @@ class RegistryOptions:
 class Registry:
     """Schemas, on a topic. Used on one event loop alone."""
 
-    def __init__(self, way: WayToLog, options: RegistryOptions, clock: Clock) -> None:
+    def __init__(
+        self, way: WayToLog, options: RegistryOptions, clock: Clock, checker: Checker
+    ) -> None:
         """Read nothing yet."""
         self.log = SchemaLog(way, options.topic_id, clock)
-        self.checker = Checker(options.check_s_max)
+        self.checker = checker
         self._options = options
         self._writing = asyncio.Lock()
 
@@ -132,7 +132,7 @@ class Registry:
             await self.log.read_to_end()
             is_at_end = True
 
-    async def _read_on(self, memory: Memory) -> None:
+    async def _read_on(self, memory: LogMemory) -> None:
         """Read what another server has written; if there is nothing, begin anew."""
         position = memory.position
         await self.log.read_to_end()
@@ -155,9 +155,9 @@ class _Attempt(Generic[A]):
     def __init__(self, command: Command[A]) -> None:
         self.findings = Findings()
         self._command = command
-        self._last: Decision[A] | None = None
+        self._last: Decided[A] | None = None
 
-    def decide(self, known: Knowledge) -> Decision[A]:
+    def decide(self, known: Knowledge) -> Decided[A]:
         """Decide by what is known.
 
         Two who delete the same for good both succeed: if the other was quicker, there is nothing
@@ -165,12 +165,12 @@ class _Attempt(Generic[A]):
         """
         last = self._last
         if last is not None and _is_done(known.state, last):
-            return Decision(last.answer)
+            return Decided(last.answer)
         self._last = self._command(known)
         return self._last
 
 
-def _is_done(state: State, decision: Decision[A]) -> bool:
+def _is_done(state: State, decision: Decided[A]) -> bool:
     """Whether all that a decision takes out of the log is gone, and that is all it does."""
     keys = [record.key for record in decision.records if isinstance(record, Purged)]
     versions = [key for key in keys if key.version is not None]

@@ -5,7 +5,7 @@ A new record of a setting takes the place of the one before, whose tombstone goe
 
 from collections.abc import Mapping
 
-from tms.registry.decision import Decision
+from tms.registry.decision import Decided
 from tms.registry.deletion import check_writable, purge, with_counters
 from tms.registry.records import (
     CONFIG,
@@ -44,25 +44,25 @@ def changed(config: Config, change: Change) -> Config:
     return Config(level, normalize)
 
 
-def set_config(state: State, given: str, change: Change) -> Decision[Config]:
+def set_config(state: State, given: str, change: Change) -> Decided[Config]:
     """Decide on a change of settings; answer all that are set then. Raises `RegistryError`."""
     scope = check_scope(given)
     old = state.configs.get(scope)
     config = changed(Config() if old is None else old.value, change)
     check_writable(state, scope)
     if old is not None and old.value == config:
-        return Decision(config)
+        return Decided(config)
     if config.is_empty:
         if old is None:
-            return Decision(config)
-        return Decision(config, with_counters(state, [_key(CONFIG, scope, old.origin)]))
+            return Decided(config)
+        return Decided(config, with_counters(state, [_key(CONFIG, scope, old.origin)]))
     records: list[Record | Purged] = [ConfigWritten(scope, config)]
     if old is not None:
         records.append(Purged(_key(CONFIG, scope, old.origin)))
-    return Decision(config, records)
+    return Decided(config, records)
 
 
-def delete_config(state: State, given: str) -> Decision[Config]:
+def delete_config(state: State, given: str) -> Decided[Config]:
     """Decide on giving settings up; answer what they were. Raises `RegistryError` (40401)."""
     scope = qualified(given)
     old = state.configs.get(scope)
@@ -72,8 +72,8 @@ def delete_config(state: State, given: str) -> Decision[Config]:
     was = Config() if old is None else old.value
     shown = Config(was.compatibility or state.level(scope), was.normalize)
     if old is None:
-        return Decision(shown)
-    return Decision(shown, with_counters(state, [_key(CONFIG, scope, old.origin)]))
+        return Decided(shown)
+    return Decided(shown, with_counters(state, [_key(CONFIG, scope, old.origin)]))
 
 
 def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
@@ -93,7 +93,7 @@ def level_of(state: State, given: str) -> Level:
     return state.level(qualified(given))
 
 
-def set_mode(state: State, given: str, text: str, *, force: bool) -> Decision[str]:
+def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str]:
     """Decide on a mode; answer its name as it was given.
 
     Schemas are imported where there are none: what was soft-deleted there goes. Raises
@@ -103,14 +103,14 @@ def set_mode(state: State, given: str, text: str, *, force: bool) -> Decision[st
     mode = parse_mode(text)
     old = state.modes.get(scope)
     if old is not None and old.value is mode:
-        return Decision(text)
+        return Decided(text)
     records: list[Record | Purged] = []
     if mode is Mode.IMPORT:
         records += _emptied(state, scope, force=force)
     if old is not None:
         records.append(Purged(_key(MODE, scope, old.origin)))
     records.append(ModeWritten(scope, mode))
-    return Decision(text, records)
+    return Decided(text, records)
 
 
 def _emptied(state: State, scope: str, *, force: bool) -> list[Record | Purged]:
@@ -132,15 +132,15 @@ def _is_setting(record: Record | Purged) -> bool:
     return isinstance(record, Purged) and record.key.keytype in (CONFIG, MODE)
 
 
-def delete_mode(state: State, given: str) -> Decision[str]:
+def delete_mode(state: State, given: str) -> Decided[str]:
     """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401)."""
     scope = qualified(given)
     old = state.modes.get(scope)
     if old is None and scope != EVERYWHERE:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     if old is None:
-        return Decision(state.mode(scope).value)
-    return Decision(old.value.value, with_counters(state, [_key(MODE, scope, old.origin)]))
+        return Decided(state.mode(scope).value)
+    return Decided(old.value.value, with_counters(state, [_key(MODE, scope, old.origin)]))
 
 
 def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import Invalid, Source
+from tms.registry.questions import NoSchema, Source
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.state import State, Version
@@ -46,12 +46,12 @@ def schema_of(
         return kept
     texts = texts_of(known, references)
     answer = known.findings.parsed(Source(submitted.kind, submitted.text, texts))
-    if isinstance(answer, Invalid):
+    if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
     return Schema(submitted.kind, answer.normalized if normalize else answer.text, references)
 
 
-def _told(submitted: Submitted, invalid: Invalid) -> str:
+def _told(submitted: Submitted, invalid: NoSchema) -> str:
     shown = submitted.text[:_CHARS_SHOWN]
     named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
     return (

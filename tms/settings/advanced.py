@@ -29,6 +29,7 @@ ADVANCED = frozenset(
         "request_head_bytes_max",
         "request_head_s_max",
         "registry_check_s_max",
+        "registry_eventual_lists",
         "registry_references_depth_max",
         "registry_schema_bytes_max",
         "registry_schemas_max",

@@ -8,7 +8,7 @@ TmsError
 │   ├── NamespaceNotDeclared      404
 │   ├── NotPermitted              403
 │   ├── DataLost                  410
-│   ├── NotTms                    raised by the client only
+│   ├── NotTms, SchemaRefused     raised by the client only
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
 │       ├── TopicMoved
@@ -71,6 +71,7 @@ from tms.core.errors.classes import (
     RateExceeded,
     RequestError,
     RollbackRefused,
+    SchemaRefused,
     ServerSilent,
     ServerUnreachable,
     Stopping,
@@ -132,6 +133,7 @@ __all__ = [
     "RateExceeded",
     "RequestError",
     "RollbackRefused",
+    "SchemaRefused",
     "ServerSilent",
     "ServerUnreachable",
     "Stopping",

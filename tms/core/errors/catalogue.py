@@ -303,6 +303,7 @@ _TABLE = {
             ),
         },
     },
+    422: {"SchemaRefused": {"schema_refused": "The schema registry refuses this."}},
     429: {
         "RateExceeded": {
             "publish_rate_exceeded": (

@@ -55,6 +55,12 @@ class NotPermitted(RequestError):
     code = "topic_of_the_service"
 
 
+class SchemaRefused(RequestError):
+    """Raised when the schema registry refuses; `detail` has its `error_code`."""
+
+    code = "schema_refused"
+
+
 class TopicNotFound(RequestError):
     """Raised when the topic does not exist, or was deleted."""
 

@@ -1,0 +1,245 @@
+"""`tms schema`: the schemas of the registry, and what is set for them."""
+
+import difflib
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.configured import stop
+from tms.cli.target import Target, with_target
+from tms.client import Client
+from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
+
+app = typer.Typer(
+    help="List, show, register, check and delete the schemas of the registry.",
+    no_args_is_help=True,
+)
+
+_REFERENCE = re.compile(r"(?P<name>.+)=(?P<subject>.+)/(?P<version>[0-9]+)")
+
+SubjectArgument = Annotated[str, typer.Argument(metavar="SUBJECT", help="The subject's name.")]
+FileArgument = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="The file with the schema; - is standard input."),
+]
+VersionOption = Annotated[
+    str | None,
+    typer.Option("--version", metavar="VERSION", help="A number, or latest.", show_default=False),
+]
+TypeOption = Annotated[str, typer.Option("--type", metavar="TYPE", help="AVRO.")]
+ReferenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--reference",
+        metavar="NAME=SUBJECT/VERSION",
+        help="What the schema means by a name; may be given several times.",
+        show_default=False,
+    ),
+]
+DeletedOption = Annotated[bool, typer.Option("--deleted", help="Also what was soft-deleted.")]
+
+
+def _read(file: Path) -> str:
+    try:
+        return (
+            typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text("utf-8")
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        stop(f"Cannot read {file}: {error}")
+
+
+def _references(given: list[str] | None) -> list[SchemaReference]:
+    found = []
+    for text in given or ():
+        match = _REFERENCE.fullmatch(text)
+        if match is None:
+            stop(f"--reference {text}: NAME=SUBJECT/VERSION is wanted, like Address=address/1")
+        found.append(SchemaReference(match["name"], match["subject"], int(match["version"])))
+    return found
+
+
+def _record(version: SchemaVersion) -> dict[str, object]:
+    return {
+        "subject": version.subject,
+        "version": version.version,
+        "id": version.id,
+        "guid": version.guid,
+        "schemaType": version.schema_type,
+        "schema": version.schema,
+        "references": [
+            {"name": each.name, "subject": each.subject, "version": each.version}
+            for each in version.references
+        ],
+        "deleted": version.is_deleted,
+    }
+
+
+def _pretty(text: str) -> str:
+    """Return a schema's text on lines of its own, if it is JSON."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:
+        return text
+
+
+@app.command("list")
+@with_target
+def list_subjects(
+    target: Target,
+    prefix: Annotated[
+        str, typer.Argument(metavar="[PREFIX]", help="How the subjects begin.")
+    ] = ALL_SUBJECTS,
+    *,
+    deleted: DeletedOption = False,
+) -> None:
+    """List the subjects, each with its versions."""
+    with target.connect() as client:
+        subjects = client.registry.subjects(prefix, deleted=deleted)
+        found = {name: client.registry.versions(name, deleted=deleted) for name in subjects}
+    if found or target.as_json:
+        rows = [(name, ", ".join(map(str, numbers))) for name, numbers in found.items()]
+        records = [{"subject": name, "versions": numbers} for name, numbers in found.items()]
+        target.answer(aligned(("SUBJECT", "VERSIONS"), rows), records)
+
+
+@app.command()
+@with_target
+def show(
+    target: Target,
+    subject: Annotated[
+        str, typer.Argument(metavar="SUBJECT|ID", help="A subject, or with --id a schema's id.")
+    ],
+    *,
+    version: VersionOption = None,
+    by_id: Annotated[bool, typer.Option("--id", help="Show the schema of an id.")] = False,
+    deleted: DeletedOption = False,
+) -> None:
+    """Show a schema: the latest version, or another one."""
+    if by_id and not subject.isdecimal():
+        stop(f"{subject} is no id: a number is wanted with --id")
+    with target.connect() as client:
+        if by_id:
+            found = client.registry.schema(int(subject))
+        else:
+            found = client.registry.version(subject, version or LATEST, deleted=deleted)
+    state = ", soft-deleted" if found.is_deleted else ""
+    head = f"{found.subject} version {found.version}, id {found.id}, {found.schema_type}{state}"
+    named = [f"{each.name} = {each.subject}/{each.version}" for each in found.references]
+    target.answer("\n".join([head, *named, _pretty(found.schema)]), _record(found))
+
+
+@app.command(epilog="\b\nExample:\n  tms schema register orders-value order.avsc")
+@with_target
+def register(
+    target: Target,
+    subject: SubjectArgument,
+    file: FileArgument,
+    *,
+    schema_type: TypeOption = "AVRO",
+    reference: ReferenceOption = None,
+    normalize: Annotated[bool, typer.Option("--normalize", help="Keep it normalized.")] = False,
+) -> None:
+    """Register a schema under a subject; one that is there already stays as it is."""
+    text, references = _read(file), _references(reference)
+    with target.connect() as client:
+        found = client.registry.register(
+            subject, text, schema_type, references, normalize=normalize
+        )
+    told = f"Version {found.version} of {subject}, id {found.id}."
+    target.answer(told, _record(found))
+
+
+@app.command(epilog="\b\nExample:\n  tms schema check orders-value order.avsc")
+@with_target
+def check(
+    target: Target,
+    subject: SubjectArgument,
+    file: FileArgument,
+    *,
+    version: VersionOption = None,
+    schema_type: TypeOption = "AVRO",
+    reference: ReferenceOption = None,
+) -> None:
+    """Say whether a schema would fit the subject's versions; exit code 1 if it would not."""
+    text, references = _read(file), _references(reference)
+    with target.connect() as client:
+        messages = client.registry.why_unfit(
+            subject, text, schema_type, references, version=version
+        )
+    told = "It fits." if not messages else "\n".join(["It does not fit:", *messages])
+    target.answer(told, {"is_compatible": not messages, "messages": messages})
+    if messages:
+        raise typer.Exit(1)
+
+
+@app.command()
+@with_target
+def delete(
+    target: Target,
+    subject: SubjectArgument,
+    *,
+    version: VersionOption = None,
+    permanent: Annotated[
+        bool, typer.Option("--permanent", help="For good, what was soft-deleted before.")
+    ] = False,
+) -> None:
+    """Delete a version, or all: softly, so that ids can still be read, or for good."""
+    with target.connect() as client:
+        numbers = client.registry.delete(subject, version, permanent=permanent)
+    how = "for good" if permanent else "softly"
+    told = f"Deleted {how} of {subject}: version {', '.join(map(str, numbers))}."
+    target.answer(told, {"subject": subject, "deleted": numbers, "permanent": permanent})
+
+
+@app.command()
+@with_target
+def compatibility(
+    target: Target,
+    subject: Annotated[
+        str, typer.Argument(metavar="[SUBJECT]", help="The subject; without it, everywhere.")
+    ] = "",
+    *,
+    level: Annotated[
+        str | None,
+        typer.Option("--set", metavar="LEVEL", help="Set it, to BACKWARD for example."),
+    ] = None,
+) -> None:
+    """Show or set which earlier versions a new one must fit."""
+    with target.connect() as client:
+        if level is None:
+            counts = client.registry.compatibility(subject)
+        else:
+            counts = client.registry.set_compatibility(level, subject)
+    where = subject or "everywhere"
+    target.answer(f"{where}: {counts}", {"subject": subject or None, "compatibility": counts})
+
+
+@app.command(epilog="\b\nExample:\n  tms schema diff orders-value 1 latest")
+@with_target
+def diff(
+    target: Target,
+    subject: SubjectArgument,
+    old: Annotated[str, typer.Argument(metavar="VERSION", help="A number, or latest.")],
+    new: Annotated[str, typer.Argument(metavar="VERSION", help="A number, or latest.")] = LATEST,
+) -> None:
+    """Show what has changed between two versions, line by line, and whether they fit."""
+    with target.connect() as client:
+        before, after = _two(client, subject, old, new)
+        messages = client.registry.why_unfit(
+            subject, after.schema, after.schema_type, after.references, version=before.version
+        )
+    names = [f"{subject}/{each.version}" for each in (before, after)]
+    lines = [_pretty(each.schema).splitlines() for each in (before, after)]
+    changed = list(difflib.unified_diff(lines[0], lines[1], names[0], names[1], lineterm=""))
+    fits = "It fits." if not messages else "\n".join(["It does not fit:", *messages])
+    told = "\n".join([*changed, fits])
+    record = {"old": _record(before), "new": _record(after), "messages": messages}
+    target.answer(told, record)
+
+
+def _two(client: Client, subject: str, old: str, new: str) -> tuple[SchemaVersion, SchemaVersion]:
+    return client.registry.version(subject, old), client.registry.version(subject, new)

@@ -1,0 +1,191 @@
+"""The schema registry over REST (`tms.core.schemas.AsyncSchemas`).
+
+All but a deletion may be done twice, so it is repeated where the answer is lost.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from tms.client.calls import JSON, Calls, decode_json
+from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
+from tms.wire import registry_bodies as bodies
+
+_PATH = "v1/registry"
+_encode = msgspec.json.Encoder().encode
+B = TypeVar("B")
+
+
+class RemoteSchemas:
+    """What a server offers."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Stand on `calls`."""
+        self._calls = calls
+
+    async def _get(self, kind: type[B], *parts: str, **query: object) -> B:
+        return decode_json(await self._calls.safely("GET", _url(parts, query)), kind)
+
+    async def _send(
+        self, kind: type[B], method: str, parts: Sequence[str], body: object, **query: object
+    ) -> B:
+        url = _url(parts, query)
+        return decode_json(await self._calls.safely(method, url, _encode(body), JSON), kind)
+
+    async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
+        """Return the subjects that begin with a prefix."""
+        return await self._get(list[str], "subjects", subjectPrefix=prefix, deleted=deleted)
+
+    async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """Return the numbers of a subject's versions, in order."""
+        return await self._get(list[int], "subjects", subject, "versions", deleted=deleted)
+
+    async def version(
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+    ) -> SchemaVersion:
+        """Return a version of a subject."""
+        parts = "subjects", subject, "versions", str(version)
+        return _version(await self._get(bodies.VersionBody, *parts, deleted=deleted))
+
+    async def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
+        """Return the schema of an id."""
+        parts = "schemas", "ids", str(schema_id)
+        body = await self._get(bodies.SchemaBody, *parts, subject=subject)
+        return SchemaVersion(
+            subject="" if isinstance(body.subject, msgspec.UnsetType) else body.subject,
+            version=0 if isinstance(body.version, msgspec.UnsetType) else body.version,
+            id=schema_id,
+            schema=body.schema,
+            schema_type=body.schemaType,
+            references=_references(body.references),
+            guid=body.guid,
+            is_deleted=body.deleted is True,
+        )
+
+    async def register(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> SchemaVersion:
+        """Register a schema; one that is a version already is returned as that."""
+        parts, body = ("subjects", subject, "versions"), _sent(schema, schema_type, references)
+        told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
+        return SchemaVersion(
+            subject,
+            told.version,
+            told.id,
+            told.schema,
+            told.schemaType,
+            _references(told.references),
+            told.guid,
+        )
+
+    async def find(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> SchemaVersion:
+        """Return the version of a subject that has a schema."""
+        parts, body = ("subjects", subject), _sent(schema, schema_type, references)
+        told = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
+        return _version(told)
+
+    async def why_unfit(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        version: int | str | None = None,
+    ) -> list[str]:
+        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        parts = ["compatibility", "subjects", subject, "versions"]
+        if version is not None:
+            parts.append(str(version))
+        body = _sent(schema, schema_type, references)
+        told = await self._send(bodies.CompatibilityBody, "POST", parts, body, verbose=True)
+        messages = [] if isinstance(told.messages, msgspec.UnsetType) else told.messages
+        return messages or ([] if told.is_compatible else ["it does not fit"])
+
+    async def delete(
+        self, subject: str, version: int | str | None = None, *, permanent: bool = False
+    ) -> list[int]:
+        """Delete a version or all of them; return their numbers."""
+        parts = ["subjects", subject]
+        if version is not None:
+            parts += ["versions", str(version)]
+        answer = await self._calls.once("DELETE", _url(parts, {"permanent": permanent}))
+        deleted = decode_json(answer, int | list[int])  # type: ignore[arg-type]
+        return deleted if isinstance(deleted, list) else [deleted]
+
+    async def compatibility(self, subject: str = "") -> str:
+        """Return the level that counts for a subject, or everywhere."""
+        parts = _scoped("config", subject)
+        body = await self._get(bodies.ConfigBody, *parts, defaultToGlobal=True)
+        return body.compatibilityLevel
+
+    async def set_compatibility(self, level: str, subject: str = "") -> str:
+        """Set the level for a subject, or everywhere; return it."""
+        body = {"compatibility": level}
+        told = await self._send(bodies.ConfigSetBody, "PUT", _scoped("config", subject), body)
+        return told.compatibility or level
+
+    async def mode(self, subject: str = "") -> str:
+        """Return the mode that counts for a subject, or everywhere."""
+        return (
+            await self._get(bodies.ModeBody, *_scoped("mode", subject), defaultToGlobal=True)
+        ).mode
+
+    async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
+        """Set the mode for a subject, or everywhere; return it."""
+        parts, body = _scoped("mode", subject), {"mode": mode}
+        return (await self._send(bodies.ModeBody, "PUT", parts, body, force=force)).mode
+
+
+def _scoped(path: str, subject: str) -> list[str]:
+    return [path, subject] if subject else [path]
+
+
+def _url(parts: Sequence[str], query: Mapping[str, object]) -> str:
+    path = "/".join([_PATH, *(quote(part, safe="") for part in parts)])
+    asked = {
+        name: "true" if value is True else str(value)
+        for name, value in query.items()
+        if value not in (False, "")
+    }
+    return f"{path}?{urlencode(asked)}" if asked else path
+
+
+def _sent(
+    schema: str, schema_type: str, references: Sequence[SchemaReference]
+) -> bodies.SchemaRequest:
+    named = [bodies.ReferenceBody(each.name, each.subject, each.version) for each in references]
+    return bodies.SchemaRequest(schema=schema, schemaType=schema_type, references=named)
+
+
+def _references(given: Sequence[bodies.ReferenceBody]) -> tuple[SchemaReference, ...]:
+    return tuple(SchemaReference(each.name, each.subject, each.version) for each in given)
+
+
+def _version(body: bodies.VersionBody) -> SchemaVersion:
+    return SchemaVersion(
+        subject=body.subject,
+        version=body.version,
+        id=body.id,
+        schema=body.schema,
+        schema_type=body.schemaType,
+        references=_references(body.references),
+        guid=body.guid,
+        is_deleted=body.deleted is True,
+    )

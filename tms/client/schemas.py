@@ -1,0 +1,115 @@
+"""The schema registry of a server or store, for threads (`tms.core.schemas.AsyncSchemas`)."""
+
+from collections.abc import Sequence
+
+from tms.client.bridge import Bridge
+from tms.core.schemas import ALL_SUBJECTS, LATEST, AsyncSchemas, SchemaReference, SchemaVersion
+
+
+class Schemas:
+    """Schemas under subjects.
+
+    Made by `Client.registry`. Each method may raise `SchemaRefused`, whose `detail` has Confluent's
+    `error_code` (40401 for a subject that is not there), and `Unavailable`.
+    """
+
+    def __init__(self, schemas: AsyncSchemas, bridge: Bridge) -> None:
+        """Stand on `schemas`, called through `bridge`."""
+        self._schemas = schemas
+        self._bridge = bridge
+
+    def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
+        """Return the subjects that begin with a prefix, with `deleted` also soft-deleted ones."""
+        return self._bridge.call(lambda: self._schemas.subjects(prefix, deleted=deleted))
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """Return the numbers of a subject's versions, in order."""
+        return self._bridge.call(lambda: self._schemas.versions(subject, deleted=deleted))
+
+    def version(
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+    ) -> SchemaVersion:
+        """Return a version of a subject."""
+        return self._bridge.call(lambda: self._schemas.version(subject, version, deleted=deleted))
+
+    def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
+        """Return the schema of an id.
+
+        For another context than the default one, give a subject of it.
+        """
+        return self._bridge.call(lambda: self._schemas.schema(schema_id, subject))
+
+    def register(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> SchemaVersion:
+        """Register a schema; one that is a version already is returned as that.
+
+        Doing it twice is the same as once.
+        """
+        return self._bridge.call(
+            lambda: self._schemas.register(
+                subject, schema, schema_type, references, normalize=normalize
+            )
+        )
+
+    def find(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> SchemaVersion:
+        """Return the version of a subject that has a schema."""
+        return self._bridge.call(
+            lambda: self._schemas.find(
+                subject, schema, schema_type, references, normalize=normalize
+            )
+        )
+
+    def why_unfit(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        version: int | str | None = None,
+    ) -> list[str]:
+        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        return self._bridge.call(
+            lambda: self._schemas.why_unfit(
+                subject, schema, schema_type, references, version=version
+            )
+        )
+
+    def delete(
+        self, subject: str, version: int | str | None = None, *, permanent: bool = False
+    ) -> list[int]:
+        """Delete a version or all of them; return their numbers. Softly, and then for good."""
+        return self._bridge.call(
+            lambda: self._schemas.delete(subject, version, permanent=permanent)
+        )
+
+    def compatibility(self, subject: str = "") -> str:
+        """Return the level that counts for a subject, or everywhere."""
+        return self._bridge.call(lambda: self._schemas.compatibility(subject))
+
+    def set_compatibility(self, level: str, subject: str = "") -> str:
+        """Set the level for a subject, or everywhere; return it."""
+        return self._bridge.call(lambda: self._schemas.set_compatibility(level, subject))
+
+    def mode(self, subject: str = "") -> str:
+        """Return the mode that counts for a subject, or everywhere."""
+        return self._bridge.call(lambda: self._schemas.mode(subject))
+
+    def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
+        """Set the mode for a subject, or everywhere; return it."""
+        return self._bridge.call(lambda: self._schemas.set_mode(mode, subject, force=force))

@@ -1,0 +1,125 @@
+"""The schema registry, as a program uses it. The interface that a server offers by REST.
+
+Subjects and versions mean what they mean in Confluent's registry (`docs/registry.md`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+LATEST = "latest"
+ALL_SUBJECTS = ":*:"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """What a schema means by a name: a version of a subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """A schema as a version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    schema: str
+    """Its text."""
+    schema_type: str = "AVRO"
+    references: tuple[SchemaReference, ...] = ()
+    guid: str = ""
+    is_deleted: bool = False
+    """Whether it was deleted softly."""
+
+
+class AsyncSchemas(Protocol):
+    """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
+
+    `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
+    """
+
+    async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
+        """Return the subjects that begin with a prefix, with `deleted` also soft-deleted ones."""
+        ...
+
+    async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """Return the numbers of a subject's versions, in order."""
+        ...
+
+    async def version(
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+    ) -> SchemaVersion:
+        """Return a version of a subject."""
+        ...
+
+    async def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
+        """Return the schema of an id.
+
+        For another context than the default one, give a subject of it.
+        """
+        ...
+
+    async def register(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> SchemaVersion:
+        """Register a schema; one that is a version already is returned as that.
+
+        Doing it twice is the same as once.
+        """
+        ...
+
+    async def find(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        normalize: bool = False,
+    ) -> SchemaVersion:
+        """Return the version of a subject that has a schema."""
+        ...
+
+    async def why_unfit(
+        self,
+        subject: str,
+        schema: str,
+        schema_type: str = "AVRO",
+        references: Sequence[SchemaReference] = (),
+        *,
+        version: int | str | None = None,
+    ) -> list[str]:
+        """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        ...
+
+    async def delete(
+        self, subject: str, version: int | str | None = None, *, permanent: bool = False
+    ) -> list[int]:
+        """Delete a version or all of them; return their numbers. Softly, and then for good."""
+        ...
+
+    async def compatibility(self, subject: str = "") -> str:
+        """Return the level that counts for a subject, or everywhere."""
+        ...
+
+    async def set_compatibility(self, level: str, subject: str = "") -> str:
+        """Set the level for a subject, or everywhere; return it."""
+        ...
+
+    async def mode(self, subject: str = "") -> str:
+        """Return the mode that counts for a subject, or everywhere."""
+        ...
+
+    async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
+        """Set the mode for a subject, or everywhere; return it."""
+        ...
