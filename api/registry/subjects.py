@@ -68,7 +68,7 @@ class SubjectHandlers:
     async def delete_subject(self, exchange: Exchange) -> None:
         """Delete all versions of a subject."""
         subject, permanent = exchange.names["subject"], flag(exchange, "permanent")
-        deleted = await self._registry.write(
+        deleted = await self._registry.delete(
             lambda known: deletion.delete_subject(known.state, subject, permanent=permanent)
         )
         await answer(exchange, deleted)
@@ -129,7 +129,7 @@ class SubjectHandlers:
         """Delete a version."""
         subject, token = exchange.names["subject"], exchange.names["version"]
         permanent = flag(exchange, "permanent")
-        deleted = await self._registry.write(
+        deleted = await self._registry.delete(
             lambda known: deletion.delete_version(known.state, subject, token, permanent=permanent)
         )
         await answer(exchange, deleted)

@@ -91,7 +91,15 @@ WITHOUT_EXTRAS = ("tms", "tms.aio", "tms.core", "tms.wire", "tms.client", "tms.c
 """What works where the package is installed without its extras."""
 SERVER_COMMANDS = "tms.cli.serve"
 NEEDS_SERVER_EXTRA = frozenset(
-    {SERVER_COMMANDS, "tms.jobs", "tms.registry_part", "tms.server", "tms.settings", "tms.stores", SEES_ALL}
+    {
+        SERVER_COMMANDS,
+        "tms.jobs",
+        "tms.registry_part",
+        "tms.server",
+        "tms.settings",
+        "tms.stores",
+        SEES_ALL,
+    }
 )
 """The modules that are loaded only where the server's extra is installed."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import Compared, Comparison, NoSchema
+from tms.registry.questions import Compared, Comparison, Incompatibility, NoSchema
 from tms.registry.refusal import INCOMPATIBLE, RegistryError
 from tms.registry.schema import Schema
 from tms.registry.settings import Level
@@ -11,6 +11,19 @@ from tms.registry.sources import source_of
 from tms.registry.state import State, Version
 
 _DIFFERENT_KIND = "Incompatible because of different schema type"
+_EXPLAINED = {
+    "NAME_MISMATCH": "The name of the schema at path {path} differs in the {reader} schema",
+    "FIXED_SIZE_MISMATCH": "The size of the fixed type at path {path} differs in the {reader} "
+    "schema",
+    "MISSING_ENUM_SYMBOLS": "The {reader} schema is missing enum symbols of the {writer} schema at "
+    "path {path}",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field {what} at path {path} in the {reader} schema "
+    "has no default value and is missing in the {writer} schema",
+    "TYPE_MISMATCH": "The type at path {path} in the {reader} schema cannot read that of the "
+    "{writer} schema",
+    "MISSING_UNION_BRANCH": "The {reader} schema is missing a type of the union of the {writer} "
+    "schema at path {path}",
+}
 
 
 def misfits(
@@ -62,12 +75,17 @@ def _comparisons(
 def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Comparison) -> list[str]:
     if isinstance(answer, NoSchema):
         return [f"The schemas could not be compared: {answer.reason}"]
-    reader = "new" if comparison.reader.text == schema.text else "old"
-    return [
-        f"{{errorType:'{each.kind}', description:'The {reader} schema cannot read the other at "
-        f"{each.path}: {each.message}'}}"
-        for each in answer.incompatibilities
-    ]
+    is_new = comparison.reader.text == schema.text
+    reader, writer = ("new", "old") if is_new else ("old", "new")
+    return [_message(each, reader, writer) for each in answer.incompatibilities]
+
+
+def _message(found: Incompatibility, reader: str, writer: str) -> str:
+    """Return why a reader cannot read what a writer has written, in the form of Confluent's."""
+    told = _EXPLAINED.get(found.kind, "The {reader} schema cannot read the {writer} schema").format(
+        reader=reader, writer=writer, path=found.path, what=found.message
+    )
+    return f"{{errorType:'{found.kind}', description:'{told}', additionalInfo:'{found.message}'}}"
 
 
 def to_fit(state: State, subject: str, level: Level) -> list[Version]:

@@ -121,11 +121,11 @@ class LocalSchemas:
         """Delete a version or all of them; return their numbers."""
         async with _told():
             if version is None:
-                return await self._registry.write(
+                return await self._registry.delete(
                     lambda known: deletion.delete_subject(known.state, subject, permanent=permanent)
                 )
             token = str(version)
-            deleted = await self._registry.write(
+            deleted = await self._registry.delete(
                 lambda known: deletion.delete_version(
                     known.state, subject, token, permanent=permanent
                 )

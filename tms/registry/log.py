@@ -1,9 +1,9 @@
 """The log of schemas, a compact topic, and the memory of what it says.
 
 1. What is written is written behind all that this server has read, or not at all (`if_last`).
-2. LogMemory changes by what the log has, in its order, alone.
+2. Memory changes by what the log has, in its order, alone.
 3. One reading is in flight at a time. Who asks for the end waits for one that began after that.
-4. LogMemory that is too old is read anew from the beginning: a tombstone in between may be gone.
+4. Memory that is too old is read anew from the beginning: a tombstone in between may be gone.
 
 It stands on the messaging interface, in the process or remote.
 """
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential_jitter
+from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential, wait_random
 
 from tms.core.caller import REGISTRY, Caller
 from tms.core.clock import Clock
@@ -313,6 +313,6 @@ async def _until_reached(call: Callable[[], Awaitable[T]]) -> T:
     """Return what a call gives, calling again while what it stands on is not there."""
     attempts = AsyncRetrying(
         retry=retry_if_exception_type((Unavailable, OutcomeUnknown, ServerSilent)),
-        wait=wait_exponential_jitter(initial=0.02, max=0.5, jitter=0.02),
+        wait=wait_exponential(multiplier=0.02, max=0.5) + wait_random(0, 0.02),
     )
     return await attempts(call)

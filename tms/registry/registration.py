@@ -131,7 +131,8 @@ def _id(state: State, subject: str, schema: Schema, wanted: int | None) -> int:
     space = state.space(context)
     if wanted is None:
         ids = space.ids.get(schema.identity)
-        return ids[0] if ids else space.next_id
+        # The least: the order in which they were given is not in a log that was compacted.
+        return min(ids) if ids else space.next_id
     there = space.schema(wanted)
     if there is not None and there != schema:
         shown = context.removeprefix(".")

@@ -23,6 +23,9 @@ from tms.registry.records import Key, ModeWritten, Purged, SchemaWritten
 from tms.registry.refusal import RegistryError
 from tms.registry.state import State
 
+_PAUSES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""Between looks for what another server is about to have written."""
+
 A = TypeVar("A")
 Command = Callable[[Knowledge], Decided[A]]
 """Decides by what is known. Raises `RegistryError`, `Unanswered`."""
@@ -93,6 +96,14 @@ class Registry:
 
     # Writes.
 
+    async def delete(self, command: Command[A]) -> A:
+        """Do as `write`, for a deletion: what was deleted before the request is known to be gone.
+
+        So that both succeed who delete the same at once, and a later one does not.
+        """
+        await self.log.read_to_end()
+        return await self.write(command)
+
     async def write(self, command: Command[A]) -> A:
         """Return what a command answers, once what it decided is in the log.
 
@@ -122,8 +133,8 @@ class Registry:
                 if decision.records:
                     try:
                         await self.log.append(decision.records, memory)
-                    except TopicMoved:
-                        await self._read_on(memory)
+                    except TopicMoved as moved:
+                        await self._read_on(memory, moved)
                         is_at_end = True
                         continue
                     return decision.answer
@@ -132,13 +143,20 @@ class Registry:
             await self.log.read_to_end()
             is_at_end = True
 
-    async def _read_on(self, memory: LogMemory) -> None:
-        """Read what another server has written; if there is nothing, begin anew."""
+    async def _read_on(self, memory: LogMemory, moved: TopicMoved) -> None:
+        """Read what another server has written, which may be about to be on disk.
+
+        If there is nothing, the log is not the one that was read: read it from the beginning.
+        """
         position = memory.position
-        await self.log.read_to_end()
-        if self.log.memory is memory and memory.position == position:
-            self.log.forget()
+        last = bytes.fromhex(moved.detail.get("last_id") or "")
+        for pause_s in _PAUSES_S if last > position else ():
             await self.log.read_to_end()
+            if self.log.memory is not memory or memory.position > position:
+                return
+            await asyncio.sleep(pause_s)
+        self.log.forget()
+        await self.log.read_to_end()
 
     def _knowledge(self, findings: Findings) -> Knowledge:
         return Knowledge(self.state, findings, self._options.limits)

@@ -66,14 +66,14 @@ class IdSpace:
     next_id: int = FIRST_ID
     uses: dict[int, dict[tuple[str, int], Version]] = field(default_factory=dict)
     """By id the versions that have it, soft-deleted ones too, in the order of the log."""
-    ids: dict[bytes, list[int]] = field(default_factory=dict)
+    ids: dict[bytes, set[int]] = field(default_factory=dict)
     """By a schema's identity; more than one only where ids were imported."""
 
     def add(self, version: Version) -> None:
         """Take in a version."""
         uses = self.uses.setdefault(version.id, {})
         if not uses:
-            self.ids.setdefault(version.schema.identity, []).append(version.id)
+            self.ids.setdefault(version.schema.identity, set()).add(version.id)
         uses[version.subject, version.number] = version
         self.next_id = max(self.next_id, version.id + 1)
 

@@ -1,0 +1,14 @@
+"""Fixtures of the registry's tests: a store in memory, and registries on it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.registry.registries import Registries, opened
+
+
+@pytest.fixture
+async def registries() -> AsyncIterator[Registries]:
+    """Registries on one log, made when they are asked for."""
+    async with opened() as made:
+        yield made

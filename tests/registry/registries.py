@@ -1,0 +1,156 @@
+"""Registries on one log in this process, as the tests call them."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tms.core.clock import ManualClock
+from tms.core.message import FIRST_ID, Message
+from tms.core.messaging import Messaging
+from tms.core.reading import Reading
+from tms.core.topic import TopicId
+from tms.node import OpenServices, open_services
+from tms.registry import deletion, lookup
+from tms.registry import setting_commands as settings
+from tms.registry.checker import ThreadChecker
+from tms.registry.knowledge import SchemaLimits
+from tms.registry.log import WayToLog
+from tms.registry.refusal import RegistryError
+from tms.registry.registration import Registered, SchemaToRegister, register
+from tms.registry.schema import Reference
+from tms.registry.service import Registry, RegistryOptions
+from tms.registry.sources import Submitted
+
+NOW_MS = 1_700_000_000_000
+TOPIC = TopicId("system", "_schemas")
+
+
+def fixed(size: int) -> str:
+    """Return a schema, another one for each size; no two fit each other."""
+    return f'{{"type":"fixed","name":"F","size":{size}}}'
+
+
+def record(*names: str) -> str:
+    """Return a record whose fields all have defaults: any two fit each other."""
+    fields = ",".join(f'{{"name":"{name}","type":"int","default":0}}' for name in names)
+    return f'{{"type":"record","name":"R","fields":[{fields}]}}'
+
+
+class Called:
+    """One registry. What it refuses is returned as the code."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+
+    async def _outcome(self, awaited: Any) -> Any:
+        try:
+            return await awaited
+        except RegistryError as error:
+            return error.code
+
+    async def register(
+        self,
+        subject: str,
+        text: str,
+        references: Sequence[Reference] = (),
+        **others: Any,
+    ) -> Registered | int:
+        request = SchemaToRegister(subject, Submitted(text, references=tuple(references)), **others)
+        told: Registered | int = await self._outcome(
+            self.registry.write(lambda known: register(known, request))
+        )
+        return told
+
+    async def id_of(self, subject: str, text: str, **others: Any) -> int:
+        registered = await self.register(subject, text, **others)
+        assert isinstance(registered, Registered), registered
+        return registered.id
+
+    async def delete(self, subject: str, version: str | None = None, *, permanent: bool) -> Any:
+        if version is None:
+            return await self._outcome(
+                self.registry.delete(
+                    lambda known: deletion.delete_subject(known.state, subject, permanent=permanent)
+                )
+            )
+        return await self._outcome(
+            self.registry.delete(
+                lambda known: deletion.delete_version(
+                    known.state, subject, version, permanent=permanent
+                )
+            )
+        )
+
+    async def look_up(self, subject: str, text: str, *, deleted: bool = False) -> Any:
+        found = await self._outcome(
+            self.registry.examine(
+                lambda known: lookup.same(known, subject, Submitted(text), deleted=deleted)
+            )
+        )
+        return found if isinstance(found, int) else (found.number, found.id)
+
+    async def list(self, look: Any) -> Any:
+        return await self._outcome(self.registry.list(look))
+
+    async def subjects(self, **asked: bool) -> Any:
+        return await self.list(lambda state: lookup.subjects(state, ":*:", **asked))
+
+    async def versions(self, subject: str, **asked: bool) -> Any:
+        return await self.list(lambda state: lookup.versions(state, subject, **asked))
+
+    async def text_of(self, schema_id: int) -> Any:
+        return await self._outcome(
+            self.registry.find(lambda state: lookup.version_of_id(state, schema_id, "").schema.text)
+        )
+
+    async def set_level(self, subject: str, level: str | None) -> Any:
+        return await self._outcome(
+            self.registry.write(
+                lambda known: settings.set_config(known.state, subject, {"compatibility": level})
+            )
+        )
+
+    async def set_mode(self, subject: str, mode: str, *, force: bool = False) -> Any:
+        return await self._outcome(
+            self.registry.write(
+                lambda known: settings.set_mode(known.state, subject, mode, force=force)
+            )
+        )
+
+
+class Registries:
+    """Makes registries on one log."""
+
+    def __init__(self, services: OpenServices, clock: ManualClock) -> None:
+        self.services = services
+        self.clock = clock
+
+    def make(
+        self,
+        node: str | None = None,
+        messaging: Messaging | None = None,
+        limits: SchemaLimits | None = None,
+    ) -> Called:
+        """Return a registry that has read nothing yet."""
+        way = WayToLog(messaging or self.services.messaging)
+        options = RegistryOptions(TOPIC, limits or SchemaLimits())
+        registry = Registry(way, options, self.clock, ThreadChecker())
+        if node is not None:
+            registry.log._node = node
+        return Called(registry)
+
+    async def log(self) -> list[Message]:
+        """Return the messages of the log."""
+        blocks = self.services.messaging.poll(TOPIC, Reading(FIRST_ID, 100_000))
+        return [message async for block in blocks for message in block]
+
+
+@asynccontextmanager
+async def opened(store: str = "memory:") -> AsyncIterator[Registries]:
+    """Open a store for registries."""
+    clock = ManualClock(NOW_MS)
+    services = await open_services(store, clock=clock)
+    try:
+        yield Registries(services, clock)
+    finally:
+        await services.close()

@@ -1,0 +1,17 @@
+"""Random histories of one registry, and of three on one log, held against a plain model."""
+
+import pytest
+from hypothesis import settings
+
+from tests.registry.registry_machine import Histories
+
+
+class OfThree(Histories):
+    registries_count = 3
+
+
+TestOne = Histories.TestCase
+TestOne.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+
+TestThree = pytest.mark.slow(OfThree.TestCase)
+TestThree.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
