@@ -52,6 +52,8 @@ _PAGE_MESSAGES = 10_000
 _TOPIC_LOOKED_AT_MS = 60_000
 """How old may be what is known of the topic itself."""
 _NODE_BYTES = 8
+_PAUSES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+"""Between looks for what another server is about to have written."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -211,9 +213,21 @@ class SchemaLog:
         """Return the ms since a moment; the clock may have been set, or the machine suspended."""
         return max(now - before for now, before in zip(self._now(), then, strict=True))
 
-    def forget(self) -> None:
-        """Read from the beginning the next time."""
-        self._read_ms = None
+    async def catch_up(self, memory: LogMemory, moved: TopicMoved) -> None:
+        """Read what is behind `memory`, which may be about to be on disk.
+
+        If there is nothing, the log is not the one that was read: read it from the beginning.
+        """
+        position = memory.position
+        last = bytes.fromhex(moved.detail.get("last_id") or "")
+        for pause_s in _PAUSES_S if last > position else ():
+            await self.read_to_end()
+            if self.memory is not memory or memory.position >= last:
+                return
+            await asyncio.sleep(pause_s)
+        if self.memory is memory and memory.position == position:
+            self._read_ms = None
+            await self.read_to_end()
 
     # Writing.
 
@@ -229,7 +243,7 @@ class SchemaLog:
         self._awaited, self._found_awaited = origin, False
         try:
             async with _in_time():
-                ids = await self._publish(bodies, position)
+                ids = await self._publish(bodies, memory)
         except TopicMoved:
             self.refused += 1
             raise
@@ -255,9 +269,10 @@ class SchemaLog:
             messages.append(encode(record, Origin(sequence, self._node)))
         return messages, Origin(sequence, self._node)
 
-    async def _publish(self, bodies: list[bytes], position: bytes) -> Sequence[bytes]:
+    async def _publish(self, bodies: list[bytes], memory: LogMemory) -> Sequence[bytes]:
         """Return the ids; none if only reading has shown that it is written."""
         is_unknown = False
+        position = memory.position
 
         async def publish() -> Sequence[bytes]:
             nonlocal is_unknown
@@ -272,13 +287,13 @@ class SchemaLog:
             except TopicNotFound:
                 await self._create(messaging)
                 return await publish()
-            except TopicMoved:
+            except TopicMoved as moved:
                 if not is_unknown:
                     raise
-            await self.read_to_end()
-            if self._found_awaited:
-                return ()
-            raise TopicMoved(topic=str(self.topic_id))
+                await self.catch_up(memory, moved)
+                if self._found_awaited:
+                    return ()
+                raise
 
         return await _until_reached(publish)
 

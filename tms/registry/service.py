@@ -17,14 +17,11 @@ from tms.core.topic import TopicId
 from tms.registry.checker import Checker
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge, SchemaLimits
-from tms.registry.log import LogMemory, SchemaLog, WayToLog
+from tms.registry.log import SchemaLog, WayToLog
 from tms.registry.questions import Findings, Unanswered
 from tms.registry.records import Key, ModeWritten, Purged, SchemaWritten
 from tms.registry.refusal import RegistryError
 from tms.registry.state import State
-
-_PAUSES_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
-"""Between looks for what another server is about to have written."""
 
 A = TypeVar("A")
 Command = Callable[[Knowledge], Decided[A]]
@@ -134,7 +131,7 @@ class Registry:
                     try:
                         await self.log.append(decision.records, memory)
                     except TopicMoved as moved:
-                        await self._read_on(memory, moved)
+                        await self.log.catch_up(memory, moved)
                         is_at_end = True
                         continue
                     return decision.answer
@@ -142,21 +139,6 @@ class Registry:
                     return decision.answer
             await self.log.read_to_end()
             is_at_end = True
-
-    async def _read_on(self, memory: LogMemory, moved: TopicMoved) -> None:
-        """Read what another server has written, which may be about to be on disk.
-
-        If there is nothing, the log is not the one that was read: read it from the beginning.
-        """
-        position = memory.position
-        last = bytes.fromhex(moved.detail.get("last_id") or "")
-        for pause_s in _PAUSES_S if last > position else ():
-            await self.log.read_to_end()
-            if self.log.memory is not memory or memory.position > position:
-                return
-            await asyncio.sleep(pause_s)
-        self.log.forget()
-        await self.log.read_to_end()
 
     def _knowledge(self, findings: Findings) -> Knowledge:
         return Knowledge(self.state, findings, self._options.limits)
