@@ -142,11 +142,11 @@ class SchemaLog:
         wanted = self._begun + 1
         while self._ended < wanted:
             if self._reading is None:
-                self._begun += 1
-                self._reading = asyncio.create_task(self._read(self._begun))
+                self._reading = asyncio.create_task(self._read())
             await asyncio.shield(self._reading)
 
-    async def _read(self, number: int) -> None:
+    async def _read(self) -> None:
+        self._begun = number = self._begun + 1
         try:
             async with _in_time():
                 await _until_reached(self._read_once)
@@ -186,7 +186,7 @@ class SchemaLog:
     async def _is_current(self, messaging: Messaging) -> bool:
         """Whether memory is young enough to be read on from, and of the topic that there is."""
         looked = self._looked
-        if looked is None or self._since(looked.at_ms) > _TOPIC_LOOKED_AT_MS:
+        if looked is None or not looked.topic or self._since(looked.at_ms) > _TOPIC_LOOKED_AT_MS:
             looked = _Looked(await self._topic(messaging), self._now())
         before, self._looked = self._looked, looked
         if looked.topic is None or self._read_ms is None:
@@ -302,6 +302,7 @@ class SchemaLog:
             await messaging.create_topic(self.topic_id, PROPERTIES, caller=_CALLER)
         except TopicExists:
             return
+        self._looked = _Looked(await self._topic(messaging), self._now())
         _log.info("created the topic %s, on which schemas are kept", self.topic_id)
 
 

@@ -1,0 +1,84 @@
+"""The processes that check schemas: bounded in time and memory, and started again."""
+
+import asyncio
+import os
+import time
+
+import pytest
+
+from tms.registry import checker as checker_module
+from tms.registry.checker import ProcessChecker, ThreadChecker
+from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process
+from tms.registry.questions import Compared, Comparison, NoSchema, Parsed, Source
+
+pytestmark = pytest.mark.anyio
+
+INT, LONG = Source("AVRO", '{"type":"int"}'), Source("AVRO", '"long"')
+
+
+@pytest.mark.parametrize("kind", [ProcessChecker, ThreadChecker])
+async def test_questions_are_answered_in_order(kind: type) -> None:
+    checker = kind(30.0) if kind is ProcessChecker else kind()
+
+    answers = await checker.answers([INT, Comparison(LONG, INT), Comparison(INT, LONG), LONG])
+
+    assert answers[0] == Parsed('"int"', '"int"')
+    assert answers[1] == Compared(())
+    assert isinstance(answers[2], Compared)
+    assert [each.kind for each in answers[2].incompatibilities] == ["TYPE_MISMATCH"]
+    assert answers[3] == Parsed('"long"', '"long"')
+    assert await checker.answers([Source("AVRO", "{")])
+    assert checker.killed == 0
+
+
+def hang(_: object) -> None:
+    time.sleep(60)
+
+
+def eat_memory(_: object) -> list[NoSchema]:
+    _prepare_process()
+    try:
+        bytearray(2 * MEMORY_BYTES_MAX)
+    except MemoryError:
+        return [NoSchema("too much")]
+    return []
+
+
+async def test_who_takes_too_long_is_killed_and_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checker = ProcessChecker(1.0)
+    patient = ProcessChecker(30.0)
+    await patient.answers([INT])
+    with monkeypatch.context() as patched:
+        patched.setattr(checker_module, "_answers_in_worker", hang)
+        hostile = asyncio.create_task(checker.answers([INT, LONG]))
+        await asyncio.sleep(0.1)
+    begun_s = time.monotonic()
+    assert await patient.answers([LONG]) == [Parsed('"long"', '"long"')]
+    assert not hostile.done() or time.monotonic() - begun_s > 0.9
+
+    told = await hostile
+
+    assert told == [NoSchema("checking the schema took more than 1 s")] * 2
+    assert checker.killed == 1
+    assert await patient.answers([INT]) == [Parsed('"int"', '"int"')]
+
+
+async def test_a_process_has_only_so_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    checker = ProcessChecker(30.0)
+    monkeypatch.setattr(checker_module, "_answers_in_worker", eat_memory)
+    assert await checker.answers([INT]) == [NoSchema("too much")]
+
+
+def die(_: object) -> None:
+    os._exit(1)
+
+
+async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    checker = ProcessChecker(30.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(checker_module, "_answers_in_worker", die)
+        told = await checker.answers([INT])
+    assert told == [NoSchema("checking the schema ended the process that checks")]
+    assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]

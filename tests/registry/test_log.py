@@ -1,0 +1,203 @@
+"""The log of schemas under faults, and how it is read."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import tms.registry.log
+from tests.registry.registries import TOPIC, Registries, fixed
+from tms.core.caller import REGISTRY, Caller
+from tms.core.errors import NoLeader, OutcomeUnknown, StoreCorrupt
+from tms.core.frame import bodies_of
+from tms.core.message import Message, MessageBlock
+from tms.core.messaging import Messaging
+from tms.registry.registration import Registered
+
+pytestmark = pytest.mark.anyio
+
+PART = Caller(part=REGISTRY)
+DAY_MS = 24 * 3600 * 1000
+
+
+class Watched:
+    """A messaging interface that counts, waits and fails as it is told."""
+
+    def __init__(self, messaging: Messaging) -> None:
+        self._messaging = messaging
+        self.polls = 0
+        self.failure: Exception | None = None
+        self.pause_s = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._messaging, name)
+
+    async def poll(self, *asked: Any, **more: Any) -> AsyncIterator[MessageBlock]:
+        self.polls += 1
+        if self.failure is not None:
+            raise self.failure
+        await asyncio.sleep(self.pause_s)
+        async for block in self._messaging.poll(*asked, **more):
+            yield block
+
+
+def watched(registries: Registries) -> Any:
+    return Watched(registries.services.messaging)
+
+
+async def test_readers_wait_together_for_one_reading(registries: Registries) -> None:
+    await registries.make().register("s", fixed(1))
+    messaging = watched(registries)
+    called = registries.make(messaging=messaging)
+    await called.subjects()
+    messaging.pause_s, messaging.polls = 0.05, 0
+
+    answers = await asyncio.gather(*(called.subjects() for _ in range(100)))
+
+    assert answers == [["s"]] * 100
+    assert messaging.polls == 1
+
+
+async def test_who_comes_during_a_reading_waits_for_the_next(registries: Registries) -> None:
+    messaging = watched(registries)
+    called = registries.make(messaging=messaging)
+    await registries.make().register("s", fixed(1))
+    await called.subjects()
+    messaging.pause_s = 0.05
+    first = asyncio.create_task(called.subjects())
+    await asyncio.sleep(0.01)
+    await registries.make().register("t", fixed(1))
+
+    assert await called.subjects() == ["s", "t"]
+    await first
+
+
+async def test_ids_and_versions_come_from_memory(registries: Registries) -> None:
+    messaging = watched(registries)
+    called = registries.make(messaging=messaging)
+    await called.register("s", fixed(1))
+    messaging.polls = 0
+
+    assert await called.text_of(1) == fixed(1)
+    assert messaging.polls == 0
+    assert await called.text_of(2) == 40403
+    assert messaging.polls == 1
+    await registries.make().register("t", fixed(2))
+    assert await called.text_of(2) == fixed(2)
+
+
+async def test_memory_that_is_too_old_is_read_anew(registries: Registries) -> None:
+    """A tombstone may have come and gone meanwhile."""
+    called, other = registries.make(), registries.make()
+    await called.register("s", fixed(1))
+    await other.delete("s", permanent=False)
+    await other.delete("s", permanent=True)
+    cleanup = registries.services.cleanup
+    assert cleanup is not None
+    registries.clock.advance(DAY_MS + 1)
+    assert await cleanup.run_pass(10.0)
+    assert [message.is_tombstone for message in await registries.log()] == [False]
+
+    assert await called.text_of(1) == fixed(1)
+    assert await called.subjects(deleted=True) == []
+    assert await called.text_of(1) == 40403
+
+
+async def test_a_topic_that_was_made_anew_is_read_anew(registries: Registries) -> None:
+    called = registries.make()
+    await called.register("s", fixed(1))
+    await registries.services.messaging.delete_topic(TOPIC, caller=PART)
+    assert await called.subjects() == []
+    assert await called.id_of("t", fixed(2)) == 1
+    other = registries.make()
+    await registries.services.messaging.delete_topic(TOPIC, caller=PART)
+    assert await other.id_of("u", fixed(3)) == 1
+
+    registered = await called.register("t", fixed(2))
+    assert isinstance(registered, Registered)
+    assert registered.id == 2
+    assert await called.subjects() == ["t", "u"]
+
+
+async def test_what_is_no_record_is_passed_over(
+    registries: Registries, caplog: pytest.LogCaptureFixture
+) -> None:
+    called = registries.make()
+    await called.register("s", fixed(1))
+    body = Message(b"nonsense", b"nonsense").body()
+    await registries.services.messaging.publish(TOPIC, bodies_of([body]), caller=PART)
+
+    with caplog.at_level(logging.ERROR, "tms.registry.log"):
+        assert await called.id_of("t", fixed(2)) == 2
+    assert "no record" in caplog.text
+
+
+async def test_the_log_is_waited_for_and_then_given_up(
+    registries: Registries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
+    messaging = watched(registries)
+    called = registries.make(messaging=messaging)
+    await called.register("s", fixed(1))
+    messaging.failure = NoLeader()
+
+    assert await called.subjects() == 50002
+    assert await called.text_of(1) == fixed(1)
+    messaging.failure = StoreCorrupt()
+    assert await called.subjects() == 50001
+    messaging.failure = None
+    assert await called.subjects() == ["s"]
+
+
+class Silent:
+    """A messaging interface whose publishes are never answered while it is told so."""
+
+    def __init__(self, messaging: Messaging) -> None:
+        self._messaging = messaging
+        self.is_silent = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._messaging, name)
+
+    async def publish(self, *asked: Any, **more: Any) -> Any:
+        published = await self._messaging.publish(*asked, **more)
+        if self.is_silent:
+            raise OutcomeUnknown
+        return published
+
+
+async def test_a_write_without_an_answer_is_looked_for(registries: Registries) -> None:
+    messaging: Any = Silent(registries.services.messaging)
+    called = registries.make(messaging=messaging)
+
+    assert await called.id_of("s", fixed(1)) == 1
+    assert await called.delete("s", permanent=False) == [1]
+    assert await called.delete("s", permanent=True) == [1]
+    assert len(await registries.log()) == 5
+
+
+async def test_who_gives_a_write_up_is_somebody_else_then(
+    registries: Registries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes of the write is not taken for another one's success."""
+    monkeypatch.setattr(tms.registry.log, "REACHED_S_MAX", 0.2)
+    called = registries.make("A")
+    await called.subjects()
+
+    async def never(*asked: Any, **more: Any) -> Any:
+        await asyncio.sleep(10)
+
+    lost: Any = watched(registries)
+    lost.publish = never
+    called.registry.log._way.lead_to(lost)
+    assert await called.register("s", fixed(1)) == 50002
+    assert called.registry.log._node != "A"
+
+
+async def test_nobody_else_writes_the_topic(registries: Registries) -> None:
+    await registries.make().register("s", fixed(1))
+    topic = await registries.services.messaging.topic(TOPIC)
+    assert topic.is_compact
+    assert topic.ttl_s == 2**31 - 1
