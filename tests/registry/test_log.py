@@ -114,6 +114,7 @@ async def test_a_topic_that_was_made_anew_is_read_anew(registries: Registries) -
     other = registries.make()
     await registries.services.messaging.delete_topic(TOPIC, caller=PART)
     assert await other.id_of("u", fixed(3)) == 1
+    registries.clock.advance(61_000)  # the topic itself is looked at once a minute
 
     registered = await called.register("t", fixed(2))
     assert isinstance(registered, Registered)
