@@ -233,7 +233,7 @@ class HttpConnection(asyncio.Protocol):
         self._shared.malformed.add(error)
         self._partial = None
         self._keep_alive = False
-        status, body, content_type, headers = self._app.error(error)
+        status, body, content_type, headers, _ = self._app.error(error)
         head = self.head_start(status, content_type, lines(headers))
         self._write(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
         self._linger()

@@ -23,6 +23,8 @@ class ErrorAnswer(NamedTuple):
     body: bytes
     content_type: bytes
     headers: Iterable[tuple[bytes, bytes]]
+    is_our_fault: bool = False
+    """Whether whoever looks after the server must know."""
 
 
 ErrorForm = Callable[[Exception], ErrorAnswer]

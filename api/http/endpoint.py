@@ -11,10 +11,8 @@ from api.http.operation import Guard, Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
 from tms.core.caller import Caller
-from tms.core.errors import InvalidRequest, TmsError
+from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId
-
-_OUR_FAULT = 500
 
 _log = logging.getLogger("tms.api")
 
@@ -80,9 +78,10 @@ class Endpoint:
         except Exception as error:
             if exchange.status:
                 raise
-            if not isinstance(error, TmsError) or error.status == _OUR_FAULT:
+            status, body, content_type, headers, is_our_fault = self.context.error_form(error)
+            if is_our_fault:
                 _log.exception("a request failed: %s", exchange.path)
-            await exchange.answer(*self.context.error_form(error))
+            await exchange.answer(status, body, content_type, headers)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)

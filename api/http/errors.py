@@ -22,6 +22,7 @@ RETRY_AFTER_S = 1
 _JSON_TYPE = b"application/json"
 _TEXT_CHARS_MAX = 1000
 _TOO_MANY = 429
+_INTERNAL = 500
 _UNAVAILABLE = 503
 
 
@@ -35,7 +36,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
         headers.append((b"retry-after", b"%d" % known.detail.get("retry_after_s", RETRY_AFTER_S)))
     if "allow" in known.detail:
         headers.append((b"allow", known.detail["allow"].encode()))
-    return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers)
+    is_our_fault = known.status == _INTERNAL
+    return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers, is_our_fault)
 
 
 def error_body(error: TmsError) -> bytes:

@@ -23,7 +23,8 @@ def refusal_of(error: Exception) -> ErrorAnswer:
     if isinstance(error, RegistryError):
         return _answer(error.status, error.code, str(error))
     if not isinstance(error, TmsError):
-        return _answer(_INTERNAL, _INTERNAL, "Internal Server Error")
+        answer = _answer(_INTERNAL, _INTERNAL, "Internal Server Error")
+        return answer._replace(is_our_fault=True)
     status = error.status
     headers = []
     if "allow" in error.detail:
@@ -32,7 +33,8 @@ def refusal_of(error: Exception) -> ErrorAnswer:
         return _answer(status, status, f"HTTP {status} {_NAMES[status]}", headers)
     told = "; ".join(f"{name}: {value}" for name, value in error.detail.items())
     message = f"{error.problem.message} ({told})" if told else error.problem.message
-    return _answer(status, status, message, headers)
+    answer = _answer(status, status, message, headers)
+    return answer._replace(is_our_fault=status == _INTERNAL)
 
 
 def _answer(

@@ -37,9 +37,9 @@ class ServerProcess:
     """
 
     def __init__(
-        self, store: str, *flags: str, port: int = 0, without: tuple[str, ...] = ()
+        self, store: str | None, *flags: str, port: int = 0, without: tuple[str, ...] = ()
     ) -> None:
-        """Start it, and do not wait. Port 0 is any free one.
+        """Start it, and do not wait. Port 0 is any free one. None: it has no store.
 
         It does not find the modules `without`, as if their packages were not installed.
         """
@@ -47,7 +47,8 @@ class ServerProcess:
         self._lines: list[str] = []
         self._greeting: re.Match[str] | None = None
         self._told = Event()
-        where = ("--store", store, "--listen", f"127.0.0.1:{port}")
+        of_store = () if store is None else ("--store", store)
+        where = (*of_store, "--listen", f"127.0.0.1:{port}")
         self._process = subprocess.Popen(
             [*PYTHON, hide + MAIN, "serve", *where, *flags],
             cwd=ROOT,

@@ -138,7 +138,7 @@ def _welcome(url: str, registry: str = "", *, store: str, settings: Settings) ->
         print(f"The schema registry is at {registry} too.")
     if settings.registry_log:
         print(
-            f"""TMS serves {store} at {url}/v1/registry. Try in another terminal:
+            f"""TMS serves {store} at {url} (below /v1/registry). Try in another terminal:
 
   curl {url}/v1/registry/subjects
 

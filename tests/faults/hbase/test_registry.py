@@ -1,0 +1,62 @@
+"""The registry of a cluster on HBase: every server serves it, and leaders are lost."""
+
+import time
+from contextlib import ExitStack, suppress
+
+import httpx
+import pytest
+
+from dev.hbase.servers import HBaseServers
+from dev.processes import Servers
+from tests.faults.hbase.takeovers import Cluster
+from tests.registry.registries import fixed
+from tests.registry.storm import S_MAX, Storm
+
+pytestmark = pytest.mark.slow
+
+BEFORE, AFTER = 40, 60
+"""Requests answered before a leader is lost, and after that."""
+FROM_MEMORY_S_MAX = 2.0
+
+
+def test_leaders_are_lost_and_no_schema_is(cluster: HBaseServers, zookeeper: Servers) -> None:
+    with ExitStack() as stack:
+        servers = Cluster(cluster, f"zk://{zookeeper.addresses}", stack)
+        urls = [f"{server.url}/v1/registry" for server in servers.servers]
+        body = {"schema": fixed(1)}
+        told = httpx.post(f"{urls[0]}/subjects/first/versions", json=body, timeout=30.0)
+        assert told.json()["id"] == 1
+        for url in urls:
+            assert httpx.get(f"{url}/schemas/ids/1", timeout=30.0).status_code == 200
+        with Storm(urls, seed=2) as storm:
+            for _ in range(2):
+                storm.until_more(BEFORE)
+                leader = servers.leader()
+                leader.process.kill()
+                others = [url for url in urls if not url.startswith(leader.url)]
+                from_memory(others)
+                storm.until_more(AFTER)
+                leader.start()
+                until_read(f"{leader.url}/v1/registry")
+        servers.leader()
+        storm.check()
+
+
+def until_read(url: str) -> None:
+    """Return once a server that was started again has read the log."""
+    give_up_s = time.monotonic() + S_MAX
+    while time.monotonic() < give_up_s:
+        with suppress(httpx.HTTPError):
+            if httpx.get(f"{url}/schemas/ids/1", timeout=S_MAX).status_code == 200:
+                return
+        time.sleep(0.1)
+    raise AssertionError("it does not serve the registry")
+
+
+def from_memory(urls: list[str]) -> None:
+    """Ask what is in memory of servers that have no leader: they answer at once."""
+    for url in urls:
+        begun_s = time.monotonic()
+        assert httpx.get(f"{url}/schemas/ids/1").json()["schema"] == fixed(1)
+        assert httpx.get(f"{url}/subjects/first/versions/1").json()["id"] == 1
+        assert time.monotonic() - begun_s < FROM_MEMORY_S_MAX

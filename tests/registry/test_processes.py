@@ -1,0 +1,90 @@
+"""Three processes serve one registry, on one TMS: all are killed while clients write."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dev.processes import free_ports
+from tests.registry.storm import Storm
+from tests.servers.server_process import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+BEFORE, AFTER = 60, 120
+"""Requests answered before a kill, and after it."""
+
+
+class World:
+    """A TMS and three registries on it, each with an address that it keeps."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+        self._port, *self.ports = free_ports(4)
+        self.store = self.start_store()
+        self.registries = [self.start_registry(port) for port in self.ports]
+
+    def start_store(self) -> ServerProcess:
+        server = ServerProcess(f"leveldb:{self._folder}", port=self._port)
+        return self._stack.enter_context(server)
+
+    def start_registry(self, port: int) -> ServerProcess:
+        flags = ("--registry-log", f"http://127.0.0.1:{self._port}")
+        return self._stack.enter_context(ServerProcess(None, *flags, port=port))
+
+    @property
+    def urls(self) -> list[str]:
+        ports = (self._port, *self.ports)
+        return [f"http://127.0.0.1:{port}/v1/registry" for port in ports]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    with ExitStack() as stack:
+        yield World(tmp_path / "store", stack)
+
+
+def test_processes_are_killed_and_nothing_is_lost(world: World) -> None:
+    assert all(server.url for server in (world.store, *world.registries))
+    with Storm(world.urls, seed=1) as storm:
+        storm.until_more(BEFORE)
+        for number, port in enumerate(world.ports):
+            world.registries[number].kill()
+            storm.until_more(AFTER // 2)
+            world.registries[number] = world.start_registry(port)
+        storm.until_more(AFTER)
+        world.store.kill()
+        world.store = world.start_store()
+        storm.until_more(AFTER)
+    storm.check()
+    for server in world.registries:
+        assert server.stop() == 0
+    assert world.store.stop() == 0
+
+
+def test_a_server_without_a_store_serves_the_registry_alone(world: World) -> None:
+    url = world.registries[0].url
+    assert httpx.get(f"{url}/health").json() == {"status": "up"}
+    assert httpx.get(f"{url}/ready").status_code == 200
+    assert "tms_registry_versions" in httpx.get(f"{url}/metrics").text
+    assert httpx.get(f"{url}/v1/registry/subjects").json() == []
+    for path in ("/v1/namespaces/default/topics", "/v1/cluster", "/openapi.json"):
+        assert httpx.get(f"{url}{path}").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--store", "memory:"),
+        ("--advertise", "http://127.0.0.1:1"),
+        ("--registry-log", "nonsense"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(flags: tuple[str, ...]) -> None:
+    given = ("--registry-log", "http://127.0.0.1:1", *flags)
+    with ServerProcess(None, *given) as server:
+        assert server.wait() == 2
+    assert flags[0].strip("-") in server.log
