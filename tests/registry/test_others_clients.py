@@ -1,0 +1,132 @@
+"""Registry clients that others made work here unchanged: Confluent's for Python, one for Node."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import (
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+)
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+import tms
+from dev.processes import free_ports
+from tests.servers.server_process import ServerProcess
+
+pytestmark = pytest.mark.slow
+
+NODE = Path(__file__).parent / "node"
+INSTALL_S_MAX = 300
+RUN_S_MAX = 60
+ADDRESS = '{"type":"record","name":"Address","fields":[{"name":"city","type":"string"}]}'
+USER = (
+    '{"type":"record","name":"User","fields":'
+    '[{"name":"name","type":"string"},{"name":"home","type":"Address"}]}'
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server whose registry listens at a port of its own."""
+    store = f"leveldb:{tmp_path_factory.mktemp('registry') / 'store'}"
+    [port] = free_ports(1)
+    with ServerProcess(store, "--registry-listen", f"127.0.0.1:{port}") as running:
+        assert running.url
+        running.registry_url = f"http://127.0.0.1:{port}"  # type: ignore[attr-defined]
+        yield running
+        assert running.stop() == 0
+
+
+@pytest.fixture
+def url(server: ServerProcess) -> str:
+    return str(server.registry_url)  # type: ignore[attr-defined]
+
+
+@pytest.fixture(params=["its port", "its path"])
+def confluent(
+    request: pytest.FixtureRequest, server: ServerProcess, url: str
+) -> Iterator[SchemaRegistryClient]:
+    """Confluent's client, at the port of the registry or below the path of the server."""
+    at = url if request.param == "its port" else f"{server.url}/v1/registry"
+    with SchemaRegistryClient({"url": at}) as client:
+        yield client
+
+
+def test_confluents_client_registers_evolves_and_deletes(
+    confluent: SchemaRegistryClient, request: pytest.FixtureRequest
+) -> None:
+    subject = f"evolving-{request.node.callspec.id[-4:]}"
+    first = Schema('{"type":"record","name":"E","fields":[]}', "AVRO")
+    more = '{"type":"record","name":"E","fields":[{"name":"a","type":"int"%s}]}'
+    schema_id = confluent.register_schema(subject, first)
+    assert confluent.get_schema(schema_id).schema_str == first.schema_str
+    assert confluent.lookup_schema(subject, first).version == 1
+    assert confluent.test_compatibility(subject, Schema(more % ',"default":1', "AVRO"))
+    assert not confluent.test_compatibility(subject, Schema(more % "", "AVRO"))
+    with pytest.raises(SchemaRegistryError) as raised:
+        confluent.register_schema(subject, Schema(more % "", "AVRO"))
+    assert (raised.value.http_status_code, raised.value.error_code) == (409, 409)
+    confluent.register_schema(subject, Schema(more % ',"default":1', "AVRO"))
+    assert confluent.get_versions(subject) == [1, 2]
+    assert confluent.get_latest_version(subject).version == 2
+    assert confluent.get_version(subject, 1).schema_id == schema_id
+    assert subject in confluent.get_subjects()
+    confluent.set_compatibility(subject, "FULL")
+    assert confluent.get_compatibility(subject) == "FULL"
+    assert confluent.delete_version(subject, 1) == 1
+    assert confluent.delete_subject(subject) == [2]
+    assert confluent.delete_subject(subject, permanent=True) == [1, 2]
+    assert subject not in confluent.get_subjects()
+
+
+def test_confluents_serializers_carry_messages_on_a_topic(
+    confluent: SchemaRegistryClient, server: ServerProcess, request: pytest.FixtureRequest
+) -> None:
+    name = f"users-{request.node.callspec.id[-4:]}"
+    confluent.register_schema("address", Schema(ADDRESS, "AVRO"))
+    reference = SchemaReference("Address", "address", 1)
+    context = SerializationContext(name, MessageField.VALUE)
+    serialize = AvroSerializer(confluent, Schema(USER, "AVRO", [reference]))
+    deserialize = AvroDeserializer(confluent)
+    user: dict[str, Any] = {"name": "Ada", "home": {"city": "London"}}
+
+    with tms.connect(server.url) as client:
+        topic = client.topic(name)
+        topic.create()
+        topic.publish(serialize(user, context))
+        [message] = topic.poll()
+
+    assert deserialize(message.payload, context) == user
+    found = confluent.get_latest_version(f"{name}-value")
+    assert int.from_bytes(message.payload[1:5]) == found.schema_id
+    assert [each.subject for each in found.schema.references or ()] == ["address"]
+
+
+def test_a_client_on_node_registers_encodes_and_decodes(url: str, tmp_path: Path) -> None:
+    missing = [tool for tool in ("node", "npm") if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"the client needs {', '.join(missing)}: apt-get install nodejs npm")
+    for file in NODE.iterdir():
+        shutil.copy(file, tmp_path)
+    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error")
+    run(tmp_path, INSTALL_S_MAX, "npm", "install", *quiet)
+
+    told = json.loads(run(tmp_path, RUN_S_MAX, "node", "client.js", url))
+
+    assert told["second"] > told["first"]
+
+
+def run(folder: Path, seconds: float, *command: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
