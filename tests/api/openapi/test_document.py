@@ -13,7 +13,7 @@ from tms.core.errors.catalogue import CATALOGUE
 
 pytestmark = pytest.mark.anyio
 
-CLIENT_ONLY = {"not_tms", "server_silent", "server_unreachable"}
+CLIENT_ONLY = {"not_tms", "schema_refused", "server_silent", "server_unreachable"}
 """Raised by the client, never answered by a server."""
 METADATA = {
     "bad_version",

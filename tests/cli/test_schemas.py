@@ -1,0 +1,80 @@
+"""`tms schema`, against a real server."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+A = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+B = (
+    '{"type":"record","name":"R","fields":'
+    '[{"name":"a","type":"int"},{"name":"b","type":"int","default":1}]}'
+)
+UNFIT = '{"type":"record","name":"R","fields":[{"name":"c","type":"int"}]}'
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for name, text in {"a": A, "b": B, "unfit": UNFIT}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_schemas_are_registered_shown_compared_and_deleted(run: Run, files: Path) -> None:
+    code, out, _ = run("schema", "register", "orders", str(files / "a"), "--json")
+    told = json.loads(out)
+    assert (code, told["version"], told["schema"]) == (0, 1, A)
+    assert run("schema", "check", "orders", str(files / "b"))[:2] == (0, "It fits.\n")
+    assert run("schema", "register", "orders", "-", given=B.encode())[1].startswith(
+        "Version 2 of orders, id "
+    )
+    assert "orders   1, 2" in run("schema", "list")[1]
+    assert run("schema", "list", "ord", "--json")[1] == '[{"subject":"orders","versions":[1,2]}]\n'
+    code, out, _ = run("schema", "show", "orders", "--version", "1")
+    assert out.splitlines()[:2] == [f"orders version 1, id {told['id']}, AVRO", "{"]
+    assert json.loads(run("schema", "show", "orders", "--json")[1])["schema"] == B
+    assert json.loads(run("schema", "show", str(told["id"]), "--id", "--json")[1])["schema"] == A
+    out = run("schema", "diff", "orders", "1")[1]
+    assert '+      "name": "b",' in out
+    assert out.endswith("It fits.\n")
+
+    assert run("schema", "compatibility", "orders", "--set", "full")[1] == "orders: FULL\n"
+    assert run("schema", "compatibility", "orders")[1] == "orders: FULL\n"
+    assert run("schema", "compatibility")[1] == "everywhere: BACKWARD\n"
+    assert run("schema", "delete", "orders", "--version", "1")[1] == (
+        "Deleted softly of orders: version 1.\n"
+    )
+    assert "soft-deleted" in run("schema", "show", "orders", "--version", "1", "--deleted")[1]
+    run("schema", "delete", "orders")
+    assert run("schema", "delete", "orders", "--permanent")[1] == (
+        "Deleted for good of orders: version 1, 2.\n"
+    )
+
+
+def test_what_does_not_fit_is_told(run: Run, files: Path) -> None:
+    run("schema", "register", "fitting", str(files / "a"))
+    code, out, err = run("schema", "check", "fitting", str(files / "unfit"))
+    assert (code, err) == (1, "")
+    assert out.startswith("It does not fit:\n{errorType:'READER_FIELD_MISSING_DEFAULT_VALUE'")
+    code, out, err = run("schema", "register", "fitting", str(files / "unfit"))
+    assert (code, out) == (1, "")
+    assert err.endswith("(error code 409)\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("show", "nosuch"), "Subject 'nosuch' not found. (error code 40401)\n"),
+        (("show", "x", "--id"), "x is no id: a number is wanted with --id\n"),
+        (("register", "s", "nosuch-file"), "Cannot read nosuch-file: "),
+        (("register", "s", "-", "--reference", "x"), "--reference x: NAME=SUBJECT/VERSION"),
+        (("compatibility", "--set", "x"), "Invalid compatibility level."),
+    ],
+)
+def test_a_mistake_is_told_in_a_line(run: Run, arguments: tuple[str, ...], told: str) -> None:
+    code, out, err = run("schema", *arguments, given=b"{}")
+    assert code != 0
+    assert out == ""
+    assert err.startswith(told)

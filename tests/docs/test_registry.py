@@ -1,0 +1,75 @@
+"""docs/registry.md: its example prints what it says, and it names what there is."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.cli.conftest import run_command
+from tests.docs.markdown import ROOT, blocks, links
+from tms.registry_part import RegistryPart
+from tms.settings import Settings, flag_of
+
+PAGE = "docs/registry.md"
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
+EXAMPLE_S_MAX = 60.0
+
+
+def test_the_example_prints_what_the_page_says() -> None:
+    by_kind = {block.kind: block.text for block in blocks(PAGE)}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", by_kind["python"]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=EXAMPLE_S_MAX,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, by_kind["text"], "")
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    told = dict(re.findall(r"^\| `(\w+)` \| ([0-9.]+) \|", TEXT, re.MULTILINE))
+
+    assert len(told) > 1
+    assert told == {name: str(Settings.model_fields[name].default) for name in told}
+
+
+def test_flags_are_there() -> None:
+    flags = {flag_of(name) for name in Settings.model_fields}
+    named = set(re.findall(r"--registry-[a-z-]+", TEXT))
+
+    assert named
+    assert named <= flags
+
+
+async def metrics() -> str:
+    registry = CollectorRegistry()
+    RegistryPart(Settings()).register(registry)
+    return generate_latest(registry).decode()
+
+
+@pytest.mark.anyio
+async def test_metrics_are_there() -> None:
+    shown = await metrics()
+    for name in re.findall(r"`(tms_registry_[a-z_]+[a-z])`", TEXT):
+        assert f"\n{name} " in shown
+
+
+@pytest.mark.parametrize(
+    "command", sorted(set(re.findall(r"^tms schema (\w+)", TEXT, re.MULTILINE)))
+)
+def test_commands_and_their_options_are_there(command: str) -> None:
+    code, out, _ = run_command("schema", command, "--help")
+    lines = [line for line in TEXT.splitlines() if line.startswith(f"tms schema {command}")]
+
+    assert code == 0
+    for option in re.findall(r" (--[a-z-]+)", " ".join(lines)):
+        assert option in out
+
+
+def test_links_lead_somewhere() -> None:
+    assert [link for link in links(PAGE) if not link.exists()] == []
