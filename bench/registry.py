@@ -1,0 +1,147 @@
+"""The schema registry: schemas by id, new schemas, a long subject, a start with many."""
+
+import asyncio
+import json
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+from urllib.parse import urlsplit
+
+import httpx
+
+from bench import wrk
+from bench.rounds import Effort
+from bench.servers import empty_server, tms_server
+from bench.table import Table, mebibytes, rate, share
+from tms.client.remote_services import RemoteServices
+from tms.core.caller import REGISTRY, Caller
+from tms.core.frame import bodies_of
+from tms.core.topic import TopicId
+from tms.registry.log import PROPERTIES
+from tms.registry.records import Origin, SchemaWritten, encode
+from tms.registry.schema import AVRO, Schema
+
+_CONNECTIONS = 8
+_NEW = 500
+_LONG = 150
+_MANY = 100_000
+_TEXT_BYTES = 1000
+_BATCH = 1000
+_TOPIC = TopicId("system", "_schemas")
+_START_S_MAX = 120.0
+
+
+def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None:  # noqa: ARG001
+    """Measure the registry and print its figures."""
+    with tms_server(folder / "few") as server, empty_server() as empty:
+        base = f"{server.url}/v1/registry"
+        httpx.put(f"{base}/config/long", json={"compatibility": "NONE"}).raise_for_status()
+        with closing(HTTPConnection(urlsplit(server.url).netloc)) as http:
+            _register(http, "warm", _text(0))
+            new_ms = [_timed(http, f"new{number}", _text(number)) for number in range(1, _NEW + 1)]
+            long_ms = [_timed(http, "long", _text(_NEW + number)) for number in range(1, _LONG + 1)]
+        rounds = [
+            (
+                _get(effort, f"{base}/schemas/ids/", _NEW),
+                _get(effort, f"{empty.url}/bytes/", 300),
+            )
+            for _ in range(effort.rounds)
+        ]
+        _show_reads(rounds)
+    table = Table("Registering schemas of 1 KB, one client", ("what", "p50 ms", "p99 ms"))
+    table.row("a new schema under a new subject", *_spread(new_ms))
+    part = len(long_ms) // 10
+    table.row(f"the first {part} versions of a subject", *_spread(long_ms[:part]))
+    table.row(f"its last {part} versions of {_LONG}", *_spread(long_ms[-part:]))
+    _start(folder / "many")
+
+
+def _show_reads(rounds: list[tuple[wrk.Run, wrk.Run]]) -> None:
+    table = Table(
+        f"A schema of 1 KB by its id, {_CONNECTIONS} connections",
+        ("what", "req/s", "p50 ms", "p99 ms", "empty req/s", "of it"),
+    )
+    mine = median(each.requests_per_s for each, _ in rounds)
+    other = median(each.requests_per_s for _, each in rounds)
+    p50, p99 = (median(getattr(each, name) for each, _ in rounds) for name in ("p50_ms", "p99_ms"))
+    cells = (f"{p50:.2f}", f"{p99:.2f}", rate(other), share(mine, other))
+    table.row("random ids, from memory", rate(mine), *cells)
+
+
+def _get(effort: Effort, base: str, count: int) -> wrk.Run:
+    scheme, _, rest = base.partition("://")
+    path = f"/{rest.partition('/')[2]}"
+    return wrk.run(
+        "get.lua",
+        f"{scheme}://{rest.partition('/')[0]}",
+        connections=_CONNECTIONS,
+        seconds=effort.seconds,
+        BASE=path,
+        COUNT=count,
+    )
+
+
+def _text(number: int) -> str:
+    """Return another schema of about a kilobyte for each number."""
+    field = {"name": f"field{number}", "type": "string", "doc": "x" * (_TEXT_BYTES - 100)}
+    return json.dumps({"type": "record", "name": "R", "fields": [field]}, separators=(",", ":"))
+
+
+def _register(http: HTTPConnection, subject: str, text: str) -> None:
+    path, body = f"/v1/registry/subjects/{subject}/versions", json.dumps({"schema": text})
+    http.request("POST", path, body, {"Content-Type": "application/json"})
+    answer = http.getresponse()
+    told = answer.read()
+    if answer.status != httpx.codes.OK:
+        raise RuntimeError(told)
+
+
+def _timed(http: HTTPConnection, subject: str, text: str) -> float:
+    begun = perf_counter()
+    _register(http, subject, text)
+    return (perf_counter() - begun) * 1000
+
+
+def _spread(times_ms: list[float]) -> tuple[str, str]:
+    return f"{median(times_ms):.2f}", f"{quantiles(times_ms, n=100)[98]:.2f}"
+
+
+def _start(folder: Path) -> None:
+    """Fill a log, and start a server on it."""
+    with tms_server(folder) as server:
+        empty_bytes = server.memory()["RssAnon"]
+        asyncio.run(_fill(server.url))
+    begun = perf_counter()
+    with tms_server(folder) as server:
+        served_s = perf_counter() - begun
+        url = f"{server.url}/v1/registry/schemas/ids/{_MANY}"
+        while httpx.get(url, timeout=_START_S_MAX).status_code != httpx.codes.OK:
+            pass
+        read_s = perf_counter() - begun
+        held_bytes = server.memory()["RssAnon"] - empty_bytes
+    table = Table(
+        "A start with many schemas of 1 KB",
+        ("schemas", "serves after s", "all read after s", "memory of them", "a schema"),
+    )
+    cells = f"{served_s:.1f}", f"{read_s:.1f}", mebibytes(held_bytes)
+    table.row(rate(_MANY), *cells, f"{held_bytes / _MANY:.0f} B")
+
+
+async def _fill(url: str) -> None:
+    services = RemoteServices(url, timeout_s=30.0, retry_for_s=0, compress=False)
+    caller = Caller(part=REGISTRY)
+    try:
+        await services.messaging.create_topic(_TOPIC, PROPERTIES, caller=caller)
+        for first in range(1, _MANY + 1, _BATCH):
+            records = [
+                encode(
+                    SchemaWritten(f"subject{number}", 1, number, Schema(AVRO, _text(number))),
+                    Origin(number, "0123456789abcdef"),
+                ).body()
+                for number in range(first, first + _BATCH)
+            ]
+            await services.messaging.publish(_TOPIC, bodies_of(records), caller=caller)
+    finally:
+        await services.close()
