@@ -1,7 +1,8 @@
 """What the handlers of the registry share: reading requests, and answering in their type."""
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -43,6 +44,20 @@ async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_
 async def answer(exchange: Exchange, body: Any) -> None:
     """Answer with a JSON body."""
     await exchange.answer(OK, _encode(body), answer_type(exchange))
+
+
+async def answer_in_parts(
+    exchange: Exchange, found: Sequence[B], told: Callable[[B], Any], at_once: int
+) -> None:
+    """Answer with a long list, part by part, so that others have their turn in between."""
+    await exchange.start_stream(answer_type(exchange))
+    await exchange.send_part(b"[", more=True)
+    for first in range(0, len(found), at_once):
+        part = [_encode(told(each)) for each in found[first : first + at_once]]
+        start = b"," if first else b""
+        await exchange.send_part(start + b",".join(part), more=True)
+        await asyncio.sleep(0)
+    await exchange.send_part(b"]", more=False)
 
 
 async def answer_text(exchange: Exchange, text: str) -> None:

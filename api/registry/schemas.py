@@ -9,6 +9,7 @@ from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
     answer,
+    answer_in_parts,
     answer_text,
     flag,
     page,
@@ -25,6 +26,8 @@ from tms.registry.subjects import ALL_CONTEXTS
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
 
 TAG = "Schemas"
+_AT_ONCE = 500
+"""So many versions are encoded before others have a turn."""
 _get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
 
 
@@ -93,7 +96,10 @@ class SchemaHandlers:
             latest_only=flag(exchange, "latestOnly"),
         )
         found = page(exchange, await self._registry.list(look))
-        await answer(exchange, [version_body(version) for version in found])
+        if len(found) <= _AT_ONCE:
+            await answer(exchange, [version_body(version) for version in found])
+        else:
+            await answer_in_parts(exchange, found, version_body, _AT_ONCE)
 
     @staticmethod
     async def types(exchange: Exchange) -> None:

@@ -287,6 +287,21 @@ async def test_lists_are_given_in_pages(api: Api) -> None:
     assert [each["subject"] for each in told[1]] == ["b"]
 
 
+async def test_a_long_list_comes_in_parts(api: Api) -> None:
+    await api.call("PUT", "/config", {"compatibility": "NONE"})
+    other = api.registries.make()
+    for number in range(1, 1002):
+        await other.register(f"s{number % 7}", fixed(number))
+
+    status, told = await api.get("/schemas?offset=0")
+
+    assert status == 200
+    assert len(told) == 1001
+    assert [(each["subject"], each["version"]) for each in told] == sorted(
+        (each["subject"], each["version"]) for each in told
+    )
+
+
 async def test_what_tells_of_the_registry(api: Api) -> None:
     assert await api.get("/") == (200, {})
     assert await api.get("/schemas/types") == (200, ["AVRO"])
