@@ -13,7 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tms.registry.avro_schemas import InvalidSchema, incompatibilities, parse
+from tms.registry.avro_schemas import incompatibilities, parse
+from tms.registry.questions import InvalidSchema
 
 PAIRS = json.loads((Path(__file__).parent / "avro_pairs.json").read_text(encoding="utf-8"))
 

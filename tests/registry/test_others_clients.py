@@ -15,6 +15,7 @@ from confluent_kafka.schema_registry import (
     SchemaRegistryError,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import tms
@@ -27,6 +28,10 @@ NODE = Path(__file__).parent / "node"
 INSTALL_S_MAX = 300
 RUN_S_MAX = 60
 ADDRESS = '{"type":"record","name":"Address","fields":[{"name":"city","type":"string"}]}'
+EVENT = (
+    '{"title":"Event","type":"object","properties":'
+    '{"what":{"type":"string"},"count":{"type":"integer"}},"required":["what"]}'
+)
 USER = (
     '{"type":"record","name":"User","fields":'
     '[{"name":"name","type":"string"},{"name":"home","type":"Address"}]}'
@@ -108,6 +113,25 @@ def test_confluents_serializers_carry_messages_on_a_topic(
     found = confluent.get_latest_version(f"{name}-value")
     assert int.from_bytes(message.payload[1:5]) == found.schema_id
     assert [each.subject for each in found.schema.references or ()] == ["address"]
+
+
+def test_confluents_json_serializers_carry_messages_on_a_topic(
+    confluent: SchemaRegistryClient, server: ServerProcess, request: pytest.FixtureRequest
+) -> None:
+    name = f"events-{request.node.callspec.id[-4:]}"
+    context = SerializationContext(name, MessageField.VALUE)
+    serialize = JSONSerializer(EVENT, confluent)
+    deserialize = JSONDeserializer(None, schema_registry_client=confluent)
+    event: dict[str, Any] = {"what": "started", "count": 3}
+
+    with tms.connect(server.url) as client:
+        topic = client.topic(name)
+        topic.create()
+        topic.publish(serialize(event, context))
+        [message] = topic.poll()
+
+    assert deserialize(message.payload, context) == event
+    assert confluent.get_latest_version(f"{name}-value").schema.schema_type == "JSON"
 
 
 def test_a_client_on_node_registers_encodes_and_decodes(url: str, tmp_path: Path) -> None:

@@ -17,13 +17,9 @@ from avro.errors import AvroException
 from avro.name import Names
 
 from tms.registry.avro_text import avro_text
-from tms.registry.questions import Incompatibility
+from tms.registry.questions import Incompatibility, InvalidSchema
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class InvalidSchema(Exception):
-    """Raised when a text is no schema; it says why."""
 
 
 @dataclass(frozen=True, slots=True)

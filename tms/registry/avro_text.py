@@ -14,6 +14,8 @@ from collections.abc import Container, Mapping
 from decimal import Decimal
 from typing import Any
 
+from tms.registry.json_text import json_string as _string
+
 _PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED = {"record": "fields", "error": "fields", "enum": "symbols", "fixed": "size"}
 _SCHEMA_RESERVED = frozenset(
@@ -23,10 +25,6 @@ _SCHEMA_RESERVED = frozenset(
     )
 )
 _FIELD_RESERVED = frozenset(("default", "doc", "name", "order", "type", "aliases"))
-_ESCAPES = {
-    **{code: f"\\u{code:04X}" for code in range(0x20)},
-    **{ord(char): f"\\{escape}" for char, escape in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)},
-}
 _PLAIN_EXPONENTS = range(-3, 7)
 """Between them Java writes a double without an exponent."""
 
@@ -39,10 +37,6 @@ def avro_text(schema: Json, known: Container[str] = (), *, normalized: bool = Fa
     `known` are the full names of types that it may refer to besides its own.
     """
     return _Printer(known, normalized=normalized).text(schema, "")
-
-
-def _string(text: str) -> str:
-    return f'"{text.translate(_ESCAPES)}"'
 
 
 def _double(value: float) -> str:

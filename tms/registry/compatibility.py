@@ -10,6 +10,7 @@ from tms.registry.settings import Level
 from tms.registry.sources import source_of
 from tms.registry.state import State, Version
 
+_OTHER = "The {reader} schema does not take all that the {writer} schema does, at path {path}"
 _DIFFERENT_KIND = "Incompatible because of different schema type"
 _EXPLAINED = {
     "NAME_MISMATCH": "The name of the schema at path {path} differs in the {reader} schema",
@@ -82,7 +83,7 @@ def _messages(answer: Compared | NoSchema, schema: Schema, comparison: Compariso
 
 def _message(found: Incompatibility, reader: str, writer: str) -> str:
     """Return why a reader cannot read what a writer has written, in the form of Confluent's."""
-    told = _EXPLAINED.get(found.kind, "The {reader} schema cannot read the {writer} schema").format(
+    told = _EXPLAINED.get(found.kind, _OTHER).format(
         reader=reader, writer=writer, path=found.path, what=found.message
     )
     return f"{{errorType:'{found.kind}', description:'{told}', additionalInfo:'{found.message}'}}"

@@ -9,19 +9,19 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tms.registry import avro_schemas
-from tms.registry.avro_schemas import InvalidSchema
+from tms.registry import avro_schemas, json_schemas
 from tms.registry.questions import (
     Answer,
     Compared,
     Comparison,
     Incompatibility,
+    InvalidSchema,
     NoSchema,
     Parsed,
     Question,
     Source,
 )
-from tms.registry.schema import AVRO
+from tms.registry.schema import AVRO, JSON
 
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """What a worker may have: a text that needs more is refused."""
@@ -41,7 +41,10 @@ def _parse_avro(text: str, references: Sequence[tuple[str, str]]) -> avro_schema
     return avro_schemas.parse(text, [text for _, text in references])
 
 
-_KINDS: Mapping[str, _Kind] = {AVRO: _Kind(_parse_avro, avro_schemas.incompatibilities)}
+_KINDS: Mapping[str, _Kind] = {
+    AVRO: _Kind(_parse_avro, avro_schemas.incompatibilities),
+    JSON: _Kind(json_schemas.parse, json_schemas.incompatibilities),
+}
 
 
 @functools.cache

@@ -26,6 +26,10 @@ class Comparison(NamedTuple):
     writer: Source
 
 
+class InvalidSchema(Exception):
+    """Raised when a text is no schema; it says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A text is a schema."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 AVRO = "AVRO"
+JSON = "JSON"
 
 _INT32 = struct.Struct(">i")
 _IDENTITY_BYTES = 16
@@ -29,7 +30,7 @@ class Schema:
     """A schema. Two that are equal have one id in a context."""
 
     kind: str
-    """`AVRO`; the interface calls it schemaType."""
+    """`AVRO` or `JSON`; the interface calls it schemaType."""
     text: str
     """As it is kept."""
     references: tuple[Reference, ...] = ()

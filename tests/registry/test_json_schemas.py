@@ -1,0 +1,282 @@
+"""Which texts are JSON Schemas, which text is kept, and which take all that others take.
+
+`json_pairs.json` and `json_texts.json` are what Confluent's registry answered.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tms.registry.json_schemas import incompatibilities, parse
+from tms.registry.questions import InvalidSchema
+
+HERE = Path(__file__).parent
+PAIRS = json.loads((HERE / "json_pairs.json").read_text(encoding="utf-8"))
+TEXTS = json.loads((HERE / "json_texts.json").read_text(encoding="utf-8"))
+
+
+CIRCLE = (
+    '{"definitions":{"a":{"$ref":"#/definitions/b"},"b":{"$ref":"#/definitions/a"}},'
+    '"$ref":"#/definitions/a"}'
+)
+
+
+def kinds(old: Any, new: Any) -> list[str]:
+    found = incompatibilities(parse(json.dumps(new)), parse(json.dumps(old)))
+    assert all(each.message and each.path for each in found)
+    return [each.kind for each in found]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each['old'][:30]}-{each['new'][:30]}")
+def test_pairs_are_as_confluent_says(pair: dict[str, Any]) -> None:
+    old, new = json.loads(pair["old"]), json.loads(pair["new"])
+    assert (not kinds(old, new)) == pair["backward"]
+    if pair["forward"] is not None:
+        assert (not kinds(new, old)) == pair["forward"]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda each: each["input"][:30])
+def test_texts_are_kept_as_confluent_keeps_them(text: dict[str, str]) -> None:
+    parsed = parse(text["input"])
+    assert (parsed.text, parsed.normalized) == (text["stored"], text["normalized"])
+    assert parse(parsed.text).text == parsed.text
+
+
+def test_numbers_and_strings_are_as_java_writes_them() -> None:
+    given = '{ "default" : [1e2, 1.0, -3, 12345678901234567890, "\\u00e9\\u0001\\n/"] }'
+    assert parse(given).text == ('{"default":[1E+2,1.0,-3,12345678901234567890,"é\\u0001\\n/"]}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "1",
+        "null",
+        '"text"',
+        "[1]",
+        '{"type":"objekt"}',
+        '{"type":1}',
+        '{"properties":[]}',
+        '{"minLength":-1}',
+        '{"minimum":NaN}',
+        '{"$ref":"#/definitions/nosuch"}',
+        '{"$ref":"nosuch.json"}',
+        '{"$ref":"http://nosuch.example/x"}',
+        '{"properties":{"a":{"$ref":"#/nosuch"}}}',
+        '{"$ref":"#"}',
+        CIRCLE,
+        '{"pattern":"("}',
+        "[" * 100_000,
+        '{"not":' * 3_000 + "{}" + "}" * 3_000,
+    ],
+    ids=lambda text: text[:30],
+)
+def test_what_is_no_schema_is_told(text: str) -> None:
+    with pytest.raises(InvalidSchema) as told:
+        parse(text)
+    assert str(told.value)
+
+
+@pytest.mark.parametrize("text", ["true", "false", "{}", "[]", '{"x":1}', '{"enum":[{"$ref":1}]}'])
+def test_odd_schemas_are_schemas(text: str) -> None:
+    assert parse(text).text == text
+
+
+def test_a_reference_is_known_by_its_name() -> None:
+    address = ("address.json", '{"type":"object","properties":{"city":{"type":"string"}}}')
+    other = ("address.json", '{"type":"object","properties":{"city":{"type":"integer"}}}')
+    user = '{"type":"object","properties":{"home":{"$ref":"address.json"}}}'
+    assert incompatibilities(parse(user, [address]), parse(user, [address])) == []
+    [found] = incompatibilities(parse(user, [other]), parse(user, [address]))
+    assert (found.kind, found.path) == ("TYPE_CHANGED", "/properties/home/properties/city")
+
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
+
+
+def of(**keywords: Any) -> dict[str, Any]:
+    return {"type": "object", **keywords}
+
+
+def items(**keywords: Any) -> dict[str, Any]:
+    return {"type": "array", **keywords}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (STRING, True, []),
+        (STRING, {}, []),
+        ({}, STRING, ["TYPE_CHANGED"]),
+        (False, STRING, []),
+        (STRING, False, ["TYPE_CHANGED"]),
+        (INTEGER, NUMBER, []),
+        (NUMBER, INTEGER, ["TYPE_NARROWED"]),
+        ({"minLength": 2}, {"minLength": 3}, ["MIN_LENGTH_INCREASED"]),
+        ({"pattern": "a"}, {"pattern": "b"}, ["PATTERN_CHANGED"]),
+        ({"pattern": "a"}, STRING, []),
+        ({"minimum": 1}, {"minimum": 0.5}, []),
+        ({"minimum": 1}, {"minimum": 1.5}, ["MINIMUM_INCREASED"]),
+        ({"exclusiveMaximum": 5}, {"exclusiveMaximum": 4}, ["EXCLUSIVE_MAXIMUM_DECREASED"]),
+        ({"multipleOf": 4}, {"multipleOf": 3}, ["MULTIPLE_OF_CHANGED"]),
+        ({"multipleOf": 0.5}, {"multipleOf": 0.25}, []),
+        ({"enum": [1, 2]}, {"enum": [2, 1, 3]}, []),
+        ({"enum": [1, 2]}, {"enum": [1]}, ["ENUM_ARRAY_NARROWED"]),
+        ({"enum": [1, 2]}, {"enum": [1, 3]}, ["ENUM_ARRAY_CHANGED"]),
+        ({"const": 1}, {"const": 2}, ["CONST_CHANGED"]),
+        ({"const": {"a": 1, "b": 2}}, {"const": {"b": 2, "a": 1}}, []),
+        ({"not": STRING}, {"not": {"type": "string", "minLength": 1}}, []),
+        ({"not": {"type": "string", "minLength": 1}}, {"not": STRING}, ["NOT_TYPE_EXTENDED"]),
+        (of(), of(properties={"a": {}}), []),
+        (
+            of(),
+            of(properties={"a": STRING}),
+            ["PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"],
+        ),
+        (of(properties={"a": STRING}), of(), []),
+        (
+            of(properties={"a": STRING}),
+            of(additionalProperties=False),
+            ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", "ADDITIONAL_PROPERTIES_REMOVED"],
+        ),
+        (
+            of(additionalProperties=False),
+            of(properties={"a": STRING}, required=["a"], additionalProperties=False),
+            ["REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"],
+        ),
+        (
+            of(properties={"a": STRING}),
+            of(properties={"a": STRING}, required=["a"]),
+            ["REQUIRED_ATTRIBUTE_ADDED"],
+        ),
+        (
+            of(properties={"a": STRING}),
+            of(properties={"a": {"type": "string", "default": ""}}, required=["a"]),
+            [],
+        ),
+        (of(additionalProperties=STRING), of(), []),
+        (of(), of(additionalProperties=STRING), ["ADDITIONAL_PROPERTIES_NARROWED"]),
+        (of(minProperties=1), of(minProperties=2), ["MIN_PROPERTIES_INCREASED"]),
+        (of(), of(dependencies={"a": ["b"]}), ["DEPENDENCY_ARRAY_ADDED"]),
+        (
+            of(dependentRequired={"a": ["b"]}),
+            of(dependentRequired={"a": ["b", "c"]}),
+            ["DEPENDENCY_ARRAY_EXTENDED"],
+        ),
+        (of(dependencies={"a": ["b"]}), of(), []),
+        (of(), of(dependencies={"a": of()}), ["DEPENDENCY_SCHEMA_ADDED"]),
+        (items(items=STRING), items(items=INTEGER), ["TYPE_CHANGED"]),
+        (items(), items(uniqueItems=True), ["UNIQUE_ITEMS_ADDED"]),
+        (items(), items(maxItems=3), ["MAX_ITEMS_ADDED"]),
+        (
+            items(items=[STRING, STRING], additionalItems=False),
+            items(items=[STRING], additionalItems=False),
+            ["ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"],
+        ),
+        (
+            items(items=[STRING]),
+            items(items=[STRING, STRING]),
+            ["ITEM_ADDED_TO_OPEN_CONTENT_MODEL"],
+        ),
+        (
+            {"$schema": DRAFT, **items(prefixItems=[STRING], items=False)},
+            {"$schema": DRAFT, **items(prefixItems=[STRING, INTEGER], items=False)},
+            [],
+        ),
+        ({"anyOf": [STRING]}, {"anyOf": [STRING, INTEGER]}, []),
+        ({"anyOf": [STRING, INTEGER]}, {"anyOf": [STRING]}, ["SUM_TYPE_NARROWED"]),
+        ({"allOf": [STRING]}, {"allOf": [STRING, {"maxLength": 1}]}, ["PRODUCT_TYPE_EXTENDED"]),
+        ({"oneOf": [STRING, INTEGER]}, {"anyOf": [INTEGER, STRING]}, []),
+        ({"anyOf": [STRING, INTEGER]}, {"oneOf": [INTEGER, STRING]}, ["COMBINED_TYPE_CHANGED"]),
+        (
+            {"anyOf": [STRING, INTEGER]},
+            {"anyOf": [STRING, {"type": "boolean"}]},
+            ["COMBINED_TYPE_SUBSCHEMAS_CHANGED"],
+        ),
+        (STRING, {"oneOf": [INTEGER, STRING]}, []),
+        ({"type": ["string", "null"]}, STRING, ["TYPE_CHANGED"]),
+    ],
+    ids=repr,
+)
+def test_differences_have_their_names(old: Any, new: Any, told: list[str]) -> None:
+    assert kinds(old, new) == told
+
+
+SIMPLE = st.one_of(
+    st.just(True),
+    st.builds(
+        lambda low, high: {"type": "string", "minLength": low, "maxLength": low + high},
+        st.integers(0, 2),
+        st.integers(0, 2),
+    ),
+    st.builds(
+        lambda kind, low: {"type": kind, "minimum": low},
+        st.sampled_from(("integer", "number")),
+        st.integers(-2, 2),
+    ),
+    st.lists(st.sampled_from([1, "a", None]), min_size=1, unique=True).map(
+        lambda values: {"enum": values}
+    ),
+    st.sampled_from([{"type": "boolean"}, {"type": "null"}, {"type": ["string", "null"]}]),
+)
+
+
+def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.builds(
+            lambda properties, others, required: of(
+                properties=properties,
+                additionalProperties=others,
+                required=[name for name in required if name in properties],
+            ),
+            st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+            st.booleans() | inner,
+            st.lists(st.sampled_from("ab"), unique=True),
+        ),
+        st.builds(lambda each, most: items(items=each, maxItems=most), inner, st.integers(0, 2)),
+        st.builds(
+            lambda criterion, parts: {criterion: parts},
+            st.sampled_from(("anyOf", "allOf")),
+            st.lists(inner, min_size=1, max_size=2),
+        ),
+    )
+
+
+SCHEMAS = st.recursive(SIMPLE, compound, max_leaves=4)
+VALUES = st.recursive(
+    st.sampled_from([None, True, "", "a", "aa", "aaaa", -3, 0, 1, 1.5, 3]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@given(SCHEMAS, SCHEMAS, st.lists(VALUES, min_size=20, max_size=40))
+def test_what_fits_takes_all_that_was_taken(old: Any, new: Any, values: list[Any]) -> None:
+    assert kinds(old, old) == []
+    if not kinds(old, new):
+        for value in values:
+            if is_taken(old, value):
+                assert is_taken(new, value)
+
+
+def is_taken(schema: Any, value: Any) -> bool:
+    return bool(jsonschema.Draft7Validator(schema).is_valid(value))
+
+
+def test_recursive_schemas_are_compared() -> None:
+    def tree(value: Any) -> Any:
+        node = of(properties={"v": value, "next": {"$ref": "#/definitions/N"}})
+        return {"definitions": {"N": node}, "$ref": "#/definitions/N"}
+
+    assert kinds(tree(INTEGER), tree(NUMBER)) == []
+    assert kinds(tree(NUMBER), tree(INTEGER)) == ["TYPE_NARROWED"]

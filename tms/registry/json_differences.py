@@ -1,0 +1,166 @@
+"""Whether one JSON Schema takes all that another one takes, by the rules of Confluent's registry.
+
+The two are compared class by class (`json_nodes`). What has changed so that something is taken no
+more is told, with the name that it has there. Objects are in `json_objects`, arrays in
+`json_arrays`, combinations in `json_combinations`. Pure.
+"""
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+
+from tms.registry import json_arrays, json_combinations, json_objects
+from tms.registry.json_changes import (
+    Differ,
+    difference,
+    lower_bound,
+    number_of,
+    upper_bound,
+)
+from tms.registry.json_nodes import (
+    ANY,
+    ARRAY,
+    COMBINED,
+    CONST,
+    ENUM,
+    FALSE,
+    INTEGER,
+    NOT,
+    NUMBER,
+    OBJECT,
+    STRING,
+    Node,
+    Place,
+    node_of,
+)
+from tms.registry.json_text import json_text
+from tms.registry.questions import Incompatibility
+
+_Told = tuple[int, str, str, str]
+
+
+def _told_apart(part: Node | Place) -> _Told:
+    """Return what tells a part of a schema from others; its schema is alive all the while."""
+    if isinstance(part, Place):
+        return id(part.schema), "", "", ""
+    return id(part.place.schema), part.kind, part.criterion, str(part.keywords.get("type"))
+
+
+class Comparing:
+    """A comparison under way."""
+
+    def __init__(self) -> None:
+        self._under_way: set[tuple[int, int]] = set()
+        self._known: dict[tuple[_Told, _Told], bool] = {}
+
+    def differences(self, old: Node | Place, new: Node | Place, path: str) -> list[Incompatibility]:
+        """Return why `new` does not take all that `old` does; nothing if it does."""
+        before = node_of(old) if isinstance(old, Place) else old
+        after = node_of(new) if isinstance(new, Place) else new
+        pair = id(before.place.schema), id(after.place.schema)
+        is_whole = isinstance(old, Place) and isinstance(new, Place)
+        if is_whole and pair in self._under_way:
+            return []
+        if is_whole:
+            self._under_way.add(pair)
+        try:
+            return list(self._compared(before, after, path))
+        finally:
+            if is_whole:
+                self._under_way.discard(pair)
+
+    def fits(self, old: Node | Place, new: Node | Place) -> bool:
+        """Whether `new` takes all that `old` does."""
+        pair = _told_apart(old), _told_apart(new)
+        known = self._known.get(pair)
+        if known is None:
+            known = self._known[pair] = not self.differences(old, new, "")
+        return known
+
+    def _compared(self, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+        if new.kind == ANY or old.kind == FALSE or _are_connects_bytes(old, new):
+            return
+        if old.kind != new.kind:
+            if not json_combinations.is_part_taken(self, old, new):
+                yield difference("TYPE_CHANGED", path, f"{_named(old)} became {_named(new)}")
+            return
+        yield from _RULES.get(old.kind, _nothing)(self, old, new, path)
+
+
+Rule = Callable[[Differ, Node, Node, str], Iterator[Incompatibility]]
+
+
+def _named(node: Node) -> str:
+    return node.criterion or (INTEGER if node.keywords.get("type") == INTEGER else node.kind)
+
+
+def _are_connects_bytes(old: Node, new: Node) -> bool:
+    """Whether both are bytes as Kafka Connect writes them."""
+    return old.keywords.get("connect.type") == new.keywords.get("connect.type") == "bytes"
+
+
+def _nothing(_: Differ, _old: Node, _new: Node, _path: str) -> Iterator[Incompatibility]:
+    yield from ()
+
+
+def _strings(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+    before, after = old.keywords, new.keywords
+    yield from upper_bound(before, after, "maxLength", path, "MAX_LENGTH")
+    yield from lower_bound(before, after, "minLength", path, "MIN_LENGTH")
+    pattern, changed = before.get("pattern"), after.get("pattern")
+    if changed is not None and pattern is None:
+        yield difference("PATTERN_ADDED", path, f"the pattern is {changed} now")
+    elif changed is not None and pattern != changed:
+        yield difference("PATTERN_CHANGED", path, f"the pattern was {pattern}, and is {changed}")
+
+
+def _numbers(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+    before, after = old.keywords, new.keywords
+    yield from upper_bound(before, after, "maximum", path, "MAXIMUM")
+    yield from upper_bound(before, after, "exclusiveMaximum", path, "EXCLUSIVE_MAXIMUM")
+    yield from lower_bound(before, after, "minimum", path, "MINIMUM")
+    yield from lower_bound(before, after, "exclusiveMinimum", path, "EXCLUSIVE_MINIMUM")
+    step, changed = number_of(before, "multipleOf"), number_of(after, "multipleOf")
+    if changed is not None and step is None:
+        yield difference("MULTIPLE_OF_ADDED", path, f"multipleOf is {changed} now")
+    elif changed and step is not None and Decimal(step) % Decimal(changed):
+        yield difference("MULTIPLE_OF_CHANGED", path, f"multipleOf was {step}, and is {changed}")
+    if after.get("type") == INTEGER and before.get("type") != INTEGER:
+        yield difference("TYPE_NARROWED", path, "it is a whole number now")
+
+
+def _enums(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+    before, after = _values(old), _values(new)
+    if not before <= after:
+        kind = "ENUM_ARRAY_NARROWED" if after < before else "ENUM_ARRAY_CHANGED"
+        gone = ", ".join(sorted(before - after))
+        yield difference(kind, path, f"no more among its values: {gone}")
+
+
+def _values(node: Node) -> frozenset[str]:
+    given = node.keywords[ENUM]
+    values = given if isinstance(given, list) else []
+    return frozenset(json_text(value, normalized=True) for value in values)
+
+
+def _constants(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+    before, after = (json_text(each.keywords[CONST], normalized=True) for each in (old, new))
+    if before != after:
+        yield difference("CONST_CHANGED", path, f"it was {before}, and is {after}")
+
+
+def _negations(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+    before, after = (each.place.below(each.keywords[NOT]) for each in (old, new))
+    if not differ.fits(after, before):
+        yield difference("NOT_TYPE_EXTENDED", path, "more is excluded now")
+
+
+_RULES: dict[str, Rule] = {
+    STRING: _strings,
+    NUMBER: _numbers,
+    ENUM: _enums,
+    CONST: _constants,
+    NOT: _negations,
+    OBJECT: json_objects.differences,
+    ARRAY: json_arrays.differences,
+    COMBINED: json_combinations.differences,
+}

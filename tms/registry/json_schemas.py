@@ -1,0 +1,105 @@
+"""JSON Schemas, drafts 4 to 2020-12: parsed and found right, in the text that is kept, compared.
+
+What is right is decided by the library jsonschema, by the draft that `$schema` names, else 7. What
+a `$ref` names must be in the schema itself, or be the name of a reference.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jsonschema.exceptions import SchemaError
+from jsonschema.validators import Draft7Validator, validator_for
+from referencing import Registry, Resource
+from referencing.exceptions import NoSuchResource, Unresolvable
+from referencing.jsonschema import DRAFT7, specification_with
+
+from tms.registry.json_differences import Comparing
+from tms.registry.json_nodes import EndlessReference, Place, followed
+from tms.registry.json_text import json_text, parse_json
+from tms.registry.questions import Incompatibility, InvalidSchema
+
+_OWN = "urn:tms:schema"
+"""The URI of a schema that has none."""
+_OF_NO_SCHEMA = frozenset(("enum", "const", "default", "examples"))
+"""Keywords whose values are no schemas, whatever they look like."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """A schema that is right."""
+
+    text: str
+    """As it is kept."""
+    normalized: str
+    place: Place
+
+
+def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
+    """Return the schema of a text, whose `$ref` may name `references`. Raises `InvalidSchema`."""
+    try:
+        tree = parse_json(text)
+        _check(tree)
+        place = _placed(tree, [(name, parse_json(each)) for name, each in references])
+        for inner in _referring(tree):
+            followed(place.below(inner))
+        return JsonSchema(json_text(tree), json_text(tree, normalized=True), place)
+    except InvalidSchema:
+        raise
+    except (Unresolvable, NoSuchResource) as error:
+        raise InvalidSchema(f"what {error.ref!r} refers to is not there") from None
+    except EndlessReference:
+        raise InvalidSchema("references lead to one another") from None
+    except RecursionError:
+        raise InvalidSchema("the schema is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidSchema(str(error)) from None
+
+
+def _check(tree: Any) -> None:
+    """Raise `InvalidSchema` if a schema is not as its draft wants it."""
+    if tree == []:
+        return  # Confluent's takes it
+    if not isinstance(tree, Mapping | bool):
+        raise InvalidSchema("a JSON Schema is an object, true or false")
+    try:
+        validator: Any = validator_for(tree, default=Draft7Validator)
+        validator.check_schema(tree)
+    except SchemaError as error:
+        where = "/".join(map(str, error.absolute_path))
+        raise InvalidSchema(f"at /{where}: {error.message}") from None
+
+
+def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> Place:
+    """Return a schema, and what its references are resolved by."""
+    own = tree.get("$id", tree.get("id")) if isinstance(tree, Mapping) else None
+    uri = own if isinstance(own, str) and own else _OWN
+    resources = [(uri, tree), *references]
+    registry: Registry[Any] = Registry().with_resources(
+        (name, _resource(each)) for name, each in resources
+    )
+    return Place(tree, registry.resolver(uri))
+
+
+def _resource(tree: Any) -> Resource[Any]:
+    named = tree.get("$schema") if isinstance(tree, Mapping) else None
+    specification = specification_with(named, default=DRAFT7) if isinstance(named, str) else DRAFT7
+    return specification.create_resource(tree)
+
+
+def _referring(tree: Any) -> Iterator[Any]:
+    """Give the schemas within a schema that refer to others."""
+    if isinstance(tree, list):
+        for each in tree:
+            yield from _referring(each)
+    elif isinstance(tree, Mapping):
+        if isinstance(tree.get("$ref"), str):
+            yield tree
+        for name, each in tree.items():
+            if name not in _OF_NO_SCHEMA:
+                yield from _referring(each)
+
+
+def incompatibilities(reader: JsonSchema, writer: JsonSchema) -> list[Incompatibility]:
+    """Return why `reader` does not take all that `writer` does; nothing if it does."""
+    return Comparing().differences(writer.place, reader.place, "")
