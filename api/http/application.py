@@ -21,18 +21,26 @@ class Application:
         metrics: RestMetrics,
         operations: Iterable[Operation],
         guards: tuple[Guard, ...] = (),
+        *,
+        prefixes: Iterable[str] = (),
     ) -> None:
-        """Answer requests to `operations` if the guards let them pass, and refuse all others."""
+        """Answer requests to `operations` if the guards let them pass, and refuse all others.
+
+        They are at their paths, and below each of `prefixes` too.
+        """
         self.context = context
         self._unmatched = metrics.of("unmatched")
-        self._router: Router[Endpoint] = Router(
+        routes = [
             Route(
                 operation.method,
                 operation.path,
                 Endpoint(operation.handler, context, metrics.of(operation.name), operation, guards),
             )
             for operation in operations
-        )
+        ]
+        self._router: Router[Endpoint] = Router(routes)
+        for prefix in prefixes:
+            self._router.mount(prefix, routes)
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return where a request leads; if nowhere, that refuses it.

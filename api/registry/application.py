@@ -26,6 +26,8 @@ from tms.core.services import ServerServices
 from tms.registry.service import Registry
 
 PREFIX = "/v1/registry"
+CONTEXT = "/contexts/{context}"
+"""Below it subjects, ids and settings are of that context."""
 
 
 def operations_of(registry: Registry) -> tuple[Operation, ...]:
@@ -55,7 +57,7 @@ def create_registry_app(
         callers=callers or Callers(),
         error_form=refusal_of,
     )
-    return Application(context, metrics, operations)
+    return Application(context, metrics, operations, prefixes=[CONTEXT])
 
 
 class WithRegistry:

@@ -5,7 +5,7 @@ from functools import partial
 from api.http.exchange import Exchange
 from api.http.operation import BODY_ERRORS, Operation
 from api.registry import parameters as p
-from api.registry.requests import ESCAPED, answer, flag, read_json, submitted_of
+from api.registry.requests import ESCAPED, answer, flag, read_json, subject_of, submitted_of
 from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
 from tms.registry import lookup
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
@@ -28,7 +28,7 @@ class CompatibilityHandlers:
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
         look = partial(
             lookup.why_unfit,
-            given=exchange.names["subject"],
+            given=subject_of(exchange),
             token=exchange.names.get("version"),
             submitted=submitted_of(request),
             normalize=flag(exchange, "normalize"),

@@ -16,6 +16,7 @@ from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, Regi
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.sources import Submitted
 from tms.registry.state import Version
+from tms.registry.subjects import ALL_CONTEXTS, check_context, resolved_in
 from tms.wire.registry_bodies import ReferenceBody, SchemaRequest, VersionBody
 
 ESCAPED = 6
@@ -73,6 +74,33 @@ def flag(exchange: Exchange, name: str) -> bool:
 def text(exchange: Exchange, name: str, default: str = "") -> str:
     """Return a parameter of the query."""
     return values_of(exchange.query).get(name, default)
+
+
+def in_context(exchange: Exchange, name: str) -> str:
+    """Return a subject or a part of one, in the context that the path names.
+
+    Below `/contexts/{context}` a name that says no context itself is one of that context. Raises
+    `RegistryError` (42208) if there can be no such context.
+    """
+    context = exchange.names.get("context")
+    return name if context is None else resolved_in(name, check_context(context))
+
+
+def subject_of(exchange: Exchange) -> str:
+    """Return the subject that the path names."""
+    return in_context(exchange, exchange.names["subject"])
+
+
+def hint_of(exchange: Exchange) -> str:
+    """Return the subject that a query hints at, and so the context of an id."""
+    return in_context(exchange, text(exchange, "subject"))
+
+
+def prefix_of(exchange: Exchange) -> str:
+    """Return how the subjects begin that are asked for: by default, all of all contexts."""
+    default = ALL_CONTEXTS if "context" not in exchange.names else ""
+    prefix = text(exchange, "subjectPrefix", default)
+    return prefix if prefix.startswith(ALL_CONTEXTS) else in_context(exchange, prefix)
 
 
 def page(exchange: Exchange, found: Sequence[B]) -> Sequence[B]:

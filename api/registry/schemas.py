@@ -12,17 +12,17 @@ from api.registry.requests import (
     answer_in_parts,
     answer_text,
     flag,
+    hint_of,
     page,
+    prefix_of,
     references_of,
     schema_id,
-    text,
     version_body,
 )
 from tms.registry import lookup
 from tms.registry.service import Registry
 from tms.registry.sources import KINDS
 from tms.registry.state import Version
-from tms.registry.subjects import ALL_CONTEXTS
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
 
 TAG = "Schemas"
@@ -42,7 +42,7 @@ class SchemaHandlers:
         version = await self._of_id(exchange)
         body = _body(version)
         if exchange.query and flag(exchange, "fetchMaxId"):
-            greatest = lookup.max_id(self._registry.state, text(exchange, "subject"))
+            greatest = lookup.max_id(self._registry.state, hint_of(exchange))
             body = msgspec.structs.replace(body, maxId=greatest)
         await answer(exchange, body)
 
@@ -51,7 +51,7 @@ class SchemaHandlers:
         await answer_text(exchange, (await self._of_id(exchange)).schema.text)
 
     async def _of_id(self, exchange: Exchange) -> Version:
-        wanted, hint = schema_id(exchange), text(exchange, "subject") if exchange.query else ""
+        wanted, hint = schema_id(exchange), hint_of(exchange)
         return await self._registry.find(lambda state: lookup.version_of_id(state, wanted, hint))
 
     async def subjects_of_id(self, exchange: Exchange) -> None:
@@ -67,7 +67,7 @@ class SchemaHandlers:
         await answer(exchange, page(exchange, bodies))
 
     async def _uses(self, exchange: Exchange) -> list[Version]:
-        wanted, hint = schema_id(exchange), text(exchange, "subject")
+        wanted, hint = schema_id(exchange), hint_of(exchange)
         look = partial(
             lookup.uses_of_id, schema_id=wanted, hint=hint, deleted=flag(exchange, "deleted")
         )
@@ -91,7 +91,7 @@ class SchemaHandlers:
         """Answer with the versions of all subjects."""
         look = partial(
             lookup.schemas,
-            prefix=text(exchange, "subjectPrefix", ALL_CONTEXTS),
+            prefix=prefix_of(exchange),
             deleted=flag(exchange, "deleted"),
             latest_only=flag(exchange, "latestOnly"),
         )

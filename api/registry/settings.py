@@ -9,7 +9,7 @@ from api.http.exchange import Exchange
 from api.http.operation import BODY_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX
 from api.registry import parameters as p
-from api.registry.requests import answer, flag, read_json
+from api.registry.requests import answer, flag, in_context, read_json
 from tms.registry import setting_commands as commands
 from tms.registry.refusal import INVALID_MODE, RegistryError
 from tms.registry.service import Registry
@@ -174,7 +174,7 @@ class SettingHandlers:
 
 
 def _scope(exchange: Exchange) -> str:
-    return exchange.names.get("subject", EVERYWHERE)
+    return in_context(exchange, exchange.names.get("subject", EVERYWHERE))
 
 
 def _change(request: ConfigRequest) -> dict[str, object]:

@@ -13,17 +13,17 @@ from api.registry.requests import (
     answer_text,
     flag,
     page,
+    prefix_of,
     read_json,
     references_of,
+    subject_of,
     submitted_of,
-    text,
     version_body,
 )
 from tms.registry import deletion, lookup
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.service import Registry
 from tms.registry.state import Version
-from tms.registry.subjects import ALL_CONTEXTS
 from tms.wire.registry_bodies import RegisteredBody, SchemaRequest
 
 TAG = "Subjects"
@@ -47,7 +47,7 @@ class SubjectHandlers:
         """Answer with the names of subjects."""
         look = partial(
             lookup.subjects,
-            prefix=text(exchange, "subjectPrefix", ALL_CONTEXTS),
+            prefix=prefix_of(exchange),
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )
@@ -58,7 +58,7 @@ class SubjectHandlers:
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
         look = partial(
             lookup.same,
-            given=exchange.names["subject"],
+            given=subject_of(exchange),
             submitted=submitted_of(request),
             normalize=flag(exchange, "normalize"),
             deleted=flag(exchange, "deleted"),
@@ -67,7 +67,7 @@ class SubjectHandlers:
 
     async def delete_subject(self, exchange: Exchange) -> None:
         """Delete all versions of a subject."""
-        subject, permanent = exchange.names["subject"], flag(exchange, "permanent")
+        subject, permanent = subject_of(exchange), flag(exchange, "permanent")
         deleted = await self._registry.delete(
             lambda known: deletion.delete_subject(known.state, subject, permanent=permanent)
         )
@@ -77,7 +77,7 @@ class SubjectHandlers:
         """Answer with the numbers of a subject's versions."""
         look = partial(
             lookup.versions,
-            given=exchange.names["subject"],
+            given=subject_of(exchange),
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )
@@ -87,7 +87,7 @@ class SubjectHandlers:
         """Register a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
         registration = SchemaToRegister(
-            subject=exchange.names["subject"],
+            subject=subject_of(exchange),
             submitted=submitted_of(request),
             id=None if request.id in (None, -1) else request.id,
             version=request.version,
@@ -117,7 +117,7 @@ class SubjectHandlers:
         token = exchange.names["version"]
         look = partial(
             lookup.version,
-            given=exchange.names["subject"],
+            given=subject_of(exchange),
             token=token,
             deleted=flag(exchange, "deleted"),
         )
@@ -127,7 +127,7 @@ class SubjectHandlers:
 
     async def delete_version(self, exchange: Exchange) -> None:
         """Delete a version."""
-        subject, token = exchange.names["subject"], exchange.names["version"]
+        subject, token = subject_of(exchange), exchange.names["version"]
         permanent = flag(exchange, "permanent")
         deleted = await self._registry.delete(
             lambda known: deletion.delete_version(known.state, subject, token, permanent=permanent)
@@ -137,7 +137,7 @@ class SubjectHandlers:
     async def referrers(self, exchange: Exchange) -> None:
         """Answer with the ids of the schemas that refer to a version."""
         look = partial(
-            lookup.referrers, given=exchange.names["subject"], token=exchange.names["version"]
+            lookup.referrers, given=subject_of(exchange), token=exchange.names["version"]
         )
         await answer(exchange, page(exchange, await self._registry.list(look)))
 

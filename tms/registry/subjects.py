@@ -80,6 +80,18 @@ def check_subject(text: str) -> str:
     return subject.qualified
 
 
+def check_context(name: str) -> str:
+    """Return the context of a name, which may be without its dot.
+
+    Raises `RegistryError` (42208) if there can be none.
+    """
+    context = name if name.startswith(".") else f".{name}"
+    if ":" in context:
+        raise RegistryError(INVALID_SUBJECT, subject=name)
+    check_scope(Subject(context, "").qualified)
+    return context
+
+
 def check_scope(text: str) -> str:
     """Return the scope of settings that a text names. Raises `RegistryError` (42208)."""
     if any(char < _FIRST_PRINTABLE or char == _DELETE for char in text):

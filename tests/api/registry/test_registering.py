@@ -81,6 +81,37 @@ async def test_contexts_have_ids_of_their_own(api: Api) -> None:
     assert (await api.get("/subjects/:.:s/versions/1"))[1]["subject"] == "s"
 
 
+async def test_a_context_is_a_path(api: Api) -> None:
+    assert await api.get("/contexts/.c/subjects") == (200, [])
+    status, told = await api.call("POST", "/contexts/.c/subjects/s/versions", {"schema": STRING})
+    assert (status, told["id"]) == (200, 1)
+    await api.register("s", '"int"')
+    assert await api.get("/contexts/.c/subjects") == (200, [":.c:s"])
+    assert await api.get("/contexts/c/subjects?subjectPrefix=s") == (200, [":.c:s"])
+    assert await api.get("/contexts/.c/subjects/s/versions") == (200, [1])
+    assert (await api.get("/contexts/.c/schemas/ids/1"))[1]["schema"] == STRING
+    assert (await api.get("/contexts/.c/schemas/ids/1?subject=s"))[1]["subject"] == ":.c:s"
+    assert [each["subject"] for each in (await api.get("/contexts/.c/schemas"))[1]] == [":.c:s"]
+    level = {"compatibility": "NONE"}
+    assert (await api.call("PUT", "/contexts/.c/config", level))[0] == 200
+    assert await api.get("/config/:.c:") == (200, {"compatibilityLevel": "NONE"})
+    assert await api.get("/contexts/.c/config/s?defaultToGlobal=true") == (
+        200,
+        {"compatibilityLevel": "NONE"},
+    )
+    assert await api.get("/config") == (200, {"compatibilityLevel": "BACKWARD"})
+    assert (await api.register(":.c:s", fixed(1)))["version"] == 2
+    assert (await api.call("PUT", "/contexts/.c/mode", {"mode": "READONLY"}))[0] == 200
+    assert await api.register(":.c:t", STRING) == 42205
+    assert (await api.register("t", STRING))["version"] == 1
+    body = {"schema": STRING}
+    assert (await api.call("POST", "/contexts/.c/subjects/s", body))[1]["version"] == 1
+    path = "/contexts/.c/compatibility/subjects/s/versions"
+    assert await api.call("POST", path, body) == (200, {"is_compatible": True})
+    for wrong in ("a%3Ab", "%01"):
+        assert refused(*await api.get(f"/contexts/{wrong}/subjects")) == 42208
+
+
 async def test_a_subject_may_have_a_slash(api: Api) -> None:
     assert (await api.register("a%2Fb", STRING))["id"] == 1
     assert await api.get("/subjects") == (200, ["a/b"])
