@@ -1,6 +1,7 @@
 """Puts the endpoints together into one application, found by one table of routes."""
 
 import json
+from collections.abc import Callable
 from typing import cast
 
 from prometheus_client import CollectorRegistry
@@ -87,13 +88,17 @@ def create_app(
 
 
 def create_storeless(
-    limits: Limits, *, registry: CollectorRegistry, callers: Callers | None = None
+    limits: Limits,
+    check_ready: Callable[[], None],
+    *,
+    registry: CollectorRegistry,
+    callers: Callers | None = None,
 ) -> Application:
     """Return the application of a server without a store: it tells of itself alone."""
     metrics = RestMetrics()
     registry.register(metrics)
     context = Context(
-        services=cast("ServerServices", Storeless()),
+        services=cast("ServerServices", Storeless(check_ready)),
         limits=limits,
         clock=SystemClock(),
         registry=registry,

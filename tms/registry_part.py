@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from tms.client.remote_services import RemoteServices
 from tms.core.clock import SystemClock
+from tms.core.errors import NoLeader
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
 from tms.registry.checker import ProcessChecker
@@ -39,6 +40,7 @@ class RegistryPart:
             schemas_max=settings.registry_schemas_max,
             schema_bytes_max=settings.registry_schema_bytes_max,
             references_depth_max=settings.registry_references_depth_max,
+            references_max=settings.registry_references_max,
         )
         options = RegistryOptions(
             settings.registry_topic_id,
@@ -112,6 +114,11 @@ class RegistryPart:
     def _keep(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def check_ready(self) -> None:
+        """Raise `NoLeader` if no schemas could be told yet."""
+        if not self.registry.log.readings:
+            raise NoLeader(reason="the log of schemas is not read yet")
 
     async def close(self) -> None:
         """Reach the log no more."""

@@ -141,7 +141,10 @@ async def _serve_registry(
     registry = _registry()
     schemas.register(registry)
     app = create_storeless(
-        settings.limits(), registry=registry, callers=Callers(settings.own_hosts)
+        settings.limits(),
+        schemas.check_ready,
+        registry=registry,
+        callers=Callers(settings.own_hosts),
     )
     try:
         schemas.follow(settings.registry_log)

@@ -68,11 +68,20 @@ def test_processes_are_killed_and_nothing_is_lost(world: World) -> None:
 def test_a_server_without_a_store_serves_the_registry_alone(world: World) -> None:
     url = world.registries[0].url
     assert httpx.get(f"{url}/health").json() == {"status": "up"}
-    assert httpx.get(f"{url}/ready").status_code == 200
     assert "tms_registry_versions" in httpx.get(f"{url}/metrics").text
     assert httpx.get(f"{url}/v1/registry/subjects").json() == []
+    assert httpx.get(f"{url}/ready").status_code == 200
     for path in ("/v1/namespaces/default/topics", "/v1/cluster", "/openapi.json"):
         assert httpx.get(f"{url}{path}").status_code == 404
+
+
+def test_a_server_that_does_not_reach_the_log_is_not_ready() -> None:
+    [port] = free_ports(1)
+    with ServerProcess(None, "--registry-log", f"http://127.0.0.1:{port}") as server:
+        assert httpx.get(f"{server.url}/health").status_code == 200
+        told = httpx.get(f"{server.url}/ready")
+        assert (told.status_code, told.json()["error"]["code"]) == (503, "no_leader")
+        assert server.stop() == 0
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ TEXTS = {
     REFERENCED: "One or more references exist to the schema {{magic=1,keytype=SCHEMA,"
     "subject={subject},version={version}}}.",
     INVALID_SUBJECT: "The specified subject '{subject}' is not a valid subject.",
-    TOO_LARGE: "The schema is too large: {reason}",
+    TOO_LARGE: "{reason}",
     STORE_FAILED: "The log of schemas could not be read or written: {reason}",
     TIMED_OUT: "The log of schemas was not reached in time: {reason}",
 }

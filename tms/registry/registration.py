@@ -56,7 +56,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     if mode is not Mode.IMPORT:
         check_fits(known, subject, schema)
     if state.versions_count >= limits.schemas_max:
-        raise RegistryError(TOO_LARGE, reason=f"there may be {limits.schemas_max} versions at most")
+        raise RegistryError(TOO_LARGE, reason=f"There may be {limits.schemas_max} versions at most")
     number = _number(state, subject, request.version, mode)
     schema_id = _id(state, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)

@@ -37,7 +37,7 @@ def schema_of(
         raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
     size = len(submitted.text.encode(errors="replace"))
     if size > limits.schema_bytes_max:
-        reason = f"it has {size} bytes, and may have {limits.schema_bytes_max}"
+        reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
     references = _found(state, submitted.references, subject)
     normalize = normalize or state.normalizes(subject)

@@ -31,6 +31,7 @@ ADVANCED = frozenset(
         "registry_check_s_max",
         "registry_eventual_lists",
         "registry_references_depth_max",
+        "registry_references_max",
         "registry_schema_bytes_max",
         "registry_schemas_max",
         "stop_grace_s",

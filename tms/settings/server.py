@@ -43,6 +43,9 @@ class Settings(ServiceSettings):
     registry_references_depth_max: int = Field(
         default=50, gt=0, le=200, description="The most steps that a schema's reference may lead."
     )
+    registry_references_max: int = Field(
+        default=1_000, gt=0, description="The most schemas that one may need, also through others."
+    )
     registry_check_s_max: float = Field(
         default=10.0, gt=0, description="How long checking one request's schemas may take."
     )
