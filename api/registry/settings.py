@@ -49,7 +49,8 @@ class SettingHandlers:
         config = await self._registry.write(
             lambda known: commands.set_config(known.state, scope, change)
         )
-        await answer(exchange, ConfigSetBody(config.compatibility, config.normalize))
+        body = ConfigSetBody(config.compatibility, config.normalize, config.alias)
+        await answer(exchange, body)
 
     async def delete_config(self, exchange: Exchange) -> None:
         """Give settings up."""
@@ -186,9 +187,11 @@ def _change(request: ConfigRequest) -> dict[str, object]:
         change["compatibility"] = request.compatibility
     if request.normalize is not UNSET:
         change["normalize"] = request.normalize
+    if request.alias is not UNSET:
+        change["alias"] = request.alias
     return change
 
 
 def _shown(config: Config) -> ConfigBody:
     assert config.compatibility is not None
-    return ConfigBody(config.compatibility, config.normalize)
+    return ConfigBody(config.compatibility, config.normalize, config.alias)

@@ -59,6 +59,7 @@ def test_processes_are_killed_and_nothing_is_lost(world: World) -> None:
         world.store.kill()
         world.store = world.start_store()
         storm.until_more(AFTER)
+    assert all(server.url for server in (world.store, *world.registries))
     storm.check()
     for server in world.registries:
         assert server.stop() == 0

@@ -33,7 +33,9 @@ SCHEMAS = st.builds(
     TEXTS,
     st.lists(st.builds(Reference, TEXTS, TEXTS, NUMBERS)).map(tuple),
 )
-CONFIGS = st.builds(Config, st.none() | st.sampled_from(list(Level)), st.none() | st.booleans())
+CONFIGS = st.builds(
+    Config, st.none() | st.sampled_from(list(Level)), st.none() | st.booleans(), st.none() | TEXTS
+)
 RECORDS = st.one_of(
     st.builds(SchemaWritten, TEXTS, NUMBERS, NUMBERS, SCHEMAS),
     st.builds(VersionDeleted, TEXTS, NUMBERS),

@@ -57,7 +57,7 @@ def versions(
     state: State, given: str, *, deleted: bool = False, deleted_only: bool = False
 ) -> list[int]:
     """Return the numbers of a subject's versions. Raises `RegistryError` (40401)."""
-    all_versions = state.versions(qualified(given), deleted=True)
+    all_versions = state.versions(state.meant(given), deleted=True)
     if deleted_only:
         found = [each.number for each in all_versions if each.is_deleted]
     else:
@@ -70,7 +70,7 @@ def versions(
 def version(state: State, given: str, token: str, *, deleted: bool = False) -> Version:
     """Return a version of a subject. Raises `RegistryError` (40401, 40402, 42202)."""
     number = parse_version(token)
-    subject = qualified(given)
+    subject = state.meant(given)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
@@ -94,7 +94,7 @@ def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
     uses = state.space(context_of(hint)).uses.get(schema_id)
     if not uses:
         raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id}")
-    subject = qualified(hint)
+    subject = state.meant(hint)
     for found in uses.values():
         if found.subject == subject:
             return found
@@ -107,7 +107,7 @@ def uses_of_id(
 ) -> list[Version]:
     """Return the versions that have an id, by subject and number. Raises `RegistryError`."""
     version_of_id(state, schema_id, hint)
-    wanted = qualified(hint)
+    wanted = state.meant(hint)
     is_of_subject = bool(_name(wanted))
     uses = state.space(context_of(hint)).uses[schema_id].values()
     found = [
@@ -152,7 +152,7 @@ def same(
 
     Raises `RegistryError` (40401, 40403, 42201), `Unanswered`.
     """
-    subject = qualified(given)
+    subject = known.state.meant(given)
     shown = known.state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
@@ -175,7 +175,7 @@ def why_unfit(
 
     Raises `RegistryError` (40402, 42201, 42202), `Unanswered`.
     """
-    state, subject = known.state, qualified(given)
+    state, subject = known.state, known.state.meant(given)
     number = None if token is None else parse_version(token)
     level = state.level(subject)
     if number is None:

@@ -26,22 +26,25 @@ from tms.registry.refusal import (
 )
 from tms.registry.settings import Config, Level, Mode, parse_level, parse_mode
 from tms.registry.state import State
-from tms.registry.subjects import EVERYWHERE, check_scope, qualified
+from tms.registry.subjects import EVERYWHERE, check_scope, check_subject, qualified
 
 Change = Mapping[str, object]
 """What a request sets, by the names of `Config`'s fields. None: it is to be set no more."""
 
 
 def changed(config: Config, change: Change) -> Config:
-    """Return settings with a change. Raises `RegistryError` (42203)."""
-    level, normalize = config.compatibility, config.normalize
+    """Return settings with a change. Raises `RegistryError` (42203, 42208)."""
+    level, normalize, alias = config.compatibility, config.normalize, config.alias
     if "compatibility" in change:
         given = change["compatibility"]
         level = None if given is None else parse_level(str(given))
     if "normalize" in change:
         given = change["normalize"]
         normalize = None if given is None else bool(given)
-    return Config(level, normalize)
+    if "alias" in change:
+        given = change["alias"]
+        alias = check_subject(str(given)) if given else None
+    return Config(level, normalize, alias)
 
 
 def set_config(state: State, given: str, change: Change) -> Decided[Config]:
@@ -70,7 +73,7 @@ def delete_config(state: State, given: str) -> Decided[Config]:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     check_writable(state, scope)
     was = Config() if old is None else old.value
-    shown = Config(was.compatibility or state.level(scope), was.normalize)
+    shown = Config(was.compatibility or state.level(scope), was.normalize, was.alias)
     if old is None:
         return Decided(shown)
     return Decided(shown, with_counters(state, [_key(CONFIG, scope, old.origin)]))
@@ -85,7 +88,8 @@ def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
     normalize = state.normalizes(scope) if default_to_global else None
     if written is not None and written.value.normalize is not None:
         normalize = written.value.normalize
-    return Config(state.level(scope), normalize or None)
+    alias = None if written is None else written.value.alias
+    return Config(state.level(scope), normalize or None, alias)
 
 
 def level_of(state: State, given: str) -> Level:

@@ -57,6 +57,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
 
     compatibility: Level | None = None
     normalize: bool | None = None
+    alias: str | None = None
+    """The subject that is meant where this one is read."""
 
     @property
     def is_empty(self) -> bool:

@@ -25,7 +25,14 @@ from tms.registry.records import (
 )
 from tms.registry.schema import Schema
 from tms.registry.settings import LEVEL_DEFAULT, MODE_DEFAULT, Config, Level, Mode
-from tms.registry.subjects import DEFAULT_CONTEXT, EVERYWHERE, context_of, scope_of_context
+from tms.registry.subjects import (
+    DEFAULT_CONTEXT,
+    EVERYWHERE,
+    context_of,
+    qualified,
+    resolved_in,
+    scope_of_context,
+)
 
 FIRST_ID = 1
 
@@ -165,6 +172,14 @@ class State:
             if written is not None and written.value.normalize is not None:
                 return written.value.normalize
         return False
+
+    def meant(self, given: str) -> str:
+        """Return the subject that is read under a name: its alias, if it has one."""
+        subject = qualified(given)
+        written = self.configs.get(subject)
+        if written is None or not written.value.alias:
+            return subject
+        return resolved_in(written.value.alias, context_of(subject))
 
     def mode(self, subject: str) -> Mode:
         """Return the mode that counts for a subject or scope."""

@@ -95,6 +95,7 @@ class ConfigRequest(msgspec.Struct, frozen=True):
     compatibility: str | UnsetType | None = UNSET
     compatibilityLevel: str | UnsetType | None = UNSET  # noqa: N815
     normalize: bool | UnsetType | None = UNSET
+    alias: str | UnsetType | None = UNSET
 
 
 class ConfigSetBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,6 +103,7 @@ class ConfigSetBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
     compatibility: str | None = None
     normalize: bool | None = None
+    alias: str | None = None
 
 
 class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -109,6 +111,7 @@ class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True):
 
     compatibilityLevel: str  # noqa: N815
     normalize: bool | None = None
+    alias: str | None = None
 
 
 class ModeBody(msgspec.Struct, frozen=True):

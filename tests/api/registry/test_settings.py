@@ -50,6 +50,28 @@ async def test_a_level_is_cleared_by_null(api: Api) -> None:
     )
 
 
+async def test_a_subject_is_read_by_its_alias(api: Api) -> None:
+    await api.register("s", record("a"))
+    assert await api.call("PUT", "/config/al", {"alias": "s"}) == (200, {"alias": "s"})
+    assert await api.get("/config/al") == (
+        200,
+        {"compatibilityLevel": "BACKWARD", "alias": "s"},
+    )
+    for path in ("versions/1", "versions/latest"):
+        assert (await api.get(f"/subjects/al/{path}"))[1]["subject"] == "s"
+    assert await api.get("/subjects/al/versions") == (200, [1])
+    body = {"schema": record("a")}
+    assert (await api.call("POST", "/subjects/al", body))[1]["subject"] == "s"
+    path = "/compatibility/subjects/al/versions"
+    assert await api.call("POST", path, {"schema": fixed(1)}) == (200, {"is_compatible": False})
+    assert (await api.get("/schemas/ids/1?subject=al"))[1]["subject"] == "s"
+    assert await api.get("/subjects") == (200, ["s"])
+    assert refused(*await api.call("DELETE", "/subjects/al")) == 40401
+    assert refused(*await api.call("PUT", "/config/al", {"alias": "__GLOBAL"})) == 42208
+    assert await api.call("PUT", "/config/al", {"alias": None}) == (200, {})
+    assert refused(*await api.get("/subjects/al/versions")) == 40401
+
+
 async def test_a_schema_that_does_not_fit_is_refused(api: Api) -> None:
     await api.register("s", record("a"))
     status, told = await api.call("POST", "/subjects/s/versions", {"schema": WITHOUT_DEFAULT})
