@@ -126,14 +126,14 @@ def _fill(types: ProtoTypes, name: str, declared: ast.Message | ast.Group) -> No
 def _field(types: ProtoTypes, scope: str, element: object) -> ProtoField | None:
     if isinstance(element, ast.MapField):
         key, value = (
-            _resolved(types, scope, each) for each in (element.key_type, element.value_type)
+            resolved(types, scope, each) for each in (element.key_type, element.value_type)
         )
         return ProtoField(element.name, int(element.number), MAP, key=key, value=value)
     if isinstance(element, ast.Group):
         name = _joined(scope, element.name)
         return ProtoField(element.name, int(element.number), name, _label(element.cardinality))
     if isinstance(element, ast.Field):
-        kind = _resolved(types, scope, element.type)
+        kind = resolved(types, scope, element.type)
         return ProtoField(element.name, int(element.number), kind, _label(element.cardinality))
     return None
 
@@ -142,7 +142,7 @@ def _label(cardinality: ast.FieldCardinality | None) -> str | None:
     return None if cardinality is None else cardinality.value.lower()
 
 
-def _resolved(types: ProtoTypes, scope: str, name: str) -> str:
+def resolved(types: ProtoTypes, scope: str, name: str) -> str:
     """Return the whole name of a type."""
     if name in SCALARS:
         return name
