@@ -58,6 +58,7 @@ class RegistryPart:
         self._remote: RemoteServices | None = None
         self._url: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._reading: asyncio.Task[None] | None = None
 
     def beside(self, main: App) -> App:
         """Return `main` with the registry below its prefix."""
@@ -103,7 +104,7 @@ class RegistryPart:
     def _start_reading(self) -> None:
         """Read what there is, so that the first request need not wait for that."""
         if not self.registry.log.readings:
-            self._keep(asyncio.create_task(self._read()))
+            self._reading = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
         try:
@@ -123,6 +124,9 @@ class RegistryPart:
     async def close(self) -> None:
         """Reach the log no more."""
         self._leave()
+        if self._reading is not None:
+            self._reading.cancel()
+            self._tasks.add(self._reading)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 

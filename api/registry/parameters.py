@@ -30,6 +30,7 @@ SUBJECT_PREFIX = _text(
     "subjectPrefix", "How the subjects begin; `:*:` is all contexts, `:.ctx:` one.", ":*:"
 )
 FETCH_MAX_ID = _flag("fetchMaxId", "Tell the greatest id of the context too.")
+FORMAT = _text("format", "`serialized`: a Protobuf schema as a descriptor, in base64.")
 DELETED = _flag("deleted", "Show what was soft-deleted, too.")
 DELETED_ONLY = _flag("deletedOnly", "Show only what was soft-deleted.")
 LATEST_ONLY = _flag("latestOnly", "Show only the latest version of each subject.")

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,8 +13,10 @@ from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.media import answer_type, check_type
 from tms.core.errors import InvalidRequest
+from tms.registry import lookup
 from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
 from tms.registry.schema import AVRO, Reference, Schema
+from tms.registry.service import Registry
 from tms.registry.sources import Submitted
 from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS, check_context, resolved_in
@@ -137,6 +140,16 @@ def submitted_of(request: SchemaRequest) -> Submitted:
         Reference(each.name, each.subject, each.version) for each in request.references or ()
     )
     return Submitted(request.schema or "", request.schemaType or AVRO, references)
+
+
+async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str:
+    """Return the text of a schema, in the form that the query asks for."""
+    form = text(exchange, "format") if exchange.query else ""
+    if not form:
+        return schema.text
+    # In a task of its own: who answers at once has none.
+    look = partial(lookup.text_in, schema=schema, form=form)
+    return await asyncio.create_task(registry.answer(look))
 
 
 def references_of(schema: Schema) -> list[ReferenceBody]:

@@ -17,6 +17,7 @@ from api.registry.requests import (
     prefix_of,
     references_of,
     schema_id,
+    text_of,
     version_body,
 )
 from tms.registry import lookup
@@ -40,7 +41,8 @@ class SchemaHandlers:
     async def by_id(self, exchange: Exchange) -> None:
         """Answer with the schema of an id: from memory, if it is there."""
         version = await self._of_id(exchange)
-        body = _body(version)
+        shown = await text_of(exchange, self._registry, version.schema)
+        body = _body(version, shown)
         if exchange.query and flag(exchange, "fetchMaxId"):
             greatest = lookup.max_id(self._registry.state, hint_of(exchange))
             body = msgspec.structs.replace(body, maxId=greatest)
@@ -48,7 +50,8 @@ class SchemaHandlers:
 
     async def text_by_id(self, exchange: Exchange) -> None:
         """Answer with the text alone."""
-        await answer_text(exchange, (await self._of_id(exchange)).schema.text)
+        schema = (await self._of_id(exchange)).schema
+        await answer_text(exchange, await text_of(exchange, self._registry, schema))
 
     async def _of_id(self, exchange: Exchange) -> Version:
         wanted, hint = schema_id(exchange), hint_of(exchange)
@@ -120,7 +123,7 @@ class SchemaHandlers:
                 is_taskless=True,
                 summary="The schema of an id",
                 description="From memory; read from the log only if it is not there.",
-                query=(p.SUBJECT_HINT, p.FETCH_MAX_ID),
+                query=(p.SUBJECT_HINT, p.FETCH_MAX_ID, p.FORMAT),
                 success="The schema.",
                 answer=p.body("SchemaOfId"),
             ),
@@ -200,10 +203,10 @@ class SchemaHandlers:
         )
 
 
-def _body(version: Version) -> SchemaBody:
+def _body(version: Version, shown: str) -> SchemaBody:
     schema = version.schema
     return SchemaBody(
-        schema=schema.text,
+        schema=shown,
         schemaType=schema.kind,
         guid=schema.guid,
         references=references_of(schema),

@@ -18,6 +18,7 @@ from api.registry.requests import (
     references_of,
     subject_of,
     submitted_of,
+    text_of,
     version_body,
 )
 from tms.registry import deletion, lookup
@@ -107,11 +108,14 @@ class SubjectHandlers:
 
     async def version(self, exchange: Exchange) -> None:
         """Answer with a version."""
-        await answer(exchange, version_body(await self._version(exchange)))
+        version = await self._version(exchange)
+        shown = await text_of(exchange, self._registry, version.schema)
+        await answer(exchange, msgspec.structs.replace(version_body(version), schema=shown))
 
     async def version_text(self, exchange: Exchange) -> None:
         """Answer with a version's text."""
-        await answer_text(exchange, (await self._version(exchange)).schema.text)
+        schema = (await self._version(exchange)).schema
+        await answer_text(exchange, await text_of(exchange, self._registry, schema))
 
     async def _version(self, exchange: Exchange) -> Version:
         token = exchange.names["version"]
@@ -222,7 +226,7 @@ class SubjectHandlers:
                 handler=self.version,
                 summary="A version",
                 description="By number from memory; `latest` is read from the log.",
-                query=(p.DELETED,),
+                query=(p.DELETED, p.FORMAT),
                 success="The version.",
                 answer=p.body("Version"),
             ),

@@ -16,7 +16,11 @@ from confluent_kafka.schema_registry import (
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
 import tms
 from dev.processes import free_ports
@@ -132,6 +136,41 @@ def test_confluents_json_serializers_carry_messages_on_a_topic(
 
     assert deserialize(message.payload, context) == event
     assert confluent.get_latest_version(f"{name}-value").schema.schema_type == "JSON"
+
+
+def call_message() -> Any:
+    """Return the class of a message with a field of another message, as protoc makes it."""
+    file = FileDescriptorProto(name="call.proto", package="phone", syntax="proto3")
+    call = file.message_type.add(name="Call")
+    call.field.add(name="to", number=1, label=1, type=9)
+    call.field.add(name="took", number=2, label=1, type_name="Took")
+    took = file.message_type.add(name="Took")
+    took.field.add(name="seconds", number=1, label=1, type=5)
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName("phone.Call"))
+
+
+def test_confluents_protobuf_serializers_carry_messages_on_a_topic(
+    confluent: SchemaRegistryClient, server: ServerProcess, url: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"calls-{request.node.callspec.id[-4:]}"
+    context = SerializationContext(name, MessageField.VALUE)
+    call = call_message()
+    given = call(to="Ada")
+    given.took.seconds = 3
+
+    with tms.connect(server.url) as client, SchemaRegistryClient({"url": url}) as other:
+        topic = client.topic(name)
+        topic.create()
+        topic.publish(ProtobufSerializer(call, confluent)(given, context))
+        [message] = topic.poll()
+        deserialize = ProtobufDeserializer(call, schema_registry_client=other)
+        assert deserialize(message.payload, context) == given
+        found = other.get_latest_version(f"{name}-value").schema
+
+    assert found.schema_type == "PROTOBUF"
+    assert "message Call {" in str(found.schema_str)
 
 
 def test_a_client_on_node_registers_encodes_and_decodes(url: str, tmp_path: Path) -> None:

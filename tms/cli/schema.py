@@ -30,7 +30,7 @@ VersionOption = Annotated[
     str | None,
     typer.Option("--version", metavar="VERSION", help="A number, or latest.", show_default=False),
 ]
-TypeOption = Annotated[str, typer.Option("--type", metavar="TYPE", help="AVRO or JSON.")]
+TypeOption = Annotated[str, typer.Option("--type", metavar="TYPE", help="AVRO, JSON or PROTOBUF.")]
 ReferenceOption = Annotated[
     list[str] | None,
     typer.Option(

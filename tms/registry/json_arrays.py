@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tms.registry.json_changes import Differ, difference, lower_bound, upper_bound
-from tms.registry.json_nodes import ANY, FALSE, Keywords, Node, Place, node_of
+from tms.registry.json_nodes import ANY, FALSE, Keywords, SchemaNode, SchemaPlace, node_of
 from tms.registry.json_objects import additional
 from tms.registry.questions import Incompatibility
 
@@ -27,7 +27,9 @@ class _Items(NamedTuple):
     """The schema of those behind them."""
 
 
-def differences(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def differences(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     """Give why `new` does not take all arrays that `old` does."""
     before, after = old.keywords, new.keywords
     was, now = _items_of(before), _items_of(after)
@@ -54,7 +56,9 @@ def _items_of(keywords: Keywords) -> _Items:
     return _Items(items, [], True)
 
 
-def _of_all(differ: Differ, was: Place, now: Place, path: str) -> Iterator[Incompatibility]:
+def _of_all(
+    differ: Differ, was: SchemaPlace, now: SchemaPlace, path: str
+) -> Iterator[Incompatibility]:
     at = f"{path}/items"
     if now.schema is None:
         return
@@ -65,7 +69,9 @@ def _of_all(differ: Differ, was: Place, now: Place, path: str) -> Iterator[Incom
         yield from differ.differences(was, now, at)
 
 
-def _of_first(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _of_first(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     was, now = _items_of(old.keywords), _items_of(new.keywords)
     for number in range(max(len(was.first), len(now.first))):
         at = f"{path}/items/{number}"
@@ -80,7 +86,9 @@ def _of_first(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incom
             yield from differ.differences(before, after, at)
 
 
-def _removed(differ: Differ, was: Place, others: Place, path: str) -> Iterator[Incompatibility]:
+def _removed(
+    differ: Differ, was: SchemaPlace, others: SchemaPlace, path: str
+) -> Iterator[Incompatibility]:
     if others.schema is True or node_of(was).kind == FALSE:
         return
     if others.schema is False:
@@ -91,7 +99,9 @@ def _removed(differ: Differ, was: Place, others: Place, path: str) -> Iterator[I
         yield difference(kind, path, "the item is not taken as it was")
 
 
-def _added(differ: Differ, others: Place, now: Place, path: str) -> Iterator[Incompatibility]:
+def _added(
+    differ: Differ, others: SchemaPlace, now: SchemaPlace, path: str
+) -> Iterator[Incompatibility]:
     if others.schema is True:
         if node_of(now).kind != ANY:
             kind = "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"

@@ -4,18 +4,20 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Protocol
 
-from tms.registry.json_nodes import Keywords, Node, Place
+from tms.registry.json_nodes import Keywords, SchemaNode, SchemaPlace
 from tms.registry.questions import Incompatibility
 
 
 class Differ(Protocol):
     """Compares schemas within schemas."""
 
-    def differences(self, old: Node | Place, new: Node | Place, path: str) -> list[Incompatibility]:
+    def differences(
+        self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
+    ) -> list[Incompatibility]:
         """Return why `new` does not take all that `old` does; nothing if it does."""
         ...
 
-    def fits(self, old: Node | Place, new: Node | Place) -> bool:
+    def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
         """Whether `new` takes all that `old` does."""
         ...
 

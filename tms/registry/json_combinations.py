@@ -7,14 +7,14 @@ which the new part takes all that the old one does.
 from collections.abc import Iterator, Sequence
 
 from tms.registry.json_changes import Differ, difference
-from tms.registry.json_nodes import ALL_OF, ANY_OF, COMBINED, ONE_OF, Node, Place
+from tms.registry.json_nodes import ALL_OF, ANY_OF, COMBINED, ONE_OF, SchemaNode, SchemaPlace
 from tms.registry.json_text import json_text
 from tms.registry.questions import Incompatibility
 
-Part = Node | Place
+Part = SchemaNode | SchemaPlace
 
 
-def is_part_taken(differ: Differ, old: Node, new: Node) -> bool:
+def is_part_taken(differ: Differ, old: SchemaNode, new: SchemaNode) -> bool:
     """Whether schemas of different classes fit all the same, because one is a combination."""
     if new.kind == COMBINED:
         if len(new.parts) == 1 and differ.fits(old, new.parts[0]):
@@ -29,7 +29,9 @@ def is_part_taken(differ: Differ, old: Node, new: Node) -> bool:
     return False
 
 
-def differences(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def differences(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     """Give why one combination does not take all that another one does."""
     before, after = _distinct(old.parts), _distinct(new.parts)
     if not _may_become(old, new, len(before), len(after)):
@@ -47,7 +49,7 @@ def differences(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Inc
         yield difference(kind, path, f"the parts of {new.criterion} do not fit one another")
 
 
-def _may_become(old: Node, new: Node, before: int, after: int) -> bool:
+def _may_become(old: SchemaNode, new: SchemaNode, before: int, after: int) -> bool:
     return (
         new.criterion in (old.criterion, ANY_OF)
         or (before == after == 1)
@@ -60,7 +62,7 @@ def _distinct(parts: Sequence[Part]) -> list[Part]:
     """Return parts, of equal ones the first."""
     found: dict[str, Part] = {}
     for part in parts:
-        if isinstance(part, Place):
+        if isinstance(part, SchemaPlace):
             key = json_text(part.schema, normalized=True)
         else:
             key = f"{part.kind} {part.criterion} {json_text(part.keywords, normalized=True)}"

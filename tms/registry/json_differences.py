@@ -28,8 +28,8 @@ from tms.registry.json_nodes import (
     NUMBER,
     OBJECT,
     STRING,
-    Node,
-    Place,
+    SchemaNode,
+    SchemaPlace,
     node_of,
 )
 from tms.registry.json_text import json_text
@@ -38,9 +38,9 @@ from tms.registry.questions import Incompatibility
 _Told = tuple[int, str, str, str]
 
 
-def _told_apart(part: Node | Place) -> _Told:
+def _told_apart(part: SchemaNode | SchemaPlace) -> _Told:
     """Return what tells a part of a schema from others; its schema is alive all the while."""
-    if isinstance(part, Place):
+    if isinstance(part, SchemaPlace):
         return id(part.schema), "", "", ""
     return id(part.place.schema), part.kind, part.criterion, str(part.keywords.get("type"))
 
@@ -52,12 +52,14 @@ class Comparing:
         self._under_way: set[tuple[int, int]] = set()
         self._known: dict[tuple[_Told, _Told], bool] = {}
 
-    def differences(self, old: Node | Place, new: Node | Place, path: str) -> list[Incompatibility]:
+    def differences(
+        self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace, path: str
+    ) -> list[Incompatibility]:
         """Return why `new` does not take all that `old` does; nothing if it does."""
-        before = node_of(old) if isinstance(old, Place) else old
-        after = node_of(new) if isinstance(new, Place) else new
+        before = node_of(old) if isinstance(old, SchemaPlace) else old
+        after = node_of(new) if isinstance(new, SchemaPlace) else new
         pair = id(before.place.schema), id(after.place.schema)
-        is_whole = isinstance(old, Place) and isinstance(new, Place)
+        is_whole = isinstance(old, SchemaPlace) and isinstance(new, SchemaPlace)
         if is_whole and pair in self._under_way:
             return []
         if is_whole:
@@ -68,7 +70,7 @@ class Comparing:
             if is_whole:
                 self._under_way.discard(pair)
 
-    def fits(self, old: Node | Place, new: Node | Place) -> bool:
+    def fits(self, old: SchemaNode | SchemaPlace, new: SchemaNode | SchemaPlace) -> bool:
         """Whether `new` takes all that `old` does."""
         pair = _told_apart(old), _told_apart(new)
         known = self._known.get(pair)
@@ -76,7 +78,7 @@ class Comparing:
             known = self._known[pair] = not self.differences(old, new, "")
         return known
 
-    def _compared(self, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+    def _compared(self, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
         if new.kind == ANY or old.kind == FALSE or _are_connects_bytes(old, new):
             return
         if old.kind != new.kind:
@@ -86,23 +88,25 @@ class Comparing:
         yield from _RULES.get(old.kind, _nothing)(self, old, new, path)
 
 
-Rule = Callable[[Differ, Node, Node, str], Iterator[Incompatibility]]
+Rule = Callable[[Differ, SchemaNode, SchemaNode, str], Iterator[Incompatibility]]
 
 
-def _named(node: Node) -> str:
+def _named(node: SchemaNode) -> str:
     return node.criterion or (INTEGER if node.keywords.get("type") == INTEGER else node.kind)
 
 
-def _are_connects_bytes(old: Node, new: Node) -> bool:
+def _are_connects_bytes(old: SchemaNode, new: SchemaNode) -> bool:
     """Whether both are bytes as Kafka Connect writes them."""
     return old.keywords.get("connect.type") == new.keywords.get("connect.type") == "bytes"
 
 
-def _nothing(_: Differ, _old: Node, _new: Node, _path: str) -> Iterator[Incompatibility]:
+def _nothing(
+    _: Differ, _old: SchemaNode, _new: SchemaNode, _path: str
+) -> Iterator[Incompatibility]:
     yield from ()
 
 
-def _strings(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _strings(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     before, after = old.keywords, new.keywords
     yield from upper_bound(before, after, "maxLength", path, "MAX_LENGTH")
     yield from lower_bound(before, after, "minLength", path, "MIN_LENGTH")
@@ -113,7 +117,7 @@ def _strings(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibi
         yield difference("PATTERN_CHANGED", path, f"the pattern was {pattern}, and is {changed}")
 
 
-def _numbers(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _numbers(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     before, after = old.keywords, new.keywords
     yield from upper_bound(before, after, "maximum", path, "MAXIMUM")
     yield from upper_bound(before, after, "exclusiveMaximum", path, "EXCLUSIVE_MAXIMUM")
@@ -128,7 +132,7 @@ def _numbers(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibi
         yield difference("TYPE_NARROWED", path, "it is a whole number now")
 
 
-def _enums(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _enums(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     before, after = _values(old), _values(new)
     if not before <= after:
         kind = "ENUM_ARRAY_NARROWED" if after < before else "ENUM_ARRAY_CHANGED"
@@ -136,19 +140,21 @@ def _enums(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibili
         yield difference(kind, path, f"no more among its values: {gone}")
 
 
-def _values(node: Node) -> frozenset[str]:
+def _values(node: SchemaNode) -> frozenset[str]:
     given = node.keywords[ENUM]
     values = given if isinstance(given, list) else []
     return frozenset(json_text(value, normalized=True) for value in values)
 
 
-def _constants(_: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _constants(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     before, after = (json_text(each.keywords[CONST], normalized=True) for each in (old, new))
     if before != after:
         yield difference("CONST_CHANGED", path, f"it was {before}, and is {after}")
 
 
-def _negations(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _negations(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     before, after = (each.place.below(each.keywords[NOT]) for each in (old, new))
     if not differ.fits(after, before):
         yield difference("NOT_TYPE_EXTENDED", path, "more is excluded now")

@@ -40,82 +40,84 @@ _REFERENCES_MAX = 100
 """How many references may lead to one another before one ends."""
 
 
-class Place(NamedTuple):
+class SchemaPlace(NamedTuple):
     """A schema, and how the references in it are resolved."""
 
     schema: Json
     resolver: Any
     """A resolver of `referencing`."""
 
-    def below(self, schema: Json) -> "Place":
+    def below(self, schema: Json) -> "SchemaPlace":
         """Return a schema within this one."""
-        return Place(schema, self.resolver)
+        return SchemaPlace(schema, self.resolver)
 
 
-class Node(NamedTuple):
+class SchemaNode(NamedTuple):
     """A schema of one class."""
 
     kind: str
     keywords: Keywords
-    place: Place
+    place: SchemaPlace
     criterion: str = ""
     """Of a combination: how its parts are combined."""
-    parts: tuple["Node | Place", ...] = ()
+    parts: tuple["SchemaNode | SchemaPlace", ...] = ()
 
 
 class EndlessReference(Exception):
     """Raised for references that lead to one another and to no schema."""
 
 
-def followed(place: Place) -> Place:
+def followed(place: SchemaPlace) -> SchemaPlace:
     """Return where references lead. Raises `EndlessReference`, and as the resolver."""
     for _ in range(_REFERENCES_MAX):
         schema = place.schema
         if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
             return place
         found = place.resolver.lookup(schema["$ref"])
-        place = Place(found.contents, found.resolver)
+        place = SchemaPlace(found.contents, found.resolver)
     raise EndlessReference
 
 
-def node_of(place: Place) -> Node:
+def node_of(place: SchemaPlace) -> SchemaNode:
     """Return the class of a schema. Raises as `followed`."""
     place = followed(place)
     schema = place.schema
     if schema is False:
-        return Node(FALSE, {}, place)
+        return SchemaNode(FALSE, {}, place)
     if not isinstance(schema, Mapping):
-        return Node(ANY, {}, place)
+        return SchemaNode(ANY, {}, place)
     parts = _parts(schema, place)
     if not parts:
-        return Node(ANY, schema, place)
+        return SchemaNode(ANY, schema, place)
     if len(parts) == 1:
         return parts[0]
-    return Node(COMBINED, schema, place, ALL_OF, tuple(parts))
+    return SchemaNode(COMBINED, schema, place, ALL_OF, tuple(parts))
 
 
-def _parts(schema: Keywords, place: Place) -> list[Node]:
+def _parts(schema: Keywords, place: SchemaPlace) -> list[SchemaNode]:
     """Return what a schema is, class by class."""
-    parts = [Node(kind, schema, place) for kind in (ENUM, CONST, NOT) if kind in schema]
+    parts = [SchemaNode(kind, schema, place) for kind in (ENUM, CONST, NOT) if kind in schema]
     for criterion in CRITERIA:
         given = schema.get(criterion)
         if isinstance(given, list):
             inner = tuple(place.below(each) for each in given)
-            parts.append(Node(COMBINED, schema, place, criterion, inner))
+            parts.append(SchemaNode(COMBINED, schema, place, criterion, inner))
     given = schema.get("type")
     if isinstance(given, str):
         parts.append(_typed(given, schema, place))
     elif isinstance(given, list):
         typed = tuple(_typed(each, schema, place) for each in given)
-        parts.append(typed[0] if len(typed) == 1 else Node(COMBINED, schema, place, ANY_OF, typed))
+        parts.append(
+            typed[0] if len(typed) == 1 else SchemaNode(COMBINED, schema, place, ANY_OF, typed)
+        )
     else:
         sniffed = [kind for kind, names in _SNIFFED.items() if not names.isdisjoint(schema)]
-        parts += [Node(kind, schema, place) for kind in sniffed]
+        parts += [SchemaNode(kind, schema, place) for kind in sniffed]
     return parts
 
 
-def _typed(name: str, schema: Keywords, place: Place) -> Node:
+def _typed(name: str, schema: Keywords, place: SchemaPlace) -> SchemaNode:
     if name == INTEGER:
-        return Node(NUMBER, {**schema, "type": INTEGER}, place)
+        return SchemaNode(NUMBER, {**schema, "type": INTEGER}, place)
     kept = {**schema, "type": name} if name == NUMBER else schema
-    return Node(name, kept, place)
+    return SchemaNode(name, kept, place)

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tms.registry.json_changes import Differ, difference, lower_bound, upper_bound
-from tms.registry.json_nodes import ANY, FALSE, Keywords, Node, Place, node_of
+from tms.registry.json_nodes import ANY, FALSE, Keywords, SchemaNode, SchemaPlace, node_of
 from tms.registry.questions import Incompatibility
 
 _ADDITIONAL = "additionalProperties"
 
 
-def differences(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def differences(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     """Give why `new` does not take all objects that `old` does."""
     before, after = old.keywords, new.keywords
     yield from _properties(differ, old, new, path)
@@ -35,7 +37,9 @@ def _required(keywords: Keywords) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str))
 
 
-def _properties(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _properties(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     before, after = (_mapping(each.keywords.get("properties")) for each in (old, new))
     for name in before:
         at = f"{path}/properties/{name}"
@@ -51,7 +55,7 @@ def _properties(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Inc
     yield from _newly_required(old, new, path)
 
 
-def _newly_required(old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _newly_required(old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
     """Tell of properties that must be there now, and need not have been."""
     named = _mapping(new.keywords.get("properties"))
     known = _mapping(old.keywords.get("properties"))
@@ -72,7 +76,7 @@ def is_open(keywords: Keywords) -> bool:
     return not keywords.get("patternProperties") and keywords.get(_ADDITIONAL, True) is True
 
 
-def _covering(node: Node, name: str) -> Place:
+def _covering(node: SchemaNode, name: str) -> SchemaPlace:
     """Return the schema of a property that is not named."""
     for pattern, schema in _mapping(node.keywords.get("patternProperties")).items():
         if re.search(pattern, name):
@@ -81,7 +85,7 @@ def _covering(node: Node, name: str) -> Place:
 
 
 def _removed(
-    differ: Differ, name: str, was: Place, new: Node, path: str
+    differ: Differ, name: str, was: SchemaPlace, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
     """Tell of a property that is named no more, if it is not taken as it was."""
     if is_open(new.keywords) or node_of(was).kind == FALSE:
@@ -97,7 +101,7 @@ def _removed(
 
 
 def _added(
-    differ: Differ, name: str, old: Node, now: Place, path: str
+    differ: Differ, name: str, old: SchemaNode, now: SchemaPlace, path: str
 ) -> Iterator[Incompatibility]:
     """Tell of a property that is named now, if something else could come by that name."""
     if is_open(old.keywords):
@@ -112,7 +116,7 @@ def _added(
 
 
 def additional(  # noqa: PLR0917  the two, where, and what it is called
-    differ: Differ, old: Node, new: Node, path: str, keyword: str, kind: str
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str, keyword: str, kind: str
 ) -> Iterator[Incompatibility]:
     """Tell of what else may come, if that is less now."""
     before, after = old.keywords.get(keyword, True), new.keywords.get(keyword, True)
@@ -127,7 +131,9 @@ def additional(  # noqa: PLR0917  the two, where, and what it is called
         yield from differ.differences(old.place.below(before), new.place.below(after), at)
 
 
-def _dependencies(differ: Differ, old: Node, new: Node, path: str) -> Iterator[Incompatibility]:
+def _dependencies(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
     before, after = _dependencies_of(old.keywords), _dependencies_of(new.keywords)
     for name, now in after.items():
         at, was = f"{path}/dependencies/{name}", before.get(name)

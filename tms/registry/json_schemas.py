@@ -15,7 +15,7 @@ from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
 from tms.registry.json_differences import Comparing
-from tms.registry.json_nodes import EndlessReference, Place, followed
+from tms.registry.json_nodes import EndlessReference, SchemaPlace, followed
 from tms.registry.json_text import json_text, parse_json
 from tms.registry.questions import Incompatibility, InvalidSchema
 
@@ -32,7 +32,7 @@ class JsonSchema:
     text: str
     """As it is kept."""
     normalized: str
-    place: Place
+    place: SchemaPlace
 
 
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
@@ -70,7 +70,7 @@ def _check(tree: Any) -> None:
         raise InvalidSchema(f"at /{where}: {error.message}") from None
 
 
-def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> Place:
+def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> SchemaPlace:
     """Return a schema, and what its references are resolved by."""
     own = tree.get("$id", tree.get("id")) if isinstance(tree, Mapping) else None
     uri = own if isinstance(own, str) and own else _OWN
@@ -78,7 +78,7 @@ def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> Place:
     registry: Registry[Any] = Registry().with_resources(
         (name, _resource(each)) for name, each in resources
     )
-    return Place(tree, registry.resolver(uri))
+    return SchemaPlace(tree, registry.resolver(uri))
 
 
 def _resource(tree: Any) -> Resource[Any]:

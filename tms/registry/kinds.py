@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tms.registry import avro_schemas, json_schemas
+from tms.registry import avro_schemas, json_schemas, proto_schemas
 from tms.registry.questions import (
     Answer,
     Compared,
@@ -19,9 +19,11 @@ from tms.registry.questions import (
     NoSchema,
     Parsed,
     Question,
+    Serialized,
+    SerializedText,
     Source,
 )
-from tms.registry.schema import AVRO, JSON
+from tms.registry.schema import AVRO, JSON, PROTOBUF
 
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """What a worker may have: a text that needs more is refused."""
@@ -44,6 +46,7 @@ def _parse_avro(text: str, references: Sequence[tuple[str, str]]) -> avro_schema
 _KINDS: Mapping[str, _Kind] = {
     AVRO: _Kind(_parse_avro, avro_schemas.incompatibilities),
     JSON: _Kind(json_schemas.parse, json_schemas.incompatibilities),
+    PROTOBUF: _Kind(proto_schemas.parse, proto_schemas.incompatibilities),
 }
 
 
@@ -67,6 +70,8 @@ def _answer(question: Question) -> Answer:
             reader, writer = _parsed(question.reader), _parsed(question.writer)
             find = _KINDS[question.reader.kind].incompatibilities
             return Compared(tuple(find(reader, writer)))
+        if isinstance(question, Serialized):
+            return SerializedText(_parsed(question.source).serialized)
         parsed = _parsed(question)
         return Parsed(parsed.text, parsed.normalized)
     except InvalidSchema as error:

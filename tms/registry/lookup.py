@@ -6,15 +6,21 @@ from collections.abc import Iterable, Iterator
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.deletion import LATEST, parse_version
 from tms.registry.knowledge import Knowledge
+from tms.registry.questions import NoSchema
 from tms.registry.refusal import (
+    INVALID_SCHEMA,
     SCHEMA_NOT_FOUND,
     SUBJECT_NOT_FOUND,
     VERSION_NOT_FOUND,
     RegistryError,
 )
-from tms.registry.sources import Submitted, schema_of
+from tms.registry.schema import PROTOBUF, Schema
+from tms.registry.sources import Submitted, schema_of, source_of
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, qualified
+
+SERIALIZED = "serialized"
+"""A form of schemas."""
 
 
 def subjects(
@@ -161,6 +167,20 @@ def same(
         if found.schema == schema:
             return found
     raise RegistryError(SCHEMA_NOT_FOUND, which="")
+
+
+def text_in(known: Knowledge, schema: Schema, form: str) -> str:
+    """Return the text of a schema, or if that is asked for what it is for programs.
+
+    Only Protobuf's have such a form; it is a descriptor in base64. Raises `Unanswered`,
+    `RegistryError` (42201).
+    """
+    if form != SERIALIZED or schema.kind != PROTOBUF:
+        return schema.text
+    answer = known.findings.serialized(source_of(known, schema))
+    if isinstance(answer, NoSchema):
+        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+    return answer.text
 
 
 def why_unfit(

@@ -30,6 +30,19 @@ class InvalidSchema(Exception):
     """Raised when a text is no schema; it says why."""
 
 
+class Serialized(NamedTuple):
+    """The question how a schema is for programs: a Protobuf file as a descriptor, in base64."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class SerializedText:
+    """A schema as it is for programs."""
+
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A text is a schema."""
@@ -65,8 +78,8 @@ class Compared:
     incompatibilities: tuple[Incompatibility, ...]
 
 
-Question = Source | Comparison
-Answer = Parsed | NoSchema | Compared
+Question = Source | Comparison | Serialized
+Answer = Parsed | NoSchema | Compared | SerializedText
 
 
 class Unanswered(Exception):
@@ -89,7 +102,15 @@ class Findings:
         answer = self.answers.get(source)
         if answer is None:
             raise Unanswered([source])
-        assert not isinstance(answer, Compared)
+        assert isinstance(answer, Parsed | NoSchema)
+        return answer
+
+    def serialized(self, source: Source) -> SerializedText | NoSchema:
+        """Return what a schema is for programs. Raises `Unanswered`."""
+        answer = self.answers.get(Serialized(source))
+        if answer is None:
+            raise Unanswered([Serialized(source)])
+        assert isinstance(answer, SerializedText | NoSchema)
         return answer
 
     def compared(self, comparisons: list[Comparison]) -> Mapping[Comparison, Compared | NoSchema]:
@@ -98,4 +119,8 @@ class Findings:
         if missing:
             raise Unanswered(missing)
         found = {each: self.answers[each] for each in comparisons}
-        return {each: answer for each, answer in found.items() if not isinstance(answer, Parsed)}
+        return {
+            each: answer
+            for each, answer in found.items()
+            if isinstance(answer, Compared | NoSchema)
+        }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 AVRO = "AVRO"
 JSON = "JSON"
+PROTOBUF = "PROTOBUF"
 
 _INT32 = struct.Struct(">i")
 _IDENTITY_BYTES = 16
@@ -30,7 +31,7 @@ class Schema:
     """A schema. Two that are equal have one id in a context."""
 
     kind: str
-    """`AVRO` or `JSON`; the interface calls it schemaType."""
+    """`AVRO`, `JSON` or `PROTOBUF`; the interface calls it schemaType."""
     text: str
     """As it is kept."""
     references: tuple[Reference, ...] = ()

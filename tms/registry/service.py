@@ -79,8 +79,12 @@ class Registry:
 
     async def examine(self, look: Look[A]) -> A:
         """Return what is found at the end of the log about a text. Raises `RegistryError`."""
-        findings = Findings()
         await self._read_for_list()
+        return await self.answer(look)
+
+    async def answer(self, look: Look[A]) -> A:
+        """Return what is found in memory about a text. Raises `RegistryError`."""
+        findings = Findings()
         while True:
             try:
                 return look(self._knowledge(findings))

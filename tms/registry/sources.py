@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from tms.registry.knowledge import Knowledge
 from tms.registry.questions import NoSchema, Source
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
-from tms.registry.schema import AVRO, JSON, Reference, Schema
+from tms.registry.schema import AVRO, JSON, PROTOBUF, Reference, Schema
 from tms.registry.state import State, Version
 from tms.registry.subjects import context_of, resolved_in
 
-KINDS = frozenset((AVRO, JSON))
+KINDS = frozenset((AVRO, JSON, PROTOBUF))
 LATEST = -1
 _CHARS_SHOWN = 1_000
 

@@ -306,43 +306,6 @@ async def test_normalizing(api: Api) -> None:
     assert (await api.call("POST", path, {"schema": plain}))[0] == 200
 
 
-async def test_a_json_schema_is_registered(api: Api) -> None:
-    text = '{"type":"object","properties":{"a":{"type":"string"}}}'
-    told = await api.register("j", text.replace(":", " : "), schemaType="JSON")
-    assert (told["schemaType"], told["schema"]) == ("JSON", text)
-    assert (await api.http.get("/schemas/ids/1/schema")).text == text
-    wider = '{"type":"object","properties":{"a":{"type":["string","null"]}}}'
-    assert (await api.register("j", wider, schemaType="JSON"))["version"] == 2
-    assert await api.register("j", text, schemaType="JSON") == told
-    narrower = '{"type":"object","properties":{"a":{"type":"string","maxLength":1}}}'
-    status, told = await api.call(
-        "POST", "/subjects/j/versions", {"schema": narrower, "schemaType": "JSON"}
-    )
-    assert refused(status, told) == 409
-    assert await api.register("j", '{"type":"objekt"}', schemaType="JSON") == 42201
-    assert await api.register("j", STRING) == 409
-
-
-async def test_one_text_may_be_schemas_of_two_types(api: Api) -> None:
-    """There it is refused: its hash leaves the type out."""
-    text = '{"type":"string","x":1}'
-    assert (await api.register("a", text))["id"] == 1
-    told = await api.register("j", text, schemaType="JSON")
-    assert (told["id"], told["schemaType"]) == (2, "JSON")
-    assert (await api.get("/schemas/ids/1"))[1]["schemaType"] == "AVRO"
-    ids = [{"context": ".", "id": 1}, {"context": ".", "id": 2}]
-    assert await api.get(f"/schemas/guids/{guid(text)}/ids") == (200, ids)
-
-
-async def test_a_json_schema_refers_to_others(api: Api) -> None:
-    await api.register("address", '{"type":"object"}', schemaType="JSON")
-    named = [{"name": "address.json", "subject": "address", "version": 1}]
-    user = '{"type":"object","properties":{"home":{"$ref":"address.json"}}}'
-    assert await api.register("user", user, schemaType="JSON") == 42201
-    told = await api.register("user", user, schemaType="JSON", references=named)
-    assert told["references"] == named
-
-
 async def test_lists_are_given_in_pages(api: Api) -> None:
     for name in "abcde":
         await api.register(name, STRING)
@@ -372,7 +335,7 @@ async def test_a_long_list_comes_in_parts(api: Api) -> None:
 
 async def test_what_tells_of_the_registry(api: Api) -> None:
     assert await api.get("/") == (200, {})
-    assert await api.get("/schemas/types") == (200, ["AVRO", "JSON"])
+    assert await api.get("/schemas/types") == (200, ["AVRO", "JSON", "PROTOBUF"])
     assert (await api.get("/v1/metadata/id?x=1"))[1]["scope"]["clusters"]["tms-topic"] == (
         "system:_schemas"
     )

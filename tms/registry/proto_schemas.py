@@ -1,0 +1,170 @@
+"""Protobuf schemas, syntax 2 and 3: parsed and found right, in the text that is kept, compared.
+
+A text is parsed to a tree, and Protobuf's own library checks what protoc would make of it. Instead
+of a text a client may send a descriptor, as base64. What is imported must be a reference's name, or
+one of the files that come with Protobuf.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from antlr4.error.ErrorListener import ErrorListener
+from google.protobuf import (
+    any_pb2,
+    api_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
+from google.protobuf.message import DecodeError
+from proto_schema_parser import ast
+from proto_schema_parser.parser import Parser
+
+from tms.registry.proto_descriptors import descriptor_of, file_of
+from tms.registry.proto_differences import differences
+from tms.registry.proto_text import proto_text
+from tms.registry.proto_types import ProtoTypes, resolved, types_of
+from tms.registry.questions import Incompatibility, InvalidSchema
+
+_OWN = "schema.proto"
+"""The name of a file that has none."""
+_WITH_PROTOBUF: Mapping[str, bytes] = {
+    module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb
+    for module in (
+        *(any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2),
+        *(source_context_pb2, struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2),
+    )
+}
+"""The files that come with Protobuf, by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtoSchema:
+    """A schema that is right."""
+
+    text: str
+    """As it is kept."""
+    normalized: str
+    types: ProtoTypes
+    serialized: str
+    """Its descriptor, in base64."""
+
+
+class _Refusing(ErrorListener):
+    """Raises at the first mistake, where the parser would go on."""
+
+    def syntaxError(  # noqa: N802, PLR0917  as the parser calls it
+        self,
+        recognizer: object,  # noqa: ARG002
+        offendingSymbol: object,  # noqa: ARG002, N803
+        line: int,
+        column: int,
+        msg: str,
+        e: object,  # noqa: ARG002
+    ) -> None:
+        """Say where the mistake is."""
+        raise InvalidSchema(f"line {line}, column {column + 1}: {msg}")
+
+
+def _refuse(recognizer: object) -> None:
+    recognizer.removeErrorListeners()  # type: ignore[attr-defined]
+    recognizer.addErrorListener(_Refusing())  # type: ignore[attr-defined]
+
+
+def _tree(text: str) -> ast.File:
+    """Return the tree of a text, or of a descriptor in base64. Raises `InvalidSchema`."""
+    try:
+        file: ast.File = Parser(setup_lexer=_refuse, setup_parser=_refuse).parse(text)
+    except InvalidSchema:
+        described = _described(text)
+        if described is None:
+            raise
+        return described
+    return file
+
+
+def _described(text: str) -> ast.File | None:
+    """Return the tree of a descriptor in base64; None if it is none."""
+    try:
+        raw = base64.b64decode(text.strip(), validate=True)
+        return file_of(descriptor_pb2.FileDescriptorProto.FromString(raw))
+    except (binascii.Error, ValueError, DecodeError, KeyError):
+        return None
+
+
+def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtoSchema:
+    """Return the schema of a text, which may import `references`. Raises `InvalidSchema`."""
+    try:
+        file = _tree(text)
+        if not file.file_elements:
+            raise InvalidSchema("the file declares nothing")
+        if file.edition is not None:
+            raise InvalidSchema("editions are not known here: use syntax proto2 or proto3")
+        named = [(name, _tree(each)) for name, each in references]
+        descriptor = _checked(file, named)
+        imported = [_standard_tree(name) for name in sorted(_imports(file) & _WITH_PROTOBUF.keys())]
+        types = types_of(file, [*imported, *(tree for _, tree in named)])
+        normalized = proto_text(file, partial(resolved, types))
+        serialized = base64.b64encode(descriptor).decode()
+        return ProtoSchema(proto_text(file), normalized, types, serialized)
+    except RecursionError:
+        raise InvalidSchema("the schema is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidSchema(str(error)) from None
+
+
+def _imports(file: ast.File) -> set[str]:
+    return {each.name for each in file.file_elements if isinstance(each, ast.Import)}
+
+
+def _checked(file: ast.File, named: Sequence[tuple[str, ast.File]]) -> bytes:
+    """Return the descriptor of a file, all its names resolved.
+
+    Raises `InvalidSchema` unless Protobuf's library takes the file and what it imports.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    own = _OWN
+    while any(own == name for name, _ in named):
+        own = f"_{own}"
+    added: set[str] = {name for name, _ in named}
+    for name, tree in (*named, (own, file)):
+        for imported in sorted(_imports(tree) & _WITH_PROTOBUF.keys()):
+            _add_standard(pool, imported, added)
+        try:
+            pool.AddSerializedFile(descriptor_of(tree, name).SerializeToString())
+        except TypeError as error:
+            reason = str(error).rpartition("descriptor pool: ")[2]
+            raise InvalidSchema(f"in {name}: {reason}") from None
+    resolved_names = descriptor_pb2.FileDescriptorProto()
+    pool.FindFileByName(own).CopyToProto(resolved_names)
+    return resolved_names.SerializeToString()
+
+
+def _standard_tree(name: str) -> ast.File:
+    return file_of(descriptor_pb2.FileDescriptorProto.FromString(_WITH_PROTOBUF[name]))
+
+
+def _add_standard(pool: descriptor_pool.DescriptorPool, name: str, added: set[str]) -> None:
+    """Add a file that comes with Protobuf behind those that it imports, unless it is there."""
+    if name in added:
+        return
+    added.add(name)
+    raw = _WITH_PROTOBUF[name]
+    for imported in descriptor_pb2.FileDescriptorProto.FromString(raw).dependency:
+        _add_standard(pool, imported, added)
+    pool.AddSerializedFile(raw)
+
+
+def incompatibilities(reader: ProtoSchema, writer: ProtoSchema) -> list[Incompatibility]:
+    """Return why `reader` does not read all that `writer` has written; nothing if it does."""
+    return differences(writer.types, reader.types)
