@@ -21,6 +21,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from api.app import OPERATIONS
 from api.http.operation import Operation
+from tests.api.openapi.cases import cases_of
 from tests.api.rest import AVRO_TYPE, POINTER, TOPIC, avro_poll, avro_publish, live, zipped
 from tests.arrow.bodies import encode_payloads
 from tms.core.limits import Limits
@@ -42,6 +43,7 @@ BEYOND_SCHEMAS = (
     "message_over_namespace_limit",
     "publish_rate_exceeded",
     "request_over_namespace_limit",
+    "start_time_in_seconds",
     "ttl_over_namespace_limit",
 )
 """Refusals of what a JSON schema cannot tell from what is taken."""
@@ -156,7 +158,7 @@ def test_whatever_is_sent_the_answer_is_as_documented(
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=described.as_strategy(mode), is_known=st.booleans())
+    @given(case=cases_of(described, mode), is_known=st.booleans())
     def call(case: schemathesis.Case[Any], *, is_known: bool) -> None:
         if mode is POSITIVE and isinstance(case.body, dict):
             case.body = with_whole_numbers(case.body)

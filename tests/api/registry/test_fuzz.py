@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from api.registry.application import operations_of
+from tests.api.openapi.cases import cases_of
 from tests.api.registry.live import served
 from tests.registry.registries import record
 from tms.wire.registry_bodies import CONTENT_TYPE
@@ -124,7 +125,7 @@ def test_whatever_is_sent_the_answer_is_as_documented(
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(case=described.as_strategy(mode), is_known=st.booleans())
+    @given(case=cases_of(described, mode), is_known=st.booleans())
     def call(case: schemathesis.Case[Any], *, is_known: bool) -> None:
         if mode is GenerationMode.POSITIVE and is_known:
             names = case.path_parameters or ()
