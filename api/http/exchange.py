@@ -28,6 +28,7 @@ from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
 
 OK = 200
+NO_CONTENT = 204
 CLIENT_GONE = 499
 """Counted, never sent: the client closed the connection before it had its answer."""
 BROKEN_OFF = 500
@@ -218,7 +219,9 @@ class Exchange:
                 more += _IS_GZIP
         head = connection.head_start(status, content_type, more)
         self.is_answered = True
-        if self.method == "HEAD":
+        if status == NO_CONTENT:
+            connection.write_last(head + b"\r\n")
+        elif self.method == "HEAD":
             connection.write_last(b"%scontent-length: %d\r\n\r\n" % (head, len(body)))
         else:
             connection.write_last(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from api.http.exchange import Exchange, topic_id_of
+from api.http.exchange import OK, Exchange, topic_id_of
 from tms.core.caller import Caller
 from tms.core.topic import TopicId
 
@@ -66,7 +66,8 @@ class Operation:
     """Media type objects of OpenAPI, by media type. None where no body is read."""
     is_body_required: bool = True
     success: str
-    """What a 200 means."""
+    """What success means."""
+    success_status: int = OK
     answer: Mapping[str, Json] | None = None
     """Media type objects of a 200's body; None where it is empty."""
     answer_headers: Mapping[str, Json] = field(default_factory=dict)

@@ -122,7 +122,10 @@ def _operation(operation: Operation) -> Json:
     if headers:
         success["headers"] = headers
     described["parameters"] = parameters
-    described["responses"] = {"200": success, **_error_responses(operation.all_errors)}
+    described["responses"] = {
+        str(operation.success_status): success,
+        **_error_responses(operation.all_errors),
+    }
     return described
 
 

@@ -3,13 +3,13 @@
 import json
 from functools import partial
 
-from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.exchange import JSON_TYPE, NO_CONTENT, OK, Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
-from api.registry.requests import answer, page
+from api.registry.requests import answer, page, text
 from tms import __version__
+from tms.registry import deletion
 from tms.registry.service import Registry
-from tms.registry.subjects import DEFAULT_CONTEXT, context_of
 
 TAG = "Registry"
 
@@ -27,10 +27,17 @@ class AboutHandlers:
 
     async def contexts(self, exchange: Exchange) -> None:
         """Answer with the contexts that have schemas, and the default one."""
+        prefix = text(exchange, "contextPrefix") if exchange.query else ""
         found = await self._registry.list(
-            lambda state: sorted({DEFAULT_CONTEXT, *map(context_of, state.subjects)})
+            lambda state: [name for name in state.contexts() if name.startswith(prefix)]
         )
         await answer(exchange, page(exchange, found))
+
+    async def delete_context(self, exchange: Exchange) -> None:
+        """Delete a context that has no schemas."""
+        name = exchange.names["context"]
+        await self._registry.delete(lambda known: deletion.delete_context(known.state, name))
+        await exchange.answer(NO_CONTENT)
 
     async def id(self, exchange: Exchange) -> None:
         """Answer with the name of the topic that all is on."""
@@ -67,10 +74,24 @@ class AboutHandlers:
                 path="/contexts",
                 handler=self.contexts,
                 summary="The contexts",
-                description="The default one, and those that have schemas.",
-                query=p.PAGE,
+                description="The default one, and each that had schemas until it is deleted.",
+                query=(p.CONTEXT_PREFIX, *p.PAGE),
                 success="Their names.",
                 answer=p.NAMES,
+            ),
+            Operation(
+                name="delete_context",
+                method="DELETE",
+                path="/contexts/{context}",
+                handler=self.delete_context,
+                tag=TAG,
+                takes_any_query=True,
+                summary="Delete a context",
+                description="One that has no schemas any more, with its settings. Ids that it gave "
+                "are not given again.",
+                success="It is deleted.",
+                success_status=NO_CONTENT,
+                errors=("40401", "42205", "42208", "42211"),
             ),
             get(
                 name="registry_id",

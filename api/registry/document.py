@@ -17,6 +17,7 @@ _TAGS = ("Schemas", "Subjects", "Compatibility", "Config", "Mode", "Registry")
 _NOT_ACCEPTABLE = 406
 _UNSUPPORTED = 415
 _PATH_PARAMETERS: Json = {
+    "context": {"description": "A context; its dot may be left out.", "schema": {"type": "string"}},
     "id": {"description": "A schema's id.", "schema": {"type": "integer"}, "example": 1},
     "guid": {"description": "A schema's guid.", "schema": {"type": "string"}},
     "subject": {
@@ -33,6 +34,7 @@ _PATH_PARAMETERS: Json = {
 _REQUESTS: dict[str, type[msgspec.Struct]] = {
     "SchemaRequest": bodies.SchemaRequest,
     "ConfigRequest": bodies.ConfigRequest,
+    "TagsRequest": bodies.TagsRequest,
 }
 _ANSWERS: dict[str, type[msgspec.Struct]] = {
     "Registered": bodies.RegisteredBody,
@@ -92,8 +94,10 @@ def _operation(operation: Operation) -> Json:
     }
     if operation.request is not None:
         described["requestBody"] = {"required": True, "content": dict(operation.request)}
-    success = {"description": operation.success, "content": dict(operation.answer or {})}
-    described["responses"] = {"200": success, **_errors(operation)}
+    success: Json = {"description": operation.success}
+    if operation.answer is not None:
+        success["content"] = dict(operation.answer)
+    described["responses"] = {str(operation.success_status): success, **_errors(operation)}
     return described
 
 

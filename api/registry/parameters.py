@@ -29,8 +29,17 @@ SUBJECT_HINT = _text("subject", "The subject that the schema is of, and so its c
 SUBJECT_PREFIX = _text(
     "subjectPrefix", "How the subjects begin; `:*:` is all contexts, `:.ctx:` one.", ":*:"
 )
+CONTEXT_PREFIX = _text("contextPrefix", "How the contexts begin.")
 FETCH_MAX_ID = _flag("fetchMaxId", "Tell the greatest id of the context too.")
-FORMAT = _text("format", "`serialized`: a Protobuf schema as a descriptor, in base64.")
+FORMAT = _text(
+    "format",
+    "`resolved`: an Avro schema with what it refers to; of Protobuf `serialized`: a descriptor in "
+    "base64, `ignore_extensions`: without the options that authors define.",
+)
+FIND_TAGS = _flag("findTags", "Tell the tags that are written in the schema.")
+RULE_TYPE = _text("ruleType", "Show only what has a rule of this type.")
+PROPERTY_NAME = _text("key", "The name of a property.")
+PROPERTY_VALUE = _text("value", "The value of that property.")
 DELETED = _flag("deleted", "Show what was soft-deleted, too.")
 DELETED_ONLY = _flag("deletedOnly", "Show only what was soft-deleted.")
 LATEST_ONLY = _flag("latestOnly", "Show only the latest version of each subject.")

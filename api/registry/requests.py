@@ -4,26 +4,37 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from api.http.exchange import OK, Exchange
 from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.media import answer_type, check_type
 from tms.core.errors import InvalidRequest
+from tms.core.schema_contracts import Metadata, RuleSet, ordered_metadata, ordered_rules
 from tms.registry import lookup
+from tms.registry.contracts import Contract
+from tms.registry.questions import Entity, Tags
 from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.service import Registry
 from tms.registry.sources import Submitted
 from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS, check_context, resolved_in
-from tms.wire.registry_bodies import ReferenceBody, SchemaRequest, VersionBody
+from tms.wire.registry_bodies import (
+    EntityBody,
+    ReferenceBody,
+    SchemaRequest,
+    TagsBody,
+    VersionBody,
+)
 
 ESCAPED = 6
 """JSON may escape each byte of a text by so many."""
+_FIELDS = ("sr_field", "SR_FIELD")
 _INT32_MAX = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _encode = msgspec.json.Encoder().encode
@@ -139,7 +150,53 @@ def submitted_of(request: SchemaRequest) -> Submitted:
     references = tuple(
         Reference(each.name, each.subject, each.version) for each in request.references or ()
     )
-    return Submitted(request.schema or "", request.schemaType or AVRO, references)
+    told = contract_told(request.metadata, request.ruleSet)
+    return Submitted(request.schema or "", request.schemaType or AVRO, references, told)
+
+
+def contract_told(metadata: Metadata | None, rules: RuleSet | None) -> Contract:
+    """Return what a request says of metadata and rules."""
+    return Contract(
+        None if metadata is None else ordered_metadata(metadata),
+        None if rules is None else ordered_rules(rules),
+    )
+
+
+def tags_told(listed: Sequence[TagsBody] | None) -> Tags:
+    """Return the tags that a request lists."""
+    return tuple(
+        (
+            Entity(each.schema_entity.entity_path, each.schema_entity.entity_type in _FIELDS),
+            tuple(each.tags),
+        )
+        for each in listed or ()
+    )
+
+
+def tags_body(tags: Tags) -> list[TagsBody]:
+    """Return tags as they are answered."""
+    return [
+        TagsBody(EntityBody(path, "sr_field" if is_field else "sr_record"), list(names))
+        for (path, is_field), names in tags
+    ]
+
+
+class Shown(NamedTuple):
+    """What of a schema has the form that the query asks for."""
+
+    schema: str
+    tags: list[TagsBody] | UnsetType = UNSET
+
+
+async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown:
+    """Return the text of a schema in the form that the query asks for, and its tags if it does."""
+    if not exchange.query:
+        return Shown(schema.text)
+    text = await text_of(exchange, registry, schema)
+    if not flag(exchange, "findTags"):
+        return Shown(text)
+    look = partial(lookup.tags_in, schema=schema)
+    return Shown(text, tags_body(await asyncio.create_task(registry.answer(look))))
 
 
 async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str:
@@ -168,6 +225,8 @@ def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
         schemaType=schema.kind,
         schema=schema.text,
         references=references_of(schema),
+        metadata=schema.metadata,
+        ruleSet=schema.rule_set,
     )
     if is_lookup:
         return body

@@ -3,11 +3,13 @@
 from functools import partial
 
 import msgspec
+from msgspec import UNSET
 
 from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import (
+    Shown,
     answer,
     answer_in_parts,
     answer_text,
@@ -17,6 +19,8 @@ from api.registry.requests import (
     prefix_of,
     references_of,
     schema_id,
+    shown,
+    text,
     text_of,
     version_body,
 )
@@ -41,8 +45,7 @@ class SchemaHandlers:
     async def by_id(self, exchange: Exchange) -> None:
         """Answer with the schema of an id: from memory, if it is there."""
         version = await self._of_id(exchange)
-        shown = await text_of(exchange, self._registry, version.schema)
-        body = _body(version, shown)
+        body = _body(version, await shown(exchange, self._registry, version.schema))
         if exchange.query and flag(exchange, "fetchMaxId"):
             greatest = lookup.max_id(self._registry.state, hint_of(exchange))
             body = msgspec.structs.replace(body, maxId=greatest)
@@ -81,8 +84,12 @@ class SchemaHandlers:
         look = partial(lookup.version_of_guid, guid=exchange.names["guid"])
         version = await self._registry.find(look)
         schema = version.schema
-        body = SchemaBody(schema.text, schema.kind, schema.guid, references_of(schema))
-        await answer(exchange, body)
+        told = await shown(exchange, self._registry, schema)
+        body = _body(version, told)
+        await answer(
+            exchange,
+            msgspec.structs.replace(body, subject=UNSET, version=UNSET, ts=UNSET, deleted=UNSET),
+        )
 
     async def ids_of_guid(self, exchange: Exchange) -> None:
         """Answer with the ids that a guid's schema has."""
@@ -97,6 +104,7 @@ class SchemaHandlers:
             prefix=prefix_of(exchange),
             deleted=flag(exchange, "deleted"),
             latest_only=flag(exchange, "latestOnly"),
+            rule_type=text(exchange, "ruleType"),
         )
         found = page(exchange, await self._registry.list(look))
         if len(found) <= _AT_ONCE:
@@ -123,7 +131,7 @@ class SchemaHandlers:
                 is_taskless=True,
                 summary="The schema of an id",
                 description="From memory; read from the log only if it is not there.",
-                query=(p.SUBJECT_HINT, p.FETCH_MAX_ID, p.FORMAT),
+                query=(p.SUBJECT_HINT, p.FETCH_MAX_ID, p.FORMAT, p.FIND_TAGS),
                 success="The schema.",
                 answer=p.body("SchemaOfId"),
             ),
@@ -133,7 +141,7 @@ class SchemaHandlers:
                 handler=self.text_by_id,
                 summary="The text of an id's schema",
                 description="As it is kept, not within JSON.",
-                query=(p.SUBJECT_HINT,),
+                query=(p.SUBJECT_HINT, p.FORMAT),
                 success="The text.",
                 answer=p.TEXT,
             ),
@@ -166,7 +174,8 @@ class SchemaHandlers:
                 path="/schemas/guids/{guid}",
                 handler=self.by_guid,
                 summary="The schema of a guid",
-                description="The guid is the MD5 of text and references.",
+                description="The guid is the MD5 of text, references, metadata and rules.",
+                query=(p.FORMAT, p.FIND_TAGS),
                 success="The schema.",
                 answer=p.body("SchemaOfId"),
                 errors=("40403",),
@@ -187,7 +196,7 @@ class SchemaHandlers:
                 handler=self.all,
                 summary="The versions of all subjects",
                 description="By subject and number.",
-                query=(p.SUBJECT_PREFIX, p.DELETED, p.LATEST_ONLY, *p.PAGE),
+                query=(p.SUBJECT_PREFIX, p.DELETED, p.LATEST_ONLY, p.RULE_TYPE, *p.PAGE),
                 success="The versions.",
                 answer=p.bodies("Version"),
             ),
@@ -203,13 +212,16 @@ class SchemaHandlers:
         )
 
 
-def _body(version: Version, shown: str) -> SchemaBody:
+def _body(version: Version, told: Shown) -> SchemaBody:
     schema = version.schema
     return SchemaBody(
-        schema=shown,
+        schema=told.schema,
         schemaType=schema.kind,
         guid=schema.guid,
         references=references_of(schema),
+        metadata=schema.metadata,
+        ruleSet=schema.rule_set,
+        schemaTags=told.tags,
         subject=version.subject,
         version=version.number,
         ts=version.written_ms,

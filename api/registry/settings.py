@@ -14,7 +14,7 @@ from tms.registry import setting_commands as commands
 from tms.registry.refusal import INVALID_MODE, RegistryError
 from tms.registry.service import Registry
 from tms.registry.settings import Config
-from tms.registry.subjects import EVERYWHERE
+from tms.registry.subjects import DEFAULT_SCOPE
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 
 _config_decoder = msgspec.json.Decoder(ConfigRequest)
@@ -49,8 +49,7 @@ class SettingHandlers:
         config = await self._registry.write(
             lambda known: commands.set_config(known.state, scope, change)
         )
-        body = ConfigSetBody(config.compatibility, config.normalize, config.alias)
-        await answer(exchange, body)
+        await answer(exchange, ConfigSetBody(**msgspec.structs.asdict(config)))
 
     async def delete_config(self, exchange: Exchange) -> None:
         """Give settings up."""
@@ -175,23 +174,18 @@ class SettingHandlers:
 
 
 def _scope(exchange: Exchange) -> str:
-    return in_context(exchange, exchange.names.get("subject", EVERYWHERE))
+    return in_context(exchange, exchange.names.get("subject", DEFAULT_SCOPE))
 
 
 def _change(request: ConfigRequest) -> dict[str, object]:
     """Return what a request changes. The level has two names there."""
-    change: dict[str, object] = {}
-    if request.compatibilityLevel is not UNSET:
-        change["compatibility"] = request.compatibilityLevel
-    if request.compatibility is not UNSET:
-        change["compatibility"] = request.compatibility
-    if request.normalize is not UNSET:
-        change["normalize"] = request.normalize
-    if request.alias is not UNSET:
-        change["alias"] = request.alias
-    return change
+    told = msgspec.structs.asdict(request)
+    level = told.pop("compatibility_level")
+    if told["compatibility"] is UNSET:
+        told["compatibility"] = level
+    return {name: value for name, value in told.items() if value is not UNSET}
 
 
 def _shown(config: Config) -> ConfigBody:
-    assert config.compatibility is not None
-    return ConfigBody(config.compatibility, config.normalize, config.alias)
+    told = msgspec.structs.asdict(config)
+    return ConfigBody(compatibility_level=told.pop("compatibility"), **told)

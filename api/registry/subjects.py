@@ -1,6 +1,7 @@
 """Subjects and their versions: register, look up, show, list, delete."""
 
 from functools import partial
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -11,21 +12,26 @@ from api.registry.requests import (
     ESCAPED,
     answer,
     answer_text,
+    contract_told,
     flag,
     page,
     prefix_of,
     read_json,
     references_of,
+    shown,
     subject_of,
     submitted_of,
+    tags_told,
     text_of,
     version_body,
 )
 from tms.registry import deletion, lookup
-from tms.registry.registration import SchemaToRegister, register
+from tms.registry.refusal import MALFORMED, RegistryError
+from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.service import Registry
 from tms.registry.state import Version
-from tms.wire.registry_bodies import RegisteredBody, SchemaRequest
+from tms.registry.tagging import TagChange, TagsToWrite, register_tagged, write_tags
+from tms.wire.registry_bodies import RegisteredBody, SchemaRequest, TagsRequest
 
 TAG = "Subjects"
 SUBJECT = "/subjects/{subject}"
@@ -35,6 +41,7 @@ OTHER_BYTES_MAX = 256 * 1024
 """What the body of a request has besides the text of a schema."""
 
 schema_decoder = msgspec.json.Decoder(SchemaRequest)
+tags_decoder = msgspec.json.Decoder(TagsRequest)
 
 
 class SubjectHandlers:
@@ -64,7 +71,10 @@ class SubjectHandlers:
             normalize=flag(exchange, "normalize"),
             deleted=flag(exchange, "deleted"),
         )
-        await answer(exchange, version_body(await self._registry.examine(look), is_lookup=True))
+        version = await self._registry.examine(look)
+        told = await shown(exchange, self._registry, version.schema)
+        body = version_body(version, is_lookup=True)
+        await answer(exchange, msgspec.structs.replace(body, schema=told.schema))
 
     async def delete_subject(self, exchange: Exchange) -> None:
         """Delete all versions of a subject."""
@@ -94,23 +104,74 @@ class SubjectHandlers:
             version=request.version,
             normalize=flag(exchange, "normalize"),
         )
-        registered = await self._registry.write(lambda known: register(known, registration))
+        change = TagChange(
+            tags_told(request.schemaTagsToAdd),
+            tags_told(request.schemaTagsToRemove),
+            from_latest=bool(request.propagateSchemaTags),
+        )
+        if change == TagChange():
+            registered = await self._registry.write(lambda known: register(known, registration))
+        else:
+            registered = await self._registry.write(
+                lambda known: register_tagged(known, registration, change)
+            )
+        await self._answer_registered(exchange, registered)
+
+    async def write_tags(self, exchange: Exchange) -> None:
+        """Register a version that is an earlier one with other tags."""
+        request = await read_json(exchange, tags_decoder, OTHER_BYTES_MAX)
+        told = contract_told(request.metadata, request.rule_set)
+        wanted = TagsToWrite(
+            subject=subject_of(exchange),
+            token=exchange.names["version"],
+            change=TagChange(tags_told(request.tags_to_add), tags_told(request.tags_to_remove)),
+            told=told,
+            rules_to_merge=contract_told(None, request.rules_to_merge).rule_set,
+            rules_to_remove=tuple(request.rules_to_remove or ()),
+            new_version=request.new_version,
+        )
+        registered = await self._registry.write(lambda known: write_tags(known, wanted))
+        await self._answer_registered(exchange, registered)
+
+    async def _answer_registered(self, exchange: Exchange, registered: Registered) -> None:
         schema = registered.schema
         body = RegisteredBody(
             id=registered.id,
             version=registered.version,
             guid=schema.guid,
             schemaType=schema.kind,
-            schema=schema.text,
+            schema=(await shown(exchange, self._registry, schema)).schema,
             references=references_of(schema),
+            metadata=schema.metadata,
+            ruleSet=schema.rule_set,
         )
         await answer(exchange, body)
 
     async def version(self, exchange: Exchange) -> None:
         """Answer with a version."""
-        version = await self._version(exchange)
-        shown = await text_of(exchange, self._registry, version.schema)
-        await answer(exchange, msgspec.structs.replace(version_body(version), schema=shown))
+        await self._answer_version(exchange, await self._version(exchange))
+
+    async def _answer_version(self, exchange: Exchange, version: Version) -> None:
+        told = await shown(exchange, self._registry, version.schema)
+        body = version_body(version)
+        await answer(
+            exchange, msgspec.structs.replace(body, schema=told.schema, schemaTags=told.tags)
+        )
+
+    async def with_metadata(self, exchange: Exchange) -> None:
+        """Answer with the latest version that has some properties."""
+        asked = parse_qsl(exchange.query.decode(errors="replace"), keep_blank_values=True)
+        names = [value for name, value in asked if name == "key"]
+        values = [value for name, value in asked if name == "value"]
+        if len(names) != len(values):
+            reason = "each `key` in the query wants a `value`"
+            raise RegistryError(MALFORMED, reason=reason)
+        look = partial(
+            lookup.with_properties,
+            given=subject_of(exchange),
+            wanted=dict(zip(names, values, strict=True)),
+        )
+        await self._answer_version(exchange, await self._registry.list(look))
 
     async def version_text(self, exchange: Exchange) -> None:
         """Answer with a version's text."""
@@ -170,11 +231,11 @@ class SubjectHandlers:
                 handler=self.look_up,
                 summary="Which version has a schema?",
                 description="The latest one that is equal.",
-                query=(p.NORMALIZE, p.DELETED),
+                query=(p.NORMALIZE, p.DELETED, p.FORMAT),
                 request=p.body("SchemaRequest"),
                 success="The version.",
                 answer=p.body("Version"),
-                errors=("40401", "40403", "42201", "42209", *BODY_ERRORS),
+                errors=("40401", "40403", "42201", "42209", "42210", *BODY_ERRORS),
             ),
             row(
                 name="delete_subject",
@@ -201,6 +262,18 @@ class SubjectHandlers:
                 errors=("40401",),
             ),
             row(
+                name="version_with_metadata",
+                method="GET",
+                path=f"{SUBJECT}/metadata",
+                handler=self.with_metadata,
+                summary="The latest version that has some properties in its metadata",
+                description="`key` and `value` may be given several times, in turn.",
+                query=(p.PROPERTY_NAME, p.PROPERTY_VALUE, p.FORMAT),
+                success="The version.",
+                answer=p.body("Version"),
+                errors=("40401", "40403"),
+            ),
+            row(
                 name="register_schema",
                 method="POST",
                 path=VERSIONS,
@@ -208,11 +281,11 @@ class SubjectHandlers:
                 summary="Register a schema",
                 description="A schema that is a version already is answered as that. An id is for "
                 "importing.",
-                query=(p.NORMALIZE,),
+                query=(p.NORMALIZE, p.FORMAT),
                 request=p.body("SchemaRequest"),
                 success="Its id and version.",
                 answer=p.body("Registered"),
-                errors=("409", "42201", "42205", "42208", "42209", *BODY_ERRORS),
+                errors=("409", "42201", "42205", "42208", "42209", "42210", *BODY_ERRORS),
             ),
         )
 
@@ -226,7 +299,7 @@ class SubjectHandlers:
                 handler=self.version,
                 summary="A version",
                 description="By number from memory; `latest` is read from the log.",
-                query=(p.DELETED, p.FORMAT),
+                query=(p.DELETED, p.FORMAT, p.FIND_TAGS),
                 success="The version.",
                 answer=p.body("Version"),
             ),
@@ -237,7 +310,7 @@ class SubjectHandlers:
                 handler=self.version_text,
                 summary="A version's text",
                 description="As it is kept, not within JSON.",
-                query=(p.DELETED,),
+                query=(p.DELETED, p.FORMAT),
                 success="The text.",
                 answer=p.TEXT,
             ),
@@ -252,6 +325,21 @@ class SubjectHandlers:
                 success="Its number.",
                 answer=p.NUMBER,
                 errors=("40401", "40402", "40406", "40407", "42202", "42205", "42206"),
+            ),
+            row(
+                name="write_tags",
+                method="POST",
+                path=f"{VERSION}/tags",
+                handler=self.write_tags,
+                summary="Write tags into a version's schema",
+                description="A new version, or if nothing changes the one that there is.",
+                request=p.body("TagsRequest"),
+                success="Its id and version.",
+                answer=p.body("Registered"),
+                errors=(
+                    *("409", "40401", "40402", "42201", "42202", "42205", "42209", "42210"),
+                    *BODY_ERRORS,
+                ),
             ),
             row(
                 name="referrers",

@@ -133,7 +133,7 @@ class RemoteSchemas:
         """Return the level that counts for a subject, or everywhere."""
         parts = _scoped("config", subject)
         body = await self._get(bodies.ConfigBody, *parts, defaultToGlobal=True)
-        return body.compatibilityLevel
+        return body.compatibility_level
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or everywhere; return it."""

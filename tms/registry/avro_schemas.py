@@ -5,6 +5,7 @@ Its compatibility is that of Java's SchemaCompatibility. Wrong defaults are take
 takes them; a field's name is checked here, because the library does not.
 """
 
+import copy
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +17,9 @@ from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibi
 from avro.errors import AvroException
 from avro.name import Names
 
-from tms.registry.avro_text import avro_text
-from tms.registry.questions import Incompatibility, InvalidSchema
+from tms.registry.avro_text import avro_text, resolved_text
+from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
+from tms.registry.written_tags import avro_entities, retag, tags_in
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -31,6 +33,31 @@ class AvroSchema:
     normalized: str
     parsed: avro.schema.Schema
     """With an error as a record: one reads the other."""
+    tree: Any
+    references: tuple[Any, ...] = ()
+    """The trees of what it refers to."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields at its top."""
+        is_record = isinstance(self.tree, Mapping) and self.tree["type"] in ("record", "error")
+        return tuple(field["name"] for field in self.tree["fields"]) if is_record else ()
+
+    @property
+    def resolved(self) -> str:
+        """Its text with the types that it refers to in it."""
+        return resolved_text(self.tree, self.references)
+
+    @property
+    def tags(self) -> Tags:
+        """The tags that are written in it."""
+        return tags_in(avro_entities(self.tree))
+
+    def tagged(self, wanted: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+        tree = copy.deepcopy(self.tree)
+        retag(avro_entities(tree), wanted)
+        return json.dumps(tree)
 
 
 def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
@@ -40,8 +67,9 @@ def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
     """
     try:
         names = Names(validate_names=True)
-        for reference in references:
-            avro.schema.make_avsc_object(json.loads(reference), names)
+        referred = tuple(json.loads(reference) for reference in references)
+        for reference in referred:
+            avro.schema.make_avsc_object(reference, names)
         known = frozenset(names.names)
         tree = json.loads(text)
         _check_field_names(tree)
@@ -53,7 +81,7 @@ def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
         raise InvalidSchema(str(error) or type(error).__name__) from None
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply") from None
-    return AvroSchema(kept, normalized, parsed)
+    return AvroSchema(kept, normalized, parsed, tree, referred)
 
 
 def _copied(names: Names) -> Names:

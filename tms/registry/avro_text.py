@@ -10,7 +10,7 @@ The schema must have been parsed and found right before: what is wrong here rais
 """
 
 import json
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -36,7 +36,40 @@ def avro_text(schema: Json, known: Container[str] = (), *, normalized: bool = Fa
 
     `known` are the full names of types that it may refer to besides its own.
     """
-    return _Printer(known, normalized=normalized).text(schema, "")
+    return _Printer(known, {}, normalized=normalized).text(schema, "")
+
+
+def resolved_text(schema: Json, references: Sequence[Json]) -> str:
+    """Return the text of a schema with the types of its references where they are first named."""
+    defined: dict[str, Json] = {}
+    for reference in references:
+        defined.update(_definitions(reference, ""))
+    return _Printer(defined, defined, normalized=False).text(schema, "")
+
+
+def _definitions(schema: Json, namespace: str) -> Iterator[tuple[str, Json]]:
+    """Give the named types that a schema defines, by their full names."""
+    if isinstance(schema, list):
+        for branch in schema:
+            yield from _definitions(branch, namespace)
+    if not isinstance(schema, Mapping):
+        return
+    kind = schema["type"]
+    if kind in _NAMED:
+        full_name = _name_of(schema, namespace)
+        own = _split(full_name)[0]
+        yield full_name, {**schema, "name": _split(full_name)[1], "namespace": own}
+        for field in schema.get("fields", ()):
+            yield from _definitions(field["type"], own)
+    elif kind in ("array", "map"):
+        yield from _definitions(schema["items" if kind == "array" else "values"], namespace)
+    else:
+        yield from _definitions(kind, namespace)
+
+
+def _name_of(schema: Mapping[str, Json], namespace: str) -> str:
+    name: str = schema["name"]
+    return name if "." in name else _full_name(name, schema.get("namespace", namespace))
 
 
 def _double(value: float) -> str:
@@ -83,8 +116,11 @@ def _split(full_name: str) -> tuple[str, str]:
 
 
 class _Printer:
-    def __init__(self, known: Container[str], *, normalized: bool) -> None:
+    def __init__(
+        self, known: Container[str], inlined: Mapping[str, Json], *, normalized: bool
+    ) -> None:
         self._known = known
+        self._inlined = inlined
         self._normalized = normalized
         self._own: set[str] = set()
 
@@ -93,7 +129,7 @@ class _Printer:
         if isinstance(schema, list):
             return f"[{','.join(self.text(branch, namespace) for branch in schema)}]"
         if isinstance(schema, str):
-            return _string(schema if schema in _PRIMITIVES else self._reference(schema, namespace))
+            return self._name(schema, namespace)
         kind = schema["type"]
         if kind in _NAMED:
             return self._named(schema, kind, namespace)
@@ -102,9 +138,19 @@ class _Printer:
             parts = [("type", _string(kind)), (part, self.text(schema[part], namespace))]
             return self._object(parts + self._others(schema, _SCHEMA_RESERVED))
         if kind not in _PRIMITIVES:
-            return _string(self._reference(kind, namespace))
+            return self._name(kind, namespace)
         others = self._others(schema, _SCHEMA_RESERVED)
         return self._object([("type", _string(kind)), *others]) if others else _string(kind)
+
+    def _name(self, name: str, namespace: str) -> str:
+        """Return the type that a name means: the name, or the type itself if it is to be there."""
+        if name in _PRIMITIVES:
+            return _string(name)
+        for full_name in (_full_name(name, namespace), name):
+            if full_name in self._inlined and full_name not in self._own:
+                inlined = self._inlined[full_name]
+                return self._named(inlined, inlined["type"], namespace)
+        return _string(self._reference(name, namespace))
 
     def _reference(self, name: str, namespace: str) -> str:
         """Return a name as it is written within a namespace."""
@@ -115,10 +161,10 @@ class _Printer:
         return last if own_namespace in ("", namespace) else full_name
 
     def _named(self, schema: Mapping[str, Json], kind: str, namespace: str) -> str:
-        name = schema["name"]
-        given = schema.get("namespace", namespace)
-        full_name = name if "." in name else _full_name(name, given)
+        full_name = _name_of(schema, namespace)
         own, last = _split(full_name)
+        if full_name in self._own and full_name in self._inlined:
+            return _string(self._reference(full_name, namespace))
         self._own.add(full_name)
         written = "record" if kind == "error" and self._normalized else kind
         parts = [("type", _string(written)), ("name", _string(last))]

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from tms.registry.contracts import broken_reservations, property_of
 from tms.registry.knowledge import Knowledge
 from tms.registry.questions import Compared, Comparison, Incompatibility, NoSchema
 from tms.registry.refusal import INCOMPATIBLE, RegistryError
 from tms.registry.schema import Schema
-from tms.registry.settings import Level
+from tms.registry.settings import LEVEL_DEFAULT, Config, Level
 from tms.registry.sources import source_of
 from tms.registry.state import State, Version
 
@@ -28,18 +29,20 @@ _EXPLAINED = {
 
 
 def misfits(
-    known: Knowledge, schema: Schema, versions: Sequence[Version], level: Level
+    known: Knowledge, schema: Schema, versions: Sequence[Version], config: Config
 ) -> list[str]:
-    """Return why a schema does not fit versions, for people; nothing if it does.
+    """Return why a schema does not fit versions by settings, for people; nothing if it does.
 
     The first version that it does not fit is told of. Raises `Unanswered`.
     """
-    if level is Level.NONE:
-        return []
-    alike = [version for version in versions if version.schema.kind == schema.kind]
+    level = config.compatibility or LEVEL_DEFAULT
+    checked = [] if level is Level.NONE else versions
+    alike = [version for version in checked if version.schema.kind == schema.kind]
     asked = {id(version): _comparisons(known, schema, version, level) for version in alike}
     found = known.findings.compared([each for pairs in asked.values() for each in pairs])
-    for version in versions:
+    shown = f"{{validateFields: '{str(bool(config.validate_fields)).lower()}', "
+    shown += f"compatibility: '{level}'}}"
+    for version in checked:
         if version.schema.kind != schema.kind:
             messages = [_DIFFERENT_KIND]
         else:
@@ -53,15 +56,25 @@ def misfits(
                 *dict.fromkeys(messages),
                 f"{{oldSchemaVersion: {version.number}}}",
                 f"{{oldSchema: '{version.schema.text}'}}",
-                f"{{validateFields: 'false', compatibility: '{level}'}}",
+                shown,
             ]
-    return []
+    broken = _broken_reservations(known, schema, versions) if config.validate_fields else []
+    return [*broken, shown] if broken else []
+
+
+def _broken_reservations(
+    known: Knowledge, schema: Schema, versions: Sequence[Version]
+) -> list[str]:
+    parsed = known.findings.parsed(source_of(known, schema))
+    if isinstance(parsed, NoSchema):
+        return [parsed.reason]
+    return broken_reservations(schema, parsed, versions[0].schema if versions else None)
 
 
 def _comparisons(
     known: Knowledge, schema: Schema, version: Version, level: Level
 ) -> list[Comparison]:
-    if schema == version.schema:
+    if schema.has_text_of(version.schema):
         return []
     new = source_of(known, schema)
     old = source_of(known, version.schema)
@@ -89,15 +102,23 @@ def _message(found: Incompatibility, reader: str, writer: str) -> str:
     return f"{{errorType:'{found.kind}', description:'{told}', additionalInfo:'{found.message}'}}"
 
 
-def to_fit(state: State, subject: str, level: Level) -> list[Version]:
-    """Return the versions that a new one of a subject must fit, the latest first."""
-    versions = state.versions(subject)[::-1]
-    return versions if level.is_transitive else versions[:1]
+def to_fit(state: State, subject: str, schema: Schema) -> list[Version]:
+    """Return the versions that a new one of a subject must fit, the latest first.
+
+    With a compatibility group, those that have the same there.
+    """
+    config, versions = state.config(subject), state.versions(subject)[::-1]
+    group = config.compatibility_group
+    if group:
+        wanted = property_of(schema, group)
+        versions = [each for each in versions if property_of(each.schema, group) == wanted]
+    is_transitive = (config.compatibility or LEVEL_DEFAULT).is_transitive
+    return versions if is_transitive else versions[:1]
 
 
 def check_fits(known: Knowledge, subject: str, schema: Schema) -> None:
     """Raise `RegistryError` (409) if a schema does not fit. Raises `Unanswered` too."""
-    level = known.state.level(subject)
-    messages = misfits(known, schema, to_fit(known.state, subject, level), level)
+    versions = to_fit(known.state, subject, schema)
+    messages = misfits(known, schema, versions, known.state.config(subject))
     if messages:
         raise RegistryError(INCOMPATIBLE, subject=subject, details=", ".join(messages))

@@ -18,6 +18,7 @@ from tms.registry.records import (
     VersionDeleted,
 )
 from tms.registry.refusal import (
+    CONTEXT_NOT_EMPTY,
     INVALID_VERSION,
     NOT_PERMITTED,
     REFERENCED,
@@ -31,7 +32,13 @@ from tms.registry.refusal import (
 )
 from tms.registry.registration import VERSION_MAX
 from tms.registry.state import State, Version
-from tms.registry.subjects import context_of, qualified
+from tms.registry.subjects import (
+    DEFAULT_CONTEXT,
+    check_context,
+    context_of,
+    qualified,
+    scope_of_context,
+)
 
 LATEST = -1
 _NUMBER = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
@@ -131,4 +138,26 @@ def settings_keys(state: State, scope: str) -> list[Key]:
 
 def with_counters(state: State, keys: Iterable[Key]) -> list[Record | Purged]:
     """Return tombstones of keys, and the counters behind them."""
-    return [*(Purged(key) for key in keys), CountersWritten(state.next_ids())]
+    counters = CountersWritten(state.next_ids(), frozenset(state.deleted_contexts))
+    return [*(Purged(key) for key in keys), counters]
+
+
+def delete_context(state: State, name: str) -> Decided[None]:
+    """Decide on deleting a context that has no schemas any more, with its settings.
+
+    Its ids are not given again. Raises `RegistryError` (40401, 42205, 42211).
+    """
+    context = check_context(name)
+    if context == DEFAULT_CONTEXT:
+        raise RegistryError(NOT_PERMITTED, reason="The default context cannot be deleted")
+    scope = scope_of_context(context)
+    settings = [each for each in {*state.configs, *state.modes} if context_of(each) == context]
+    if context not in state.contexts() and not settings:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=scope)
+    if any(context_of(subject) == context for subject in state.subjects):
+        raise RegistryError(CONTEXT_NOT_EMPTY, context=context)
+    check_writable(state, scope)
+    keys = [key for each in sorted(settings) for key in settings_keys(state, each)]
+    deleted = frozenset({*state.deleted_contexts, context})
+    gone: list[Record | Purged] = [Purged(key) for key in keys]
+    return Decided(None, [*gone, CountersWritten(state.next_ids(), deleted)])

@@ -4,6 +4,7 @@ What is right is decided by the library jsonschema, by the draft that `$schema` 
 a `$ref` names must be in the schema itself, or be the name of a reference.
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from referencing.jsonschema import DRAFT7, specification_with
 from tms.registry.json_differences import Comparing
 from tms.registry.json_nodes import EndlessReference, SchemaPlace, followed
 from tms.registry.json_text import json_text, parse_json
-from tms.registry.questions import Incompatibility, InvalidSchema
+from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
+from tms.registry.written_tags import json_entities, retag, tags_in
 
 _OWN = "urn:tms:schema"
 """The URI of a schema that has none."""
@@ -33,6 +35,24 @@ class JsonSchema:
     """As it is kept."""
     normalized: str
     place: SchemaPlace
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the properties at its top."""
+        tree = self.place.schema
+        properties = tree.get("properties") if isinstance(tree, Mapping) else None
+        return tuple(properties) if isinstance(properties, Mapping) else ()
+
+    @property
+    def tags(self) -> Tags:
+        """The tags that are written in it."""
+        return tags_in(json_entities(self.place.schema))
+
+    def tagged(self, wanted: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+        tree = copy.deepcopy(self.place.schema)
+        retag(json_entities(tree), wanted)
+        return json_text(tree)
 
 
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:

@@ -15,13 +15,16 @@ from tms.registry.questions import (
     Compared,
     Comparison,
     Incompatibility,
+    InForm,
     InvalidSchema,
     NoSchema,
     Parsed,
     Question,
-    Serialized,
-    SerializedText,
     Source,
+    Tagged,
+    TagsFound,
+    TextInForm,
+    WhichTags,
 )
 from tms.registry.schema import AVRO, JSON, PROTOBUF
 
@@ -48,6 +51,12 @@ _KINDS: Mapping[str, _Kind] = {
     JSON: _Kind(json_schemas.parse, json_schemas.incompatibilities),
     PROTOBUF: _Kind(proto_schemas.parse, proto_schemas.incompatibilities),
 }
+_FORMS: Mapping[str, Callable[[Any], str]] = {
+    "resolved": lambda schema: schema.resolved,
+    "serialized": lambda schema: schema.serialized,
+    "ignore_extensions": lambda schema: schema.without_extensions,
+}
+"""By the name of a form, which `lookup.FORMS` gives to types."""
 
 
 @functools.cache
@@ -66,20 +75,28 @@ def _parsed(source: Source) -> Any:
 
 def _answer(question: Question) -> Answer:
     try:
-        if isinstance(question, Comparison):
-            reader, writer = _parsed(question.reader), _parsed(question.writer)
-            find = _KINDS[question.reader.kind].incompatibilities
-            return Compared(tuple(find(reader, writer)))
-        if isinstance(question, Serialized):
-            return SerializedText(_parsed(question.source).serialized)
-        parsed = _parsed(question)
-        return Parsed(parsed.text, parsed.normalized)
+        return _found(question)
     except InvalidSchema as error:
         return NoSchema(str(error))
     except MemoryError:
         return NoSchema("the schema needs too much memory")
     except RecursionError:
         return NoSchema("the schema is nested too deeply")
+
+
+def _found(question: Question) -> Answer:
+    match question:
+        case Comparison(reader, writer):
+            find = _KINDS[reader.kind].incompatibilities
+            return Compared(tuple(find(_parsed(reader), _parsed(writer))))
+        case InForm(source, form):
+            return TextInForm(_FORMS[form](_parsed(source)))
+        case WhichTags(source):
+            return TagsFound(_parsed(source).tags)
+        case Tagged():
+            return TextInForm(_parsed(question.source).tagged(question))
+    parsed = _parsed(question)
+    return Parsed(parsed.text, parsed.normalized, parsed.fields)
 
 
 def answers_in_worker(questions: Sequence[Question]) -> list[Answer]:

@@ -1,12 +1,20 @@
 """What requests ask of the state without changing it. Pure; lists come in order."""
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tms.registry.compatibility import misfits, to_fit
+from tms.registry.contracts import (
+    Contract,
+    contract_of,
+    kept,
+    merged,
+    property_of,
+    unnumbered,
+)
 from tms.registry.deletion import LATEST, parse_version
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import NoSchema
+from tms.registry.questions import InForm, NoSchema, Tags
 from tms.registry.refusal import (
     INVALID_SCHEMA,
     SCHEMA_NOT_FOUND,
@@ -14,13 +22,16 @@ from tms.registry.refusal import (
     VERSION_NOT_FOUND,
     RegistryError,
 )
-from tms.registry.schema import PROTOBUF, Schema
+from tms.registry.schema import AVRO, PROTOBUF, Schema
 from tms.registry.sources import Submitted, schema_of, source_of
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, qualified
 
-SERIALIZED = "serialized"
-"""A form of schemas."""
+FORMS = {
+    AVRO: ("resolved",),
+    PROTOBUF: ("serialized", "ignore_extensions"),
+}
+"""The other forms in which schemas of a type are shown."""
 
 
 def subjects(
@@ -50,13 +61,23 @@ def _name(subject: str) -> str:
     return subject.rpartition(":")[2] if subject.startswith(":.") else subject
 
 
-def schemas(state: State, prefix: str, *, deleted: bool, latest_only: bool) -> list[Version]:
-    """Return the versions of the subjects that begin with a prefix, by subject and number."""
+def schemas(
+    state: State, prefix: str, *, deleted: bool, latest_only: bool, rule_type: str = ""
+) -> list[Version]:
+    """Return the versions of the subjects that begin with a prefix, by subject and number.
+
+    With `rule_type` those that have a rule of that type.
+    """
     found = []
     for subject in _with_prefix(state.subjects, prefix):
         versions = state.versions(subject, deleted=deleted)
         found += versions[-1:] if latest_only else versions
-    return found
+    return [each for each in found if not rule_type or _has_rule(each.schema, rule_type)]
+
+
+def _has_rule(schema: Schema, rule_type: str) -> bool:
+    rules = () if schema.rule_set is None else schema.rule_set.all_rules()
+    return any(rule.type == rule_type for rule in rules)
 
 
 def versions(
@@ -156,31 +177,66 @@ def same(
 ) -> Version:
     """Return the version of a subject that has a schema.
 
-    Raises `RegistryError` (40401, 40403, 42201), `Unanswered`.
+    Metadata and rules count if the request says them. Raises `RegistryError` (40401, 40403,
+    42201, 42210), `Unanswered`.
     """
-    subject = known.state.meant(given)
-    shown = known.state.versions(subject, deleted=deleted)
+    state, subject = known.state, known.state.meant(given)
+    told = kept(submitted.told)
+    shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     schema = schema_of(known, submitted, subject, normalize=normalize)
+    meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
     for found in reversed(shown):
-        if found.schema == schema:
+        if found.schema.has_text_of(schema) and _is_meant(submitted.told, meant, found.schema):
+            return found
+    raise RegistryError(SCHEMA_NOT_FOUND, which="")
+
+
+def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool:
+    """Whether a schema has what a request says of metadata and rules, if it says any."""
+    metadata, rules = unnumbered(contract_of(schema))
+    return any(
+        (told.metadata is None or each.metadata == metadata)
+        and (told.rule_set is None or each.rule_set == rules)
+        for each in meant
+    )
+
+
+def with_properties(state: State, given: str, wanted: Mapping[str, str]) -> Version:
+    """Return the latest version of a subject whose metadata has all properties of `wanted`.
+
+    Raises `RegistryError` (40401, 40403).
+    """
+    subject = state.meant(given)
+    versions = state.versions(subject)
+    if not versions:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    for found in reversed(versions):
+        if all(property_of(found.schema, name) == value for name, value in wanted.items()):
             return found
     raise RegistryError(SCHEMA_NOT_FOUND, which="")
 
 
 def text_in(known: Knowledge, schema: Schema, form: str) -> str:
-    """Return the text of a schema, or if that is asked for what it is for programs.
+    """Return the text of a schema in a form; as it is kept if its type has no such form.
 
-    Only Protobuf's have such a form; it is a descriptor in base64. Raises `Unanswered`,
-    `RegistryError` (42201).
+    Raises `Unanswered`, `RegistryError` (42201).
     """
-    if form != SERIALIZED or schema.kind != PROTOBUF:
+    if form not in FORMS.get(schema.kind, ()):
         return schema.text
-    answer = known.findings.serialized(source_of(known, schema))
+    answer = known.findings.text_of(InForm(source_of(known, schema), form))
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
     return answer.text
+
+
+def tags_in(known: Knowledge, schema: Schema) -> Tags:
+    """Return the tags that are written in a schema. Raises `Unanswered`, `RegistryError`."""
+    answer = known.findings.tags(source_of(known, schema))
+    if isinstance(answer, NoSchema):
+        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+    return answer.tags
 
 
 def why_unfit(
@@ -193,20 +249,15 @@ def why_unfit(
 ) -> list[str]:
     """Return why a schema does not fit a version, or those that the level says; [] if it does.
 
-    Raises `RegistryError` (40402, 42201, 42202), `Unanswered`.
+    Raises `RegistryError` (40402, 42201, 42202, 42210), `Unanswered`.
     """
     state, subject = known.state, known.state.meant(given)
     number = None if token is None else parse_version(token)
-    level = state.level(subject)
-    if number is None:
-        earlier = to_fit(state, subject, level)
-    elif number == LATEST:
-        latest = state.latest(subject)
-        earlier = [] if latest is None else [latest]
-    else:
-        found = state.version(subject, number)
-        if found is None or found.is_deleted:
-            raise RegistryError(VERSION_NOT_FOUND, version=number)
-        earlier = [found]
-    schema = schema_of(known, submitted, subject, normalize=normalize)
-    return misfits(known, schema, earlier, level)
+    found = None if number is None else state.version(subject, number)
+    if number not in (None, LATEST) and (found is None or found.is_deleted):
+        raise RegistryError(VERSION_NOT_FOUND, version=number)
+    contract = merged(submitted.told, state.config(subject), state.latest(subject))
+    schema = schema_of(known, submitted, subject, contract, normalize=normalize)
+    earlier = to_fit(state, subject, schema) if found is None else [found]
+    checked = earlier[:1] if number == LATEST else earlier
+    return misfits(known, schema, checked, state.config(subject))

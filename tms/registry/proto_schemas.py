@@ -32,9 +32,10 @@ from proto_schema_parser.parser import Parser
 
 from tms.registry.proto_descriptors import descriptor_of, file_of
 from tms.registry.proto_differences import differences
+from tms.registry.proto_options import proto_tags, retagged, without_extensions
 from tms.registry.proto_text import proto_text
 from tms.registry.proto_types import ProtoTypes, resolved, types_of
-from tms.registry.questions import Incompatibility, InvalidSchema
+from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
 
 _OWN = "schema.proto"
 """The name of a file that has none."""
@@ -58,6 +59,30 @@ class ProtoSchema:
     types: ProtoTypes
     serialized: str
     """Its descriptor, in base64."""
+    file: ast.File
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of its first message."""
+        if not self.types.own:
+            return ()
+        first = self.types.messages[self.types.own[0]]
+        groups = first.fields, *first.oneofs.values()
+        return tuple(field.name for fields in groups for field in fields.values())
+
+    @property
+    def without_extensions(self) -> str:
+        """Its text without the options that authors define."""
+        return proto_text(without_extensions(self.file))
+
+    @property
+    def tags(self) -> Tags:
+        """The tags that are written in it."""
+        return proto_tags(self.file)
+
+    def tagged(self, wanted: Tagged) -> str:
+        """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
+        return proto_text(retagged(self.file, wanted))
 
 
 class _Refusing(ErrorListener):
@@ -116,7 +141,7 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtoSchema:
         types = types_of(file, [*imported, *(tree for _, tree in named)])
         normalized = proto_text(file, partial(resolved, types))
         serialized = base64.b64encode(descriptor).decode()
-        return ProtoSchema(proto_text(file), normalized, types, serialized)
+        return ProtoSchema(proto_text(file), normalized, types, serialized, file)
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply") from None
     except ValueError as error:

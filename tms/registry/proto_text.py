@@ -205,14 +205,15 @@ def _value(value: Any) -> str:
     if isinstance(value, ast.Identifier):
         return value.name
     if isinstance(value, list):
-        return f"[{', '.join(_value(each) for each in value)}]"
+        return f"[\n{_listed([_value(each) for each in value])}]"
     if isinstance(value, ast.MessageLiteral):
         fields = _of(value.elements, ast.MessageLiteralField)
-        lines = [f"{each.name}: {_value(each.value)}" for each in fields]
-        return (
-            "{\n"
-            + "".join(_indented(f"{line},") for line in lines[:-1])
-            + "".join(_indented(line) for line in lines[-1:])
-            + "}"
-        )
+        return f"{{\n{_listed([f'{each.name}: {_value(each.value)}' for each in fields])}}}"
     return str(value)
+
+
+def _listed(texts: list[str]) -> str:
+    """Return texts on lines of their own, with commas between them."""
+    return "".join(_indented(f"{text},") for text in texts[:-1]) + "".join(
+        _indented(text) for text in texts[-1:]
+    )

@@ -30,17 +30,52 @@ class InvalidSchema(Exception):
     """Raised when a text is no schema; it says why."""
 
 
-class Serialized(NamedTuple):
-    """The question how a schema is for programs: a Protobuf file as a descriptor, in base64."""
+class InForm(NamedTuple):
+    """The question how a schema is in another form than it is kept in."""
+
+    source: Source
+    form: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextInForm:
+    """A schema in another form."""
+
+    text: str
+
+
+class Entity(NamedTuple):
+    """A record or a field within a schema."""
+
+    path: str
+    is_field: bool
+
+
+Tags = tuple[tuple[Entity, tuple[str, ...]], ...]
+"""The tags of entities, as they are written in a schema's text."""
+
+
+class WhichTags(NamedTuple):
+    """The question which tags are written in a schema."""
 
     source: Source
 
 
 @dataclass(frozen=True, slots=True)
-class SerializedText:
-    """A schema as it is for programs."""
+class TagsFound:
+    """The tags of a schema."""
 
-    text: str
+    tags: Tags
+
+
+class Tagged(NamedTuple):
+    """The question how a schema's text is with some tags more and some less."""
+
+    source: Source
+    added: Tags
+    removed: Tags
+    if_there: Tags = ()
+    """Added too, but where there is no such entity passed over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +86,8 @@ class Parsed:
     """As it is kept."""
     normalized: str
     """As it is kept if schemas are to be normalized."""
+    fields: tuple[str, ...] = ()
+    """The names of the fields at its top."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +115,8 @@ class Compared:
     incompatibilities: tuple[Incompatibility, ...]
 
 
-Question = Source | Comparison | Serialized
-Answer = Parsed | NoSchema | Compared | SerializedText
+Question = Source | Comparison | InForm | WhichTags | Tagged
+Answer = Parsed | NoSchema | Compared | TextInForm | TagsFound
 
 
 class Unanswered(Exception):
@@ -99,18 +136,26 @@ class Findings:
 
     def parsed(self, source: Source) -> Parsed | NoSchema:
         """Return what a text is. Raises `Unanswered`."""
-        answer = self.answers.get(source)
-        if answer is None:
-            raise Unanswered([source])
+        answer = self._answer(source)
         assert isinstance(answer, Parsed | NoSchema)
         return answer
 
-    def serialized(self, source: Source) -> SerializedText | NoSchema:
-        """Return what a schema is for programs. Raises `Unanswered`."""
-        answer = self.answers.get(Serialized(source))
+    def text_of(self, question: InForm | Tagged) -> TextInForm | NoSchema:
+        """Return the text that a question asks for. Raises `Unanswered`."""
+        answer = self._answer(question)
+        assert isinstance(answer, TextInForm | NoSchema)
+        return answer
+
+    def tags(self, source: Source) -> TagsFound | NoSchema:
+        """Return the tags in a schema. Raises `Unanswered`."""
+        answer = self._answer(WhichTags(source))
+        assert isinstance(answer, TagsFound | NoSchema)
+        return answer
+
+    def _answer(self, question: Question) -> Answer:
+        answer = self.answers.get(question)
         if answer is None:
-            raise Unanswered([Serialized(source)])
-        assert isinstance(answer, SerializedText | NoSchema)
+            raise Unanswered([question])
         return answer
 
     def compared(self, comparisons: list[Comparison]) -> Mapping[Comparison, Compared | NoSchema]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from tms.core.message import Message, tombstone
+from tms.core.schema_contracts import Metadata, RuleSet
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.settings import Config, Mode
 
@@ -80,6 +81,8 @@ class CountersWritten:
     """The next id of each context: what was deleted for good does not give its id back."""
 
     next_ids: Mapping[str, int]
+    deleted_contexts: frozenset[str] = frozenset()
+    """The contexts that were deleted, and have had no schema since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +114,25 @@ class _ReferenceValue(msgspec.Struct, frozen=True):
     version: int
 
 
-class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True):
+class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     deleted: bool = False
     id: int = 0
     references: tuple[_ReferenceValue, ...] = ()
     schema: str = ""
-    schemaType: str = AVRO  # noqa: N815  as the interface has it
+    schema_type: str = AVRO
+    metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
 
 
 class _ModeValue(msgspec.Struct, frozen=True):
     mode: Mode
 
 
-class _CountersValue(msgspec.Struct, frozen=True):
+class _CountersValue(msgspec.Struct, frozen=True, omit_defaults=True):
     next_ids: dict[str, int]
     node: str
     sequence: int
+    deleted_contexts: tuple[str, ...] = ()
 
 
 _encode = msgspec.json.Encoder().encode
@@ -159,14 +165,22 @@ def _value_of(record: Record, origin: Origin) -> msgspec.Struct:
     if isinstance(record, SchemaWritten):
         schema = record.schema
         references = tuple(_ReferenceValue(*each) for each in schema.references)
-        return _SchemaValue(False, record.id, references, schema.text, schema.kind)
+        return _SchemaValue(
+            id=record.id,
+            references=references,
+            schema=schema.text,
+            schema_type=schema.kind,
+            metadata=schema.metadata,
+            rule_set=schema.rule_set,
+        )
     if isinstance(record, VersionDeleted):
         return _SchemaValue(deleted=True)
     if isinstance(record, ConfigWritten):
         return record.config
     if isinstance(record, ModeWritten):
         return _ModeValue(record.mode)
-    return _CountersValue(dict(record.next_ids), origin.node, origin.sequence)
+    deleted = tuple(sorted(record.deleted_contexts))
+    return _CountersValue(dict(record.next_ids), origin.node, origin.sequence, deleted)
 
 
 def decode(message: Message) -> Entry:
@@ -187,7 +201,8 @@ def _entry(key: Key, message: Message) -> Entry:
     if key.keytype == COUNTERS:
         counters = _decode_counters(value)
         origin = Origin(counters.sequence, counters.node)
-        return Entry(origin, CountersWritten(counters.next_ids), written_ms)
+        deleted = frozenset(counters.deleted_contexts)
+        return Entry(origin, CountersWritten(counters.next_ids, deleted), written_ms)
     if key.sequence is None or key.node is None or key.subject is None:
         raise Unreadable("its key lacks sequence, node or subject")
     origin = Origin(key.sequence, key.node)
@@ -209,6 +224,5 @@ def _schema_record(subject: str, version: int, value: _SchemaValue) -> Record:
     references = tuple(
         Reference(each.name, each.subject, each.version) for each in value.references
     )
-    return SchemaWritten(
-        subject, version, value.id, Schema(value.schemaType, value.schema, references)
-    )
+    schema = Schema(value.schema_type, value.schema, references, value.metadata, value.rule_set)
+    return SchemaWritten(subject, version, value.id, schema)

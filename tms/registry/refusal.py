@@ -24,6 +24,8 @@ NOT_PERMITTED = 42205
 REFERENCED = 42206
 INVALID_SUBJECT = 42208
 TOO_LARGE = 42209
+INVALID_RULES = 42210
+CONTEXT_NOT_EMPTY = 42211
 STORE_FAILED = 50001
 TIMED_OUT = 50002
 
@@ -56,6 +58,8 @@ TEXTS = {
     "subject={subject},version={version}}}.",
     INVALID_SUBJECT: "The specified subject '{subject}' is not a valid subject.",
     TOO_LARGE: "{reason}",
+    INVALID_RULES: "Invalid rule set: {reason}",
+    CONTEXT_NOT_EMPTY: "The context '{context}' is not empty",
     STORE_FAILED: "The log of schemas could not be read or written: {reason}",
     TIMED_OUT: "The log of schemas was not reached in time: {reason}",
 }

@@ -4,9 +4,18 @@ The order of what is asked is Confluent's: is the subject a name, the text a sch
 already, may it be registered now, does it fit earlier versions.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tms.registry.compatibility import check_fits
+from tms.registry.contracts import (
+    NOTHING,
+    check_rules,
+    contract_of,
+    kept,
+    merged,
+    numbered,
+    unnumbered,
+)
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
 from tms.registry.records import Purged, Record, SchemaWritten
@@ -33,6 +42,11 @@ class SchemaToRegister:
     """The version that it is to be; the next one otherwise."""
     normalize: bool = False
 
+    @property
+    def names_version(self) -> bool:
+        """Whether it says which version it is to be."""
+        return self.version is not None and self.version > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Registered:
@@ -46,18 +60,22 @@ class Registered:
 def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]:
     """Decide on a registration. Raises `RegistryError`, `Unanswered`."""
     state, limits = known.state, known.limits
+    check_rules(request.submitted.told.rule_set)
     subject = check_subject(request.subject)
-    schema = _schema(known, request, subject)
-    there = _same_version(state, subject, schema, request.id)
+    mode = state.mode(subject)
+    schema = _schema(known, request, subject, mode)
+    there = _same_version(state, subject, schema, request)
     if there is not None:
         return Decided(Registered(there.id, there.number, there.schema))
-    mode = state.mode(subject)
     _check_mode(mode, subject, request.id)
     if mode is not Mode.IMPORT:
         check_fits(known, subject, schema)
     if state.versions_count >= limits.schemas_max:
         raise RegistryError(TOO_LARGE, reason=f"There may be {limits.schemas_max} versions at most")
     number = _number(state, subject, request.version, mode)
+    if mode is not Mode.IMPORT:
+        contract = numbered(contract_of(schema), number, is_named=request.names_version)
+        schema = replace(schema, metadata=contract.metadata)
     schema_id = _id(state, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)
     records: list[Record | Purged] = [record]
@@ -66,22 +84,37 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     return Decided(Registered(schema_id, number, schema), records)
 
 
-def _schema(known: Knowledge, request: SchemaToRegister, subject: str) -> Schema:
-    """Return the schema that is submitted; the latest version's if there is no text."""
-    if not request.submitted.text:
-        latest = known.state.latest(subject)
-        if latest is None:
-            raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
-        return latest.schema
-    return schema_of(known, request.submitted, subject, normalize=request.normalize)
+def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mode) -> Schema:
+    """Return the schema that is submitted; with the latest version's text if there is none.
+
+    What is imported stays as it is; all else gets metadata and rules of the version before.
+    """
+    submitted, latest = request.submitted, known.state.latest(subject)
+    if mode is Mode.IMPORT:
+        contract = kept(submitted.told)
+    else:
+        contract = merged(submitted.told, known.state.config(subject), latest)
+    if submitted.text:
+        return schema_of(known, submitted, subject, contract, normalize=request.normalize)
+    if latest is None:
+        raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
+    return replace(latest.schema, metadata=contract.metadata, rule_set=contract.rule_set)
 
 
 def _same_version(
-    state: State, subject: str, schema: Schema, wanted_id: int | None
+    state: State, subject: str, schema: Schema, request: SchemaToRegister
 ) -> Version | None:
-    """Return the latest live version that has a schema, and the wanted id if one is wanted."""
+    """Return the latest live version that has a schema, and the wanted id if one is wanted.
+
+    Who sends a text and says nothing of metadata and rules, means any version of that text.
+    """
+    any_contract = bool(request.submitted.text) and request.submitted.told == NOTHING
+    contract = unnumbered(contract_of(schema))
     for version in reversed(state.versions(subject)):
-        if version.schema == schema and wanted_id in (None, version.id):
+        is_same = version.schema.has_text_of(schema) and (
+            any_contract or unnumbered(contract_of(version.schema)) == contract
+        )
+        if is_same and request.id in (None, version.id):
             return version
     return None
 

@@ -1,7 +1,7 @@
-"""A schema as the registry keeps it: its type, its text, and what it refers to.
+"""A schema as the registry keeps it: its type, its text, what it refers to and what goes with it.
 
 The type is a part of what a schema is: one text may be a schema of two types. The guid is
-Confluent's, the MD5 of text and references, which leaves the type out; clients send it along.
+Confluent's, the MD5 of all but the type; clients send it along.
 """
 
 import hashlib
@@ -10,12 +10,18 @@ import uuid
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
+from tms.core.schema_contracts import Metadata, RuleSet, digest_metadata, digest_rules
+
 AVRO = "AVRO"
 JSON = "JSON"
 PROTOBUF = "PROTOBUF"
 
 _INT32 = struct.Struct(">i")
 _IDENTITY_BYTES = 16
+_FOLLOWS = b"\x01"
+_encode = msgspec.json.Encoder().encode
 
 
 class Reference(NamedTuple):
@@ -35,12 +41,23 @@ class Schema:
     text: str
     """As it is kept."""
     references: tuple[Reference, ...] = ()
+    metadata: Metadata | None = None
+    """With its parts in order."""
+    rule_set: RuleSet | None = None
+    """With what was left out said."""
+
+    def has_text_of(self, other: "Schema") -> bool:
+        """Whether two schemas are equal but for metadata and rules."""
+        mine, others = (self.kind, self.text, self.references), (other.kind, other.text)
+        return mine == (*others, other.references)
 
     @property
     def identity(self) -> bytes:
         """The same for equal schemas alone."""
         told = hashlib.blake2b(digest_size=_IDENTITY_BYTES)
         parts = [self.kind, self.text, *(str(part) for each in self.references for part in each)]
+        if self.metadata is not None or self.rule_set is not None:
+            parts.append(_encode((self.metadata, self.rule_set)).decode())
         for part in parts:
             raw = part.encode(errors="surrogatepass")
             told.update(_INT32.pack(len(raw)))
@@ -55,6 +72,12 @@ class Schema:
             told.update(reference.name.encode())
             told.update(reference.subject.encode())
             told.update(_INT32.pack(reference.version))
+        if self.metadata is not None:
+            told.update(_FOLLOWS)
+            digest_metadata(told, self.metadata)
+        if self.rule_set is not None:
+            told.update(_FOLLOWS)
+            digest_rules(told, self.rule_set)
         return told.digest()
 
     @property

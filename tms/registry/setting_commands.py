@@ -5,6 +5,10 @@ A new record of a setting takes the place of the one before, whose tombstone goe
 
 from collections.abc import Mapping
 
+import msgspec
+
+from tms.core.schema_contracts import Metadata, RuleSet, ordered_metadata, ordered_rules
+from tms.registry.contracts import Contract, kept
 from tms.registry.decision import Decided
 from tms.registry.deletion import check_writable, purge, with_counters
 from tms.registry.records import (
@@ -26,25 +30,33 @@ from tms.registry.refusal import (
 )
 from tms.registry.settings import Config, Level, Mode, parse_level, parse_mode
 from tms.registry.state import State
-from tms.registry.subjects import EVERYWHERE, check_scope, check_subject, qualified
+from tms.registry.subjects import DEFAULT_SCOPE, EVERYWHERE, check_scope, check_subject, qualified
 
+_ALWAYS_SET = (DEFAULT_SCOPE, EVERYWHERE)
 Change = Mapping[str, object]
 """What a request sets, by the names of `Config`'s fields. None: it is to be set no more."""
 
 
 def changed(config: Config, change: Change) -> Config:
-    """Return settings with a change. Raises `RegistryError` (42203, 42208)."""
-    level, normalize, alias = config.compatibility, config.normalize, config.alias
-    if "compatibility" in change:
-        given = change["compatibility"]
-        level = None if given is None else parse_level(str(given))
-    if "normalize" in change:
-        given = change["normalize"]
-        normalize = None if given is None else bool(given)
-    if "alias" in change:
-        given = change["alias"]
-        alias = check_subject(str(given)) if given else None
-    return Config(level, normalize, alias)
+    """Return settings with a change. Raises `RegistryError` (42203, 42208, 42210)."""
+    return msgspec.structs.replace(
+        config, **{name: _checked(name, value) for name, value in change.items()}
+    )
+
+
+def _checked(name: str, value: object) -> object:
+    """Return the value of a setting as it is kept. Raises `RegistryError`."""
+    if value is None:
+        return None
+    if name == "compatibility":
+        return parse_level(str(value))
+    if name == "alias":
+        return check_subject(str(value)) if value else None
+    if isinstance(value, Metadata):
+        return kept(Contract(metadata=ordered_metadata(value))).metadata
+    if isinstance(value, RuleSet):
+        return kept(Contract(rule_set=ordered_rules(value))).rule_set
+    return value
 
 
 def set_config(state: State, given: str, change: Change) -> Decided[Config]:
@@ -69,11 +81,11 @@ def delete_config(state: State, given: str) -> Decided[Config]:
     """Decide on giving settings up; answer what they were. Raises `RegistryError` (40401)."""
     scope = qualified(given)
     old = state.configs.get(scope)
-    if old is None and scope != EVERYWHERE:
+    if old is None and scope not in _ALWAYS_SET:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     check_writable(state, scope)
     was = Config() if old is None else old.value
-    shown = Config(was.compatibility or state.level(scope), was.normalize, was.alias)
+    shown = msgspec.structs.replace(was, compatibility=was.compatibility or state.level(scope))
     if old is None:
         return Decided(shown)
     return Decided(shown, with_counters(state, [_key(CONFIG, scope, old.origin)]))
@@ -83,13 +95,10 @@ def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
     """Return the settings of a scope. Raises `RegistryError` (40408)."""
     scope = qualified(given)
     written = state.configs.get(scope)
-    if written is None and scope != EVERYWHERE and not default_to_global:
+    if written is None and scope not in _ALWAYS_SET and not default_to_global:
         raise RegistryError(NO_SUBJECT_CONFIG, subject=given)
-    normalize = state.normalizes(scope) if default_to_global else None
-    if written is not None and written.value.normalize is not None:
-        normalize = written.value.normalize
-    alias = None if written is None else written.value.alias
-    return Config(state.level(scope), normalize or None, alias)
+    config = state.config(scope) if default_to_global or written is None else written.value
+    return msgspec.structs.replace(config, compatibility=state.level(scope))
 
 
 def level_of(state: State, given: str) -> Level:
@@ -140,7 +149,7 @@ def delete_mode(state: State, given: str) -> Decided[str]:
     """Decide on giving a mode up; answer what it was. Raises `RegistryError` (40401)."""
     scope = qualified(given)
     old = state.modes.get(scope)
-    if old is None and scope != EVERYWHERE:
+    if old is None and scope not in _ALWAYS_SET:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     if old is None:
         return Decided(state.mode(scope).value)
@@ -150,7 +159,7 @@ def delete_mode(state: State, given: str) -> Decided[str]:
 def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:
     """Return the mode of a scope. Raises `RegistryError` (40409)."""
     scope = qualified(given)
-    if scope not in state.modes and scope != EVERYWHERE and not default_to_global:
+    if scope not in {*state.modes, *_ALWAYS_SET} and not default_to_global:
         raise RegistryError(NO_SUBJECT_MODE, subject=given)
     return state.mode(scope)
 

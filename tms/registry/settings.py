@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from tms.core.schema_contracts import Metadata, RuleSet
 from tms.registry.refusal import INVALID_LEVEL, INVALID_MODE, RegistryError
 
 
@@ -52,18 +53,37 @@ LEVEL_DEFAULT = Level.BACKWARD
 MODE_DEFAULT = Mode.READWRITE
 
 
-class Config(msgspec.Struct, frozen=True, omit_defaults=True):
+class Config(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The settings of one scope. None: the wider scope's count."""
 
     compatibility: Level | None = None
     normalize: bool | None = None
     alias: str | None = None
     """The subject that is meant where this one is read."""
+    compatibility_group: str | None = None
+    """A property of metadata: only versions that have the same there must fit each other."""
+    validate_fields: bool | None = None
+    """Whether fields that metadata reserves are refused."""
+    default_metadata: Metadata | None = None
+    """Goes with each new schema, unless that says otherwise."""
+    override_metadata: Metadata | None = None
+    """Goes with each new schema, whatever that says."""
+    default_rule_set: RuleSet | None = None
+    override_rule_set: RuleSet | None = None
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is set."""
         return self == Config()
+
+
+def within(narrower: Config, wider: Config) -> Config:
+    """Return settings with what only a wider scope sets. An alias is of a subject alone."""
+    set_there = msgspec.structs.asdict(wider)
+    own = msgspec.structs.asdict(narrower)
+    missing = {name: value for name, value in set_there.items() if own[name] is None}
+    missing["alias"] = narrower.alias
+    return msgspec.structs.replace(narrower, **missing)
 
 
 def parse_level(text: str) -> Level:

@@ -1,7 +1,8 @@
 """From a submitted text to the schema that is kept: references found, text checked. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tms.registry.contracts import NOTHING, Contract
 from tms.registry.knowledge import Knowledge
 from tms.registry.questions import NoSchema, Source
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
@@ -21,14 +22,21 @@ class Submitted:
     text: str
     kind: str = AVRO
     references: tuple[Reference, ...] = ()
+    told: Contract = NOTHING
+    """What is said of metadata and rules."""
 
 
 def schema_of(
-    known: Knowledge, submitted: Submitted, subject: str, *, normalize: bool = False
+    known: Knowledge,
+    submitted: Submitted,
+    subject: str,
+    contract: Contract = NOTHING,
+    *,
+    normalize: bool = False,
 ) -> Schema:
     """Return the schema of a submitted text, as it would be kept under a subject.
 
-    Raises `RegistryError` (42201, 42209), `Unanswered`.
+    `contract` goes with it. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
     state, limits = known.state, known.limits
     if submitted.kind not in KINDS:
@@ -39,16 +47,16 @@ def schema_of(
     if size > limits.schema_bytes_max:
         reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
-    references = _found(state, submitted.references, subject)
-    normalize = normalize or state.normalizes(subject)
-    kept = Schema(submitted.kind, submitted.text, references)
+    references = found_references(state, submitted.references, subject)
+    normalize = normalize or bool(state.config(subject).normalize)
+    kept = Schema(submitted.kind, submitted.text, references, *contract)
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
         return kept
     texts = texts_of(known, references)
     answer = known.findings.parsed(Source(submitted.kind, submitted.text, texts))
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
-    return Schema(submitted.kind, answer.normalized if normalize else answer.text, references)
+    return replace(kept, text=answer.normalized if normalize else answer.text)
 
 
 def _told(submitted: Submitted, invalid: NoSchema) -> str:
@@ -60,7 +68,9 @@ def _told(submitted: Submitted, invalid: NoSchema) -> str:
     )
 
 
-def _found(state: State, references: tuple[Reference, ...], subject: str) -> tuple[Reference, ...]:
+def found_references(
+    state: State, references: tuple[Reference, ...], subject: str
+) -> tuple[Reference, ...]:
     """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
     context = context_of(subject)
     found = []

@@ -24,14 +24,16 @@ from tms.registry.records import (
     VersionDeleted,
 )
 from tms.registry.schema import Schema
-from tms.registry.settings import LEVEL_DEFAULT, MODE_DEFAULT, Config, Level, Mode
+from tms.registry.settings import LEVEL_DEFAULT, MODE_DEFAULT, Config, Level, Mode, within
 from tms.registry.subjects import (
     DEFAULT_CONTEXT,
+    DEFAULT_SCOPE,
     EVERYWHERE,
     context_of,
     qualified,
     resolved_in,
     scope_of_context,
+    scopes_of,
 )
 
 FIRST_ID = 1
@@ -126,6 +128,8 @@ class State:
         self._by_guid: dict[bytes, dict[tuple[str, int], None]] = {}
         """By the bytes of a guid the contexts and ids of its schemas."""
         self.versions_count = 0
+        self.deleted_contexts: set[str] = set()
+        """Those that have had no schema since."""
 
     # What is known.
 
@@ -157,21 +161,19 @@ class State:
         """Return the contexts and ids of the schemas that have a guid."""
         return sorted(self._by_guid.get(guid, ()))
 
+    def config(self, subject: str) -> Config:
+        """Return the settings that count for a subject or scope: each as the narrowest sets it."""
+        found = self.configs.get(subject)
+        config = Config() if found is None else found.value
+        for scope in scopes_of(subject)[1:]:
+            wider = self.configs.get(scope)
+            if wider is not None:
+                config = within(config, wider.value)
+        return config
+
     def level(self, subject: str) -> Level:
         """Return the level of compatibility that counts for a subject or scope."""
-        for scope in _scopes(subject):
-            written = self.configs.get(scope)
-            if written is not None and written.value.compatibility is not None:
-                return written.value.compatibility
-        return LEVEL_DEFAULT
-
-    def normalizes(self, subject: str) -> bool:
-        """Whether schemas of a subject are kept normalized."""
-        for scope in _scopes(subject):
-            written = self.configs.get(scope)
-            if written is not None and written.value.normalize is not None:
-                return written.value.normalize
-        return False
+        return self.config(subject).compatibility or LEVEL_DEFAULT
 
     def meant(self, given: str) -> str:
         """Return the subject that is read under a name: its alias, if it has one."""
@@ -183,20 +185,25 @@ class State:
 
     def mode(self, subject: str) -> Mode:
         """Return the mode that counts for a subject or scope."""
-        everywhere = self.modes.get(EVERYWHERE)
-        if everywhere is not None and everywhere.value is Mode.READONLY_OVERRIDE:
-            return everywhere.value
-        found = (self.modes.get(scope) for scope in _scopes(subject))
+        widest = (self.modes.get(scope) for scope in (DEFAULT_SCOPE, EVERYWHERE))
+        if any(each is not None and each.value is Mode.READONLY_OVERRIDE for each in widest):
+            return Mode.READONLY_OVERRIDE
+        found = (self.modes.get(scope) for scope in scopes_of(subject))
         return next((each.value for each in found if each is not None), MODE_DEFAULT)
 
     def subjects_of(self, scope: str) -> Iterator[str]:
         """Give the subjects that settings of a scope are for, in the order of their names."""
+        context = context_of(scope)
         if scope == EVERYWHERE:
             yield from sorted(self.subjects)
-        elif scope == scope_of_context(context_of(scope)):
-            yield from sorted(each for each in self.subjects if context_of(each) == scope[1:-1])
+        elif scope == scope_of_context(context):
+            yield from sorted(each for each in self.subjects if context_of(each) == context)
         elif scope in self.subjects:
             yield scope
+
+    def contexts(self) -> list[str]:
+        """Return the contexts that have or had schemas, and were not deleted; and the default."""
+        return sorted({DEFAULT_CONTEXT, *self.spaces} - self.deleted_contexts)
 
     def next_ids(self) -> Mapping[str, int]:
         """Return the next id of each context."""
@@ -225,7 +232,8 @@ class State:
                 self.configs[scope] = Written(config, origin)
             case ModeWritten(scope, mode):
                 self.modes[scope] = Written(mode, origin)
-            case CountersWritten(next_ids):
+            case CountersWritten(next_ids, deleted_contexts):
+                self.deleted_contexts = set(deleted_contexts)
                 for context, next_id in next_ids.items():
                     space = self.spaces.setdefault(context, IdSpace())
                     space.next_id = max(space.next_id, next_id)
@@ -236,6 +244,7 @@ class State:
             self._remove(replaced)
         context = context_of(record.subject)
         space = self.spaces.setdefault(context, IdSpace())
+        self.deleted_contexts.discard(context)
         known = space.schema(record.id)
         schema = known if known is not None and known == record.schema else record.schema
         version = Version(record.subject, record.version, record.id, schema, written_ms, origin)
@@ -281,14 +290,6 @@ class State:
             self._by_guid[guid].pop((context, version.id), None)
             if not self._by_guid[guid]:
                 del self._by_guid[guid]
-
-
-def _scopes(subject: str) -> tuple[str, ...]:
-    """Return where settings for a subject are looked for, the narrowest first."""
-    context = context_of(subject)
-    if context == DEFAULT_CONTEXT:
-        return subject, EVERYWHERE
-    return subject, scope_of_context(context), EVERYWHERE
 
 
 def _forget(written: dict[str, Written[T]], scope: str, origin: Origin) -> None:

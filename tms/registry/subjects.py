@@ -3,6 +3,7 @@
     name          a subject of the default context, "."
     :.ctx:name    a subject of the context ".ctx"; `:.:name` is `name`
     :.ctx:        the context itself, of which there may be settings; "" is the default one
+    :.__GLOBAL:   settings above those of all contexts
 
 A context has ids of its own. Names are kept in the first form that fits (`qualified`).
 """
@@ -12,7 +13,9 @@ from typing import NamedTuple
 from tms.registry.refusal import INVALID_SUBJECT, RegistryError
 
 DEFAULT_CONTEXT = "."
-EVERYWHERE = ""
+DEFAULT_SCOPE = ""
+"""The scope of settings that hold for the default context."""
+EVERYWHERE = ":.__GLOBAL:"
 """The scope of settings that hold for all contexts."""
 ALL_CONTEXTS = ":*:"
 
@@ -61,6 +64,12 @@ def scope_of_context(context: str) -> str:
     return Subject(context, "").qualified
 
 
+def scopes_of(subject: str) -> tuple[str, ...]:
+    """Return where settings for a subject or scope are looked for, the narrowest first."""
+    wider = scope_of_context(context_of(subject)), EVERYWHERE
+    return tuple(dict.fromkeys((subject, *wider)))
+
+
 def resolved_in(subject: str, context: str) -> str:
     """Return the subject that a name means within a context."""
     if subject.startswith(_CONTEXT_START):
@@ -75,7 +84,7 @@ def check_subject(text: str) -> str:
     """
     subject = parse_subject(text)
     check_scope(text)
-    if not subject.name or subject.name in _RESERVED:
+    if not subject.name or subject.name in _RESERVED or subject.context == EVERYWHERE[1:-1]:
         raise RegistryError(INVALID_SUBJECT, subject=text)
     return subject.qualified
 

@@ -4,8 +4,12 @@ What is not known in a request is passed over, as it is there; so requests have 
 In answers, what says nothing is left out.
 """
 
+from typing import Literal
+
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from tms.core.schema_contracts import Metadata, RuleSet
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 """What bodies are by custom; plain `application/json` is taken and given too."""
@@ -19,6 +23,20 @@ class ReferenceBody(msgspec.Struct, frozen=True):
     version: int
 
 
+class EntityBody(msgspec.Struct, frozen=True, rename="camel"):
+    """A record or a field within a schema, by its path."""
+
+    entity_path: str
+    entity_type: Literal["sr_record", "sr_field", "SR_RECORD", "SR_FIELD"]
+
+
+class TagsBody(msgspec.Struct, frozen=True, rename="camel"):
+    """The tags of a record or field."""
+
+    schema_entity: EntityBody
+    tags: list[str]
+
+
 class SchemaRequest(msgspec.Struct, frozen=True):
     """A schema that is sent: to register, to look up, or to compare."""
 
@@ -27,6 +45,23 @@ class SchemaRequest(msgspec.Struct, frozen=True):
     references: list[ReferenceBody] | None = None
     id: int | None = None
     version: int | None = None
+    metadata: Metadata | None = None
+    ruleSet: RuleSet | None = None  # noqa: N815
+    schemaTagsToAdd: list[TagsBody] | None = None  # noqa: N815
+    schemaTagsToRemove: list[TagsBody] | None = None  # noqa: N815
+    propagateSchemaTags: bool | None = None  # noqa: N815
+
+
+class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """Tags to write into a version's schema, and what else its next version is to have."""
+
+    new_version: int | None = None
+    tags_to_add: list[TagsBody] | None = None
+    tags_to_remove: list[TagsBody] | None = None
+    metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
+    rules_to_merge: RuleSet | None = None
+    rules_to_remove: list[str] | None = None
 
 
 class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -38,6 +73,8 @@ class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaType: str  # noqa: N815
     schema: str
     references: list[ReferenceBody] = []
+    metadata: Metadata | None = None
+    ruleSet: RuleSet | None = None  # noqa: N815
 
 
 class VersionBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,6 +87,9 @@ class VersionBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaType: str  # noqa: N815
     schema: str
     references: list[ReferenceBody] = []
+    metadata: Metadata | None = None
+    ruleSet: RuleSet | None = None  # noqa: N815
+    schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815
     ts: int | UnsetType = UNSET
     deleted: bool | UnsetType = UNSET
 
@@ -61,6 +101,9 @@ class SchemaBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaType: str  # noqa: N815
     guid: str
     references: list[ReferenceBody] = []
+    metadata: Metadata | None = None
+    ruleSet: RuleSet | None = None  # noqa: N815
+    schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815
     subject: str | UnsetType = UNSET
     version: int | UnsetType = UNSET
     ts: int | UnsetType = UNSET
@@ -89,29 +132,42 @@ class CompatibilityBody(msgspec.Struct, frozen=True, omit_defaults=True):
     messages: list[str] | UnsetType = UNSET
 
 
-class ConfigRequest(msgspec.Struct, frozen=True):
+class ConfigRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Settings to change. What is absent stays; null takes a setting away."""
 
     compatibility: str | UnsetType | None = UNSET
-    compatibilityLevel: str | UnsetType | None = UNSET  # noqa: N815
+    compatibility_level: str | UnsetType | None = UNSET
     normalize: bool | UnsetType | None = UNSET
     alias: str | UnsetType | None = UNSET
+    compatibility_group: str | UnsetType | None = UNSET
+    validate_fields: bool | UnsetType | None = UNSET
+    default_metadata: Metadata | UnsetType | None = UNSET
+    override_metadata: Metadata | UnsetType | None = UNSET
+    default_rule_set: RuleSet | UnsetType | None = UNSET
+    override_rule_set: RuleSet | UnsetType | None = UNSET
 
 
-class ConfigSetBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class _ConfigParts(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
+    normalize: bool | None = None
+    alias: str | None = None
+    compatibility_group: str | None = None
+    validate_fields: bool | None = None
+    default_metadata: Metadata | None = None
+    override_metadata: Metadata | None = None
+    default_rule_set: RuleSet | None = None
+    override_rule_set: RuleSet | None = None
+
+
+class ConfigSetBody(_ConfigParts, frozen=True, omit_defaults=True, kw_only=True):
     """The settings of a scope once they were changed."""
 
     compatibility: str | None = None
-    normalize: bool | None = None
-    alias: str | None = None
 
 
-class ConfigBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class ConfigBody(_ConfigParts, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
     """The settings of a scope."""
 
-    compatibilityLevel: str  # noqa: N815
-    normalize: bool | None = None
-    alias: str | None = None
+    compatibility_level: str
 
 
 class ModeBody(msgspec.Struct, frozen=True):

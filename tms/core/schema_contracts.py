@@ -1,0 +1,206 @@
+"""What goes with a schema besides its text: metadata and rules. Plain data, as Confluent has them.
+
+The registry keeps them and gives them back; clients apply the rules. Maps and sets are in the order
+of their bytes, so that two equal ones are written alike.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+
+class RuleKind(StrEnum):
+    """What a rule does to a message."""
+
+    TRANSFORM = "TRANSFORM"
+    CONDITION = "CONDITION"
+
+
+class RuleMode(StrEnum):
+    """When a rule is applied."""
+
+    UPGRADE = "UPGRADE"
+    DOWNGRADE = "DOWNGRADE"
+    UPDOWN = "UPDOWN"
+    WRITE = "WRITE"
+    READ = "READ"
+    WRITEREAD = "WRITEREAD"
+
+    @property
+    def is_migration(self) -> bool:
+        """Whether it is between versions, not at writing or reading."""
+        return self in (RuleMode.UPGRADE, RuleMode.DOWNGRADE, RuleMode.UPDOWN)
+
+
+class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Notes on a schema."""
+
+    tags: dict[str, list[str]] | None = None
+    """By path in the schema."""
+    properties: dict[str, str] | None = None
+    sensitive: list[str] | None = None
+    """The names of properties that are secret."""
+
+    @property
+    def own_properties(self) -> dict[str, str]:
+        """The properties, perhaps none."""
+        return self.properties or {}
+
+    def with_properties(self, properties: dict[str, str]) -> "Metadata":
+        """Return the same with other properties."""
+        return msgspec.structs.replace(self, properties=_ordered(properties))
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A rule for messages of a schema."""
+
+    name: str | None = None
+    doc: str | None = None
+    kind: RuleKind | None = None
+    mode: RuleMode | None = None
+    type: str | None = None
+    tags: list[str] | None = None
+    params: dict[str, str] | None = None
+    expr: str | None = None
+    on_success: str | None = None
+    on_failure: str | None = None
+    disabled: bool | None = None
+
+
+class RuleSet(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """The rules of a schema."""
+
+    migration_rules: list[Rule] | None = None
+    domain_rules: list[Rule] | None = None
+    encoding_rules: list[Rule] | None = None
+
+    def all_rules(self) -> Iterable[Rule]:
+        """Give the rules of each list."""
+        for rules in (self.migration_rules, self.domain_rules, self.encoding_rules):
+            yield from rules or ()
+
+
+def ordered_metadata(given: Metadata) -> Metadata:
+    """Return metadata with its parts in order, and without those that are empty."""
+    tags = {path: sorted(set(named)) for path, named in sorted((given.tags or {}).items())}
+    return Metadata(
+        tags or None, _ordered(given.properties or {}), sorted(set(given.sensitive or ())) or None
+    )
+
+
+def ordered_rules(given: RuleSet) -> RuleSet:
+    """Return rules with what was left out said, and without lists that are empty."""
+    lists = given.migration_rules, given.domain_rules, given.encoding_rules
+    return RuleSet(*([_ordered_rule(rule) for rule in rules or ()] or None for rules in lists))
+
+
+def _ordered_rule(rule: Rule) -> Rule:
+    return msgspec.structs.replace(
+        rule,
+        kind=rule.kind or RuleKind.TRANSFORM,
+        mode=rule.mode or RuleMode.WRITEREAD,
+        tags=sorted(set(rule.tags or ())) or None,
+        params=_ordered(rule.params or {}),
+        disabled=bool(rule.disabled),
+    )
+
+
+def _ordered(properties: dict[str, str]) -> dict[str, str] | None:
+    return dict(sorted(properties.items())) or None
+
+
+def problem_of_rules(rules: RuleSet) -> str | None:
+    """Return what is wrong with rules, for people; None if nothing is."""
+    migrating, others = rules.migration_rules or [], [rules.domain_rules, rules.encoding_rules]
+    if any(not rule.mode or not rule.mode.is_migration for rule in migrating):
+        return "Migration rules can only be UPGRADE, DOWNGRADE, UPDOWN"
+    if any(rule.mode and rule.mode.is_migration for each in others for rule in each or ()):
+        return "Domain and encoding rules can only be WRITE, READ, WRITEREAD"
+    for each in (migrating, *others):
+        problem = _problem_of_names(each or [])
+        if problem is not None:
+            return problem
+    return None
+
+
+def _problem_of_names(rules: list[Rule]) -> str | None:
+    names: set[str] = set()
+    for rule in rules:
+        name = rule.name
+        if not name:
+            return "Missing rule name"
+        if not (name[0].isalpha() or name[0] == "_"):
+            return f"Illegal initial character in rule name: {name}"
+        if not all(char.isalnum() or char == "_" for char in name):
+            return f"Illegal character in rule name: {name}"
+        if name in names:
+            return f"Found rule with duplicate name '{name}'"
+        if rule.type is None:
+            return "Missing rule type"
+        names.add(name)
+    return None
+
+
+def merged_metadata(first: Metadata | None, second: Metadata | None) -> Metadata | None:
+    """Return what both say; where they differ about a property or a path, the second counts."""
+    if first is None or second is None:
+        return second if first is None else first
+    return ordered_metadata(
+        Metadata(
+            {**(first.tags or {}), **(second.tags or {})},
+            {**first.own_properties, **second.own_properties},
+            [*(first.sensitive or ()), *(second.sensitive or ())],
+        )
+    )
+
+
+def merged_rules(first: RuleSet | None, second: RuleSet | None) -> RuleSet | None:
+    """Return the rules of both; of two with one name the second's, behind the first's others."""
+    if first is None or second is None:
+        return second if first is None else first
+    return RuleSet(
+        _merged_list(first.migration_rules, second.migration_rules),
+        _merged_list(first.domain_rules, second.domain_rules),
+        _merged_list(first.encoding_rules, second.encoding_rules),
+    )
+
+
+def _merged_list(first: list[Rule] | None, second: list[Rule] | None) -> list[Rule] | None:
+    names = {rule.name for rule in second or ()}
+    return [*(rule for rule in first or () if rule.name not in names), *(second or ())] or None
+
+
+def without_rules(rules: RuleSet, names: Iterable[str]) -> RuleSet:
+    """Return rules without those of some names."""
+    gone = set(names)
+    lists = rules.migration_rules, rules.domain_rules, rules.encoding_rules
+    return RuleSet(
+        *([rule for rule in each or () if rule.name not in gone] or None for each in lists)
+    )
+
+
+def digest_metadata(told: "hashlib._Hash", metadata: Metadata) -> None:
+    """Add metadata to a guid's digest, as Confluent's clients do."""
+    for path, tags in (metadata.tags or {}).items():
+        _add(told, path, *tags)
+    for name, value in metadata.own_properties.items():
+        _add(told, name, value)
+    _add(told, *(metadata.sensitive or ()))
+
+
+def digest_rules(told: "hashlib._Hash", rules: RuleSet) -> None:
+    """Add rules to a guid's digest, as Confluent's clients do."""
+    for rule in rules.all_rules():
+        _add(told, rule.name, rule.doc, rule.kind, rule.mode, rule.type, *(rule.tags or ()))
+        for name, value in (rule.params or {}).items():
+            _add(told, name, value)
+        _add(told, rule.expr, rule.on_success, rule.on_failure)
+        if rule.disabled:
+            told.update(b"\x01")
+
+
+def _add(told: "hashlib._Hash", *texts: str | None) -> None:
+    for text in texts:
+        told.update((text or "").encode(errors="replace"))

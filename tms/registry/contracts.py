@@ -1,0 +1,121 @@
+"""Which metadata and rules a schema gets: its own, the latest version's, what settings add. Pure.
+
+What a request says nothing of comes from the latest version. The default settings lie below that,
+the override settings above. `confluent:version` is the version's own number: it is there if a
+request names its version, or if there is one already.
+"""
+
+from typing import NamedTuple
+
+from tms.core.schema_contracts import (
+    Metadata,
+    RuleSet,
+    merged_metadata,
+    merged_rules,
+    problem_of_rules,
+)
+from tms.registry.questions import Parsed
+from tms.registry.refusal import INVALID_RULES, RegistryError
+from tms.registry.schema import Schema
+from tms.registry.settings import Config
+from tms.registry.state import Version
+
+VERSION_PROPERTY = "confluent:version"
+RESERVED_PROPERTY = "confluent:reserved"
+"""Names of fields that no version may have, with commas between them."""
+
+
+class Contract(NamedTuple):
+    """What goes with a schema. None: nothing is said of it."""
+
+    metadata: Metadata | None = None
+    rule_set: RuleSet | None = None
+
+
+NOTHING = Contract()
+
+
+def contract_of(schema: Schema) -> Contract:
+    """Return what goes with a schema."""
+    return Contract(schema.metadata, schema.rule_set)
+
+
+def check_rules(rules: RuleSet | None) -> None:
+    """Raise `RegistryError` (42210) if rules are wrong."""
+    problem = None if rules is None else problem_of_rules(rules)
+    if problem is not None:
+        raise RegistryError(INVALID_RULES, reason=problem)
+
+
+def merged(told: Contract, config: Config, latest: Version | None) -> Contract:
+    """Return what goes with a new version whose request says `told`.
+
+    Raises `RegistryError` (42210).
+    """
+    before = NOTHING if latest is None else contract_of(latest.schema)
+    metadata = before.metadata if told.metadata is None else told.metadata
+    rules = before.rule_set if told.rule_set is None else told.rule_set
+    metadata = merged_metadata(config.default_metadata, metadata)
+    rules = merged_rules(config.default_rule_set, rules)
+    return kept(
+        Contract(
+            merged_metadata(metadata, config.override_metadata),
+            merged_rules(rules, config.override_rule_set),
+        )
+    )
+
+
+def kept(contract: Contract) -> Contract:
+    """Return a contract as it is kept: what is empty is not there. Raises `RegistryError`."""
+    metadata, rules = contract
+    check_rules(rules)
+    return Contract(
+        None if metadata is None or metadata == Metadata() else metadata,
+        None if rules is None or rules == RuleSet() else rules,
+    )
+
+
+def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:
+    """Return a contract for a version of a number, which the request names or not."""
+    metadata = contract.metadata
+    properties = {} if metadata is None else metadata.own_properties
+    if not is_named and VERSION_PROPERTY not in properties:
+        return contract
+    properties = {**properties, VERSION_PROPERTY: str(number)}
+    return contract._replace(metadata=(metadata or Metadata()).with_properties(properties))
+
+
+def unnumbered(contract: Contract) -> Contract:
+    """Return a contract without the number of a version, to compare it."""
+    metadata = contract.metadata
+    if metadata is None or VERSION_PROPERTY not in metadata.own_properties:
+        return contract
+    others = {**metadata.own_properties}
+    del others[VERSION_PROPERTY]
+    return kept(contract._replace(metadata=metadata.with_properties(others)))
+
+
+def property_of(schema: Schema, name: str) -> str | None:
+    """Return a property of a schema's metadata."""
+    return None if schema.metadata is None else schema.metadata.own_properties.get(name)
+
+
+def _reserved(schema: Schema) -> set[str]:
+    listed = (property_of(schema, RESERVED_PROPERTY) or "").split(",")
+    return {name.strip() for name in listed} - {""}
+
+
+def broken_reservations(new: Schema, parsed: Parsed, before: Schema | None) -> list[str]:
+    """Return how a schema breaks what metadata reserves, for people; nothing if it does not."""
+    gone = set() if before is None else _reserved(before) - _reserved(new)
+    removed = [
+        f"{{errorType:'RESERVED_FIELD_REMOVED', description:'The new schema has reserved field "
+        f"{name} removed from its metadata which is present in the old schema's metadata.'}}"
+        for name in sorted(gone)
+    ]
+    conflicts = [
+        f"{{errorType:'FIELD_CONFLICTS_WITH_RESERVED_FIELD', description:'The new schema has "
+        f"field that conflicts with the reserved field {name}.'}}"
+        for name in sorted(_reserved(new) & set(parsed.fields))
+    ]
+    return removed + conflicts

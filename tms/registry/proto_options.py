@@ -1,0 +1,130 @@
+"""Options of a Protobuf file that its author defines, like tags: `(confluent.field_meta)`. Pure.
+
+Their names are in parentheses. Tags of messages and fields are Confluent's, in the list `tags` of
+such an option; a path is the message's name within its package, and of a field with its name.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from proto_schema_parser import ast
+
+from tms.registry.questions import Entity, InvalidSchema, Tagged, Tags
+
+_FIELD_META = "(confluent.field_meta)"
+_MESSAGE_META = "(confluent.message_meta)"
+_TAGS = "tags"
+
+
+def without_extensions(file: ast.File) -> ast.File:
+    """Return a file without the options that authors define, and without what defines them."""
+    left = copy.deepcopy(file)
+    _strip(left.file_elements)
+    return left
+
+
+def _strip(elements: list[Any]) -> None:
+    elements[:] = [each for each in elements if not _is_extension(each)]
+    for each in elements:
+        for name in ("elements", "options"):
+            inner = getattr(each, name, None)
+            if isinstance(inner, list):
+                _strip(inner)
+
+
+def _is_extension(element: object) -> bool:
+    if isinstance(element, ast.Option):
+        return element.name.startswith("(")
+    return isinstance(element, ast.Extension)
+
+
+def proto_tags(file: ast.File) -> Tags:
+    """Return the tags of messages and fields, of those that have any."""
+    found = []
+    for entity, options in _entities(file):
+        tags = _tags_of(options, _meta(entity))
+        if tags:
+            found.append((entity, tuple(tags)))
+    return tuple(found)
+
+
+def retagged(file: ast.File, wanted: Tagged) -> ast.File:
+    """Return a file with other tags.
+
+    Raises `InvalidSchema` if there is no such message or field.
+    """
+    changed = copy.deepcopy(file)
+    places = dict(_entities(changed))
+    there = [each for each in wanted.if_there if each[0] in places]
+    for entity, tags in (*there, *wanted.added):
+        options = _options(places, entity)
+        own = _tags_of(options, _meta(entity))
+        _set_tags(options, _meta(entity), list(dict.fromkeys([*own, *tags])))
+    for entity, tags in wanted.removed:
+        options = _options(places, entity)
+        own = _tags_of(options, _meta(entity))
+        _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])
+    return changed
+
+
+def _entities(file: ast.File) -> Iterator[tuple[Entity, list[Any]]]:
+    """Give messages and fields, each with the list that has its options."""
+    yield from _of(file.file_elements, "")
+
+
+def _of(elements: list[Any], scope: str) -> Iterator[tuple[Entity, list[Any]]]:
+    for each in elements:
+        if isinstance(each, ast.Message | ast.Group):
+            name = f"{scope}{each.name}"
+            yield Entity(name, is_field=False), each.elements
+            yield from _of(each.elements, f"{name}.")
+        elif isinstance(each, ast.OneOf):
+            yield from _of(each.elements, scope)
+        elif isinstance(each, ast.Field | ast.MapField):
+            yield Entity(f"{scope}{each.name}", is_field=True), each.options
+
+
+def _meta(entity: Entity) -> str:
+    return _FIELD_META if entity.is_field else _MESSAGE_META
+
+
+def _options(places: dict[Entity, list[Any]], entity: Entity) -> list[Any]:
+    found = places.get(Entity(entity.path.removeprefix("."), entity.is_field))
+    if found is None:
+        kind = "field" if entity.is_field else "message"
+        raise InvalidSchema(f"No {kind} {entity.path} was found")
+    return found
+
+
+def _literal(options: list[Any], name: str) -> ast.MessageLiteral | None:
+    for each in options:
+        if isinstance(each, ast.Option) and each.name == name:
+            return each.value if isinstance(each.value, ast.MessageLiteral) else None
+    return None
+
+
+def _tags_of(options: list[Any], name: str) -> list[str]:
+    """Return the tags that options give, be it as a list or one by one."""
+    found: list[Any] = []
+    literal = _literal(options, name)
+    for each in literal.elements if literal is not None else ():
+        if isinstance(each, ast.MessageLiteralField) and each.name == _TAGS:
+            found += each.value if isinstance(each.value, list) else [each.value]
+    for each in options:
+        if isinstance(each, ast.Option) and each.name == f"{name}.{_TAGS}":
+            found += each.value if isinstance(each.value, list) else [each.value]
+    return [str(tag) for tag in found]
+
+
+def _set_tags(options: list[Any], name: str, tags: list[str]) -> None:
+    literal = _literal(options, name)
+    others: list[Any] = [] if literal is None else literal.elements
+    others = [each for each in others if getattr(each, "name", "") != _TAGS]
+    kept: list[Any] = [ast.MessageLiteralField(_TAGS, [*tags])] if tags else []
+    gone = (name, f"{name}.{_TAGS}")
+    options[:] = [
+        each for each in options if not (isinstance(each, ast.Option) and each.name in gone)
+    ]
+    if others or kept:
+        options.append(ast.Option(name, ast.MessageLiteral([*others, *kept])))

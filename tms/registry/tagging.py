@@ -1,0 +1,87 @@
+"""Decides on tags within the texts of schemas: sent with a registration, or for a version. Pure."""
+
+from dataclasses import dataclass, replace
+
+from tms.core.schema_contracts import RuleSet, merged_rules, without_rules
+from tms.registry import lookup
+from tms.registry.contracts import Contract, contract_of
+from tms.registry.decision import Decided
+from tms.registry.knowledge import Knowledge
+from tms.registry.questions import NoSchema, Tagged, Tags
+from tms.registry.refusal import INVALID_SCHEMA, RegistryError
+from tms.registry.registration import Registered, SchemaToRegister, register
+from tms.registry.schema import Schema
+from tms.registry.sources import Submitted, schema_of, source_of
+from tms.registry.subjects import check_subject
+
+
+@dataclass(frozen=True, slots=True)
+class TagChange:
+    """Tags to write into a schema, and to take out."""
+
+    added: Tags = ()
+    removed: Tags = ()
+    from_latest: bool = False
+    """Whether those of the latest version are written too."""
+    if_there: Tags = ()
+    """Tags that are written where the schema has their entities."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagsToWrite:
+    """A request for a version that is an earlier one with other tags."""
+
+    subject: str
+    token: str
+    """The earlier version: a number, or `latest`."""
+    change: TagChange
+    told: Contract
+    """Metadata and rules; what is None is the earlier version's."""
+    rules_to_merge: RuleSet | None = None
+    rules_to_remove: tuple[str, ...] = ()
+    new_version: int | None = None
+
+
+def register_tagged(
+    known: Knowledge, request: SchemaToRegister, change: TagChange
+) -> Decided[Registered]:
+    """Decide on a registration with tags. Raises as `register`, 42201 if an entity is not there."""
+    subject, submitted = check_subject(request.subject), request.submitted
+    latest = known.state.latest(subject)
+    if submitted.text or latest is None:
+        schema = schema_of(known, submitted, subject)
+    else:
+        schema = latest.schema
+    if change.from_latest and latest is not None:
+        change = replace(change, if_there=lookup.tags_in(known, latest.schema))
+    submitted = replace(
+        submitted,
+        text=_tagged(known, schema, change),
+        kind=schema.kind,
+        references=schema.references,
+    )
+    return register(known, replace(request, submitted=submitted))
+
+
+def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
+    source = source_of(known, schema)
+    question = Tagged(source, change.added, change.removed, change.if_there)
+    answer = known.findings.text_of(question)
+    if isinstance(answer, NoSchema):
+        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+    return answer.text
+
+
+def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
+    """Decide on a version that is an earlier one with other tags. Raises as `register`."""
+    found = lookup.version(known.state, request.subject, request.token)
+    schema, before = found.schema, contract_of(found.schema)
+    rules = before.rule_set if request.told.rule_set is None else request.told.rule_set
+    rules = merged_rules(rules, request.rules_to_merge)
+    if rules is not None and request.rules_to_remove:
+        rules = without_rules(rules, request.rules_to_remove)
+    metadata = before.metadata if request.told.metadata is None else request.told.metadata
+    text = _tagged(known, schema, request.change)
+    told = Contract(metadata, rules)
+    submitted = Submitted(text, schema.kind, schema.references, told)
+    return register(known, SchemaToRegister(found.subject, submitted, version=request.new_version))
