@@ -20,6 +20,7 @@ from api.registry.errors import refusal_of
 from api.registry.schemas import SchemaHandlers
 from api.registry.settings import SettingHandlers
 from api.registry.subjects import SubjectHandlers
+from api.registry.versions import VersionHandlers
 from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
@@ -35,6 +36,7 @@ def operations_of(registry: Registry) -> tuple[Operation, ...]:
     return (
         *SchemaHandlers(registry).operations(),
         *SubjectHandlers(registry).operations(),
+        *VersionHandlers(registry).operations(),
         *CompatibilityHandlers(registry).operations(),
         *SettingHandlers(registry).operations(),
         *AboutHandlers(registry).operations(),

@@ -19,6 +19,7 @@ from tms.registry import lookup
 from tms.registry.contracts import Contract
 from tms.registry.questions import Entity, Tags
 from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
+from tms.registry.registration import Registered
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.service import Registry
 from tms.registry.sources import Submitted
@@ -27,6 +28,7 @@ from tms.registry.subjects import ALL_CONTEXTS, check_context, resolved_in
 from tms.wire.registry_bodies import (
     EntityBody,
     ReferenceBody,
+    RegisteredBody,
     SchemaRequest,
     TagsBody,
     VersionBody,
@@ -231,3 +233,19 @@ def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
     if is_lookup:
         return body
     return msgspec.structs.replace(body, ts=version.written_ms, deleted=version.is_deleted)
+
+
+async def answer_registered(exchange: Exchange, registry: Registry, registered: Registered) -> None:
+    """Answer with what became of a registration."""
+    schema = registered.schema
+    body = RegisteredBody(
+        id=registered.id,
+        version=registered.version,
+        guid=schema.guid,
+        schemaType=schema.kind,
+        schema=(await shown(exchange, registry, schema)).schema,
+        references=references_of(schema),
+        metadata=schema.metadata,
+        ruleSet=schema.rule_set,
+    )
+    await answer(exchange, body)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.core.contracts import METADATA, RULE_SETS
 from tms.core.message import Message
 from tms.registry.records import (
     ConfigWritten,
@@ -32,16 +33,26 @@ SCHEMAS = st.builds(
     st.sampled_from(("AVRO", "JSON")),
     TEXTS,
     st.lists(st.builds(Reference, TEXTS, TEXTS, NUMBERS)).map(tuple),
+    st.none() | METADATA,
+    st.none() | RULE_SETS,
 )
 CONFIGS = st.builds(
-    Config, st.none() | st.sampled_from(list(Level)), st.none() | st.booleans(), st.none() | TEXTS
+    Config,
+    st.none() | st.sampled_from(list(Level)),
+    st.none() | st.booleans(),
+    st.none() | TEXTS,
+    st.none() | TEXTS,
+    st.none() | st.booleans(),
+    st.none() | METADATA,
+    st.none() | METADATA,
+    st.none() | RULE_SETS,
 )
 RECORDS = st.one_of(
     st.builds(SchemaWritten, TEXTS, NUMBERS, NUMBERS, SCHEMAS),
     st.builds(VersionDeleted, TEXTS, NUMBERS),
     st.builds(ConfigWritten, TEXTS, CONFIGS),
     st.builds(ModeWritten, TEXTS, st.sampled_from(list(Mode))),
-    st.builds(CountersWritten, st.dictionaries(TEXTS, NUMBERS)),
+    st.builds(CountersWritten, st.dictionaries(TEXTS, NUMBERS), st.frozensets(TEXTS)),
 )
 ORIGINS = st.builds(Origin, st.integers(1, 2**60), st.text("0123456789abcdef", min_size=1))
 ID = (1_700_000_000_000).to_bytes(8) + bytes(12)

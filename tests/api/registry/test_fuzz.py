@@ -37,7 +37,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-KNOWN = {"id": 1, "subject": "s", "version": "1"}
+KNOWN = {"id": 1, "subject": "s", "version": "1", "context": ".c"}
 
 TEXTS = st.one_of(
     st.just(record("a")),

@@ -1,0 +1,203 @@
+"""Versions of subjects: show, delete, tag."""
+
+from functools import partial
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from api.http.exchange import Exchange
+from api.http.operation import BODY_ERRORS, Operation
+from api.registry import parameters as p
+from api.registry.requests import (
+    answer,
+    answer_registered,
+    answer_text,
+    contract_told,
+    flag,
+    page,
+    read_json,
+    shown,
+    subject_of,
+    tags_told,
+    text_of,
+    version_body,
+)
+from api.registry.subjects import OTHER_BYTES_MAX, SUBJECT, TAG, VERSIONS
+from tms.registry import deletion, lookup
+from tms.registry.refusal import MALFORMED, RegistryError
+from tms.registry.service import Registry
+from tms.registry.state import Version
+from tms.registry.tagging import TagChange, TagsToWrite, write_tags
+from tms.wire.registry_bodies import TagsRequest
+
+VERSION = f"{VERSIONS}/{{version}}"
+
+tags_decoder = msgspec.json.Decoder(TagsRequest)
+
+
+class VersionHandlers:
+    """Answers by a registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    async def version(self, exchange: Exchange) -> None:
+        """Answer with a version."""
+        await self._answer_version(exchange, await self._version(exchange))
+
+    async def _answer_version(self, exchange: Exchange, version: Version) -> None:
+        told = await shown(exchange, self._registry, version.schema)
+        body = version_body(version)
+        await answer(
+            exchange, msgspec.structs.replace(body, schema=told.schema, schemaTags=told.tags)
+        )
+
+    async def with_metadata(self, exchange: Exchange) -> None:
+        """Answer with the latest version that has some properties."""
+        asked = parse_qsl(exchange.query.decode(errors="replace"), keep_blank_values=True)
+        names = [value for name, value in asked if name == "key"]
+        values = [value for name, value in asked if name == "value"]
+        if len(names) != len(values):
+            reason = "each `key` in the query wants a `value`"
+            raise RegistryError(MALFORMED, reason=reason)
+        look = partial(
+            lookup.with_properties,
+            given=subject_of(exchange),
+            wanted=dict(zip(names, values, strict=True)),
+        )
+        await self._answer_version(exchange, await self._registry.list(look))
+
+    async def version_text(self, exchange: Exchange) -> None:
+        """Answer with a version's text."""
+        schema = (await self._version(exchange)).schema
+        await answer_text(exchange, await text_of(exchange, self._registry, schema))
+
+    async def _version(self, exchange: Exchange) -> Version:
+        token = exchange.names["version"]
+        look = partial(
+            lookup.version,
+            given=subject_of(exchange),
+            token=token,
+            deleted=flag(exchange, "deleted"),
+        )
+        if deletion.parse_version(token) == deletion.LATEST:
+            return await self._registry.list(look)
+        return await self._registry.find(look)
+
+    async def delete_version(self, exchange: Exchange) -> None:
+        """Delete a version."""
+        subject, token = subject_of(exchange), exchange.names["version"]
+        permanent = flag(exchange, "permanent")
+        deleted = await self._registry.delete(
+            lambda known: deletion.delete_version(known.state, subject, token, permanent=permanent)
+        )
+        await answer(exchange, deleted)
+
+    async def referrers(self, exchange: Exchange) -> None:
+        """Answer with the ids of the schemas that refer to a version."""
+        look = partial(
+            lookup.referrers, given=subject_of(exchange), token=exchange.names["version"]
+        )
+        await answer(exchange, page(exchange, await self._registry.list(look)))
+
+    async def write_tags(self, exchange: Exchange) -> None:
+        """Register a version that is an earlier one with other tags."""
+        request = await read_json(exchange, tags_decoder, OTHER_BYTES_MAX)
+        told = contract_told(request.metadata, request.rule_set)
+        wanted = TagsToWrite(
+            subject=subject_of(exchange),
+            token=exchange.names["version"],
+            change=TagChange(tags_told(request.tags_to_add), tags_told(request.tags_to_remove)),
+            told=told,
+            rules_to_merge=contract_told(None, request.rules_to_merge).rule_set,
+            rules_to_remove=tuple(request.rules_to_remove or ()),
+            new_version=request.new_version,
+        )
+        registered = await self._registry.write(lambda known: write_tags(known, wanted))
+        await answer_registered(exchange, self._registry, registered)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return the table."""
+        return (*self._reads(), *self._writes())
+
+    def _reads(self) -> tuple[Operation, ...]:
+        row = partial(Operation, tag=TAG, takes_any_query=True, errors=("40401", "40402", "42202"))
+        return (
+            row(
+                name="version",
+                method="GET",
+                path=VERSION,
+                handler=self.version,
+                summary="A version",
+                description="By number from memory; `latest` is read from the log.",
+                query=(p.DELETED, p.FORMAT, p.FIND_TAGS),
+                success="The version.",
+                answer=p.body("Version"),
+            ),
+            row(
+                name="version_text",
+                method="GET",
+                path=f"{VERSION}/schema",
+                handler=self.version_text,
+                summary="A version's text",
+                description="As it is kept, not within JSON.",
+                query=(p.DELETED, p.FORMAT),
+                success="The text.",
+                answer=p.TEXT,
+            ),
+            row(
+                name="version_with_metadata",
+                method="GET",
+                path=f"{SUBJECT}/metadata",
+                handler=self.with_metadata,
+                summary="The latest version that has some properties in its metadata",
+                description="`key` and `value` may be given several times, in turn.",
+                query=(p.PROPERTY_NAME, p.PROPERTY_VALUE, p.FORMAT),
+                success="The version.",
+                answer=p.body("Version"),
+                errors=("40401", "40403"),
+            ),
+            row(
+                name="referrers",
+                method="GET",
+                path=f"{VERSION}/referencedby",
+                handler=self.referrers,
+                summary="What refers to a version",
+                description="Those that were not soft-deleted.",
+                query=p.PAGE,
+                success="The ids of the schemas.",
+                answer=p.NUMBERS,
+            ),
+        )
+
+    def _writes(self) -> tuple[Operation, ...]:
+        row = partial(Operation, tag=TAG, takes_any_query=True)
+        return (
+            row(
+                name="delete_version",
+                method="DELETE",
+                path=VERSION,
+                handler=self.delete_version,
+                summary="Delete a version",
+                description="Softly first, then for good.",
+                query=(p.PERMANENT,),
+                success="Its number.",
+                answer=p.NUMBER,
+                errors=("40401", "40402", "40406", "40407", "42202", "42205", "42206"),
+            ),
+            row(
+                name="write_tags",
+                method="POST",
+                path=f"{VERSION}/tags",
+                handler=self.write_tags,
+                summary="Write tags into a version's schema",
+                description="A new version, or if nothing changes the one that there is.",
+                request=p.body("TagsRequest"),
+                success="Its id and version.",
+                answer=p.body("Registered"),
+                errors=(
+                    *("409", "40401", "40402", "42201", "42202", "42205", "42209", "42210"),
+                    *BODY_ERRORS,
+                ),
+            ),
+        )

@@ -1,0 +1,43 @@
+"""Metadata and rules as a strategy of hypothesis."""
+
+from hypothesis import strategies as st
+
+from tms.core.schema_contracts import (
+    Metadata,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
+    ordered_metadata,
+    ordered_rules,
+)
+
+NAMES = st.text("abc_", min_size=1, max_size=3)
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
+PROPERTIES = st.none() | st.dictionaries(NAMES, TEXTS, max_size=3)
+TAGS = st.none() | st.lists(NAMES, max_size=3)
+METADATA = st.builds(
+    Metadata, st.none() | st.dictionaries(NAMES, st.lists(NAMES), max_size=2), PROPERTIES, TAGS
+).map(ordered_metadata)
+MIGRATIONS = [mode for mode in RuleMode if mode.is_migration]
+OTHERS = [mode for mode in RuleMode if not mode.is_migration]
+
+
+def rules(modes: list[RuleMode]) -> st.SearchStrategy[list[Rule] | None]:
+    """Return lists of rules of some modes that are right."""
+    rule = st.builds(
+        Rule,
+        name=NAMES,
+        doc=st.none() | TEXTS,
+        kind=st.none() | st.sampled_from(list(RuleKind)),
+        mode=st.sampled_from(modes),
+        type=st.sampled_from(["CEL", "ENCRYPT"]),
+        tags=TAGS,
+        params=PROPERTIES,
+        expr=st.none() | TEXTS,
+        disabled=st.none() | st.booleans(),
+    )
+    return st.none() | st.lists(rule, max_size=3, unique_by=lambda each: each.name)
+
+
+RULE_SETS = st.builds(RuleSet, rules(MIGRATIONS), rules(OTHERS), rules(OTHERS)).map(ordered_rules)
