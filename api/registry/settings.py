@@ -86,9 +86,9 @@ class SettingHandlers:
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
         return (
-            *self._config_rows("", "everywhere", ()),
+            *self._config_rows("", "of the default context", ()),
             *self._config_rows("/{subject}", "for a subject", ("40401", "40408", "42208")),
-            *self._mode_rows("", "everywhere", ()),
+            *self._mode_rows("", "of the default context", ()),
             *self._mode_rows("/{subject}", "for a subject", ("40401", "40409", "42208")),
         )
 

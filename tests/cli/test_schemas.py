@@ -42,7 +42,7 @@ def test_schemas_are_registered_shown_compared_and_deleted(run: Run, files: Path
 
     assert run("schema", "compatibility", "orders", "--set", "full")[1] == "orders: FULL\n"
     assert run("schema", "compatibility", "orders")[1] == "orders: FULL\n"
-    assert run("schema", "compatibility")[1] == "everywhere: BACKWARD\n"
+    assert run("schema", "compatibility")[1] == "default context: BACKWARD\n"
     assert run("schema", "delete", "orders", "--version", "1")[1] == (
         "Deleted softly of orders: version 1.\n"
     )
@@ -61,6 +61,48 @@ def test_what_does_not_fit_is_told(run: Run, files: Path) -> None:
     code, out, err = run("schema", "register", "fitting", str(files / "unfit"))
     assert (code, out) == (1, "")
     assert err.endswith("(error code 409)\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "why", "line"),
+    [
+        ("AVRO", (A, B, UNFIT), "READER_FIELD_MISSING_DEFAULT_VALUE", '+      "name": "b",'),
+        (
+            "JSON",
+            (
+                '{"properties":{"a":{"type":"integer"}},"type":"object"}',
+                '{"properties":{"a":{"type":"number"}},"type":"object"}',
+                '{"properties":{"a":{"type":"string"}},"type":"object"}',
+            ),
+            "TYPE_CHANGED",
+            '+      "type": "number"',
+        ),
+        (
+            "PROTOBUF",
+            (
+                'syntax = "proto3"; message M { int32 a = 1; }',
+                'syntax = "proto3"; message M { int64 a = 1; }',
+                'syntax = "proto3"; message M { string a = 1; }',
+            ),
+            "FIELD_SCALAR_KIND_CHANGED",
+            "+  int64 a = 1;",
+        ),
+    ],
+)
+def test_schemas_of_each_type_are_checked_and_compared(
+    run: Run, kind: str, texts: tuple[str, str, str], why: str, line: str
+) -> None:
+    subject, typed = f"each-{kind}", ("--type", kind)
+    old, fitting, unfit = texts
+    assert run("schema", "register", subject, "-", *typed, given=old.encode())[0] == 0
+    code, out, _ = run("schema", "check", subject, "-", *typed, given=unfit.encode())
+    assert (code, out.startswith("It does not fit:\n")) == (1, True)
+    assert why in out
+    assert run("schema", "check", subject, "-", *typed, given=fitting.encode())[0] == 0
+    assert run("schema", "register", subject, "-", *typed, given=fitting.encode())[0] == 0
+    code, out, _ = run("schema", "diff", subject, "1")
+    assert line in out.splitlines()
+    assert out.endswith("It fits.\n")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
+from tms.registry.proto_schemas import parse
 from tms.registry.proto_text import proto_text
 from tms.registry.proto_types import resolved, types_of
 
@@ -68,3 +69,53 @@ def test_texts_are_kept_as_confluent_keeps_them(text: dict[str, str]) -> None:
 
 def test_a_text_that_is_kept_stays_as_it_is() -> None:
     assert proto_text(parsed(WHOLE)) == WHOLE
+
+
+DETAILED = """syntax = "proto2";
+package p;
+
+option (o) = {
+  a: [
+    "x",
+    "y"
+  ],
+  b: {
+    c: 0x1F
+  }
+};
+
+message M {
+  reserved 5, 7 to 9;
+
+  option deprecated = true;
+
+  optional string a = 1 [default = "\\"q\\"\\n\\x41"];
+  optional bytes b = 2 [default = "\\001\\377"];
+  optional float f = 3 [
+    default = 1e3,
+    deprecated = true
+  ];
+
+  oneof o {
+    string d = 6;
+  }
+
+  optional group G = 4 {
+    optional int32 z = 1;
+  }
+
+  extend M {
+    optional int32 e = 31;
+  }
+
+  extensions 30 to max;
+}
+"""
+
+
+def test_details_stay_as_they_are_written() -> None:
+    schema = parse(DETAILED)
+    assert schema.text == DETAILED
+    single = DETAILED.replace('"\\"q\\"\\n\\x41"', "'\"q\"' \"\\n\" '\\x41'")
+    assert single != DETAILED
+    assert parse(single).text == DETAILED

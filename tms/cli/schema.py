@@ -200,7 +200,7 @@ def delete(
 def compatibility(
     target: Target,
     subject: Annotated[
-        str, typer.Argument(metavar="[SUBJECT]", help="The subject; without it, everywhere.")
+        str, typer.Argument(metavar="[SUBJECT]", help="Without it, the default context.")
     ] = "",
     *,
     level: Annotated[
@@ -214,7 +214,7 @@ def compatibility(
             counts = client.registry.compatibility(subject)
         else:
             counts = client.registry.set_compatibility(level, subject)
-    where = subject or "everywhere"
+    where = subject or "default context"
     target.answer(f"{where}: {counts}", {"subject": subject or None, "compatibility": counts})
 
 

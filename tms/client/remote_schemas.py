@@ -130,25 +130,25 @@ class RemoteSchemas:
         return deleted if isinstance(deleted, list) else [deleted]
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or everywhere."""
+        """Return the level that counts for a subject, or for the default context."""
         parts = _scoped("config", subject)
         body = await self._get(bodies.ConfigBody, *parts, defaultToGlobal=True)
         return body.compatibility_level
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
-        """Set the level for a subject, or everywhere; return it."""
+        """Set the level for a subject, or for the default context; return it."""
         body = {"compatibility": level}
         told = await self._send(bodies.ConfigSetBody, "PUT", _scoped("config", subject), body)
         return told.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or everywhere."""
+        """Return the mode that counts for a subject, or for the default context."""
         return (
             await self._get(bodies.ModeBody, *_scoped("mode", subject), defaultToGlobal=True)
         ).mode
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
-        """Set the mode for a subject, or everywhere; return it."""
+        """Set the mode for a subject, or for the default context; return it."""
         parts, body = _scoped("mode", subject), {"mode": mode}
         return (await self._send(bodies.ModeBody, "PUT", parts, body, force=force)).mode
 

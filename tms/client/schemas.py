@@ -99,17 +99,17 @@ class Schemas:
         )
 
     def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or everywhere."""
+        """Return the level that counts for a subject, or for the default context."""
         return self._bridge.call(lambda: self._schemas.compatibility(subject))
 
     def set_compatibility(self, level: str, subject: str = "") -> str:
-        """Set the level for a subject, or everywhere; return it."""
+        """Set the level for a subject, or for the default context; return it."""
         return self._bridge.call(lambda: self._schemas.set_compatibility(level, subject))
 
     def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or everywhere."""
+        """Return the mode that counts for a subject, or for the default context."""
         return self._bridge.call(lambda: self._schemas.mode(subject))
 
     def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
-        """Set the mode for a subject, or everywhere; return it."""
+        """Set the mode for a subject, or for the default context; return it."""
         return self._bridge.call(lambda: self._schemas.set_mode(mode, subject, force=force))

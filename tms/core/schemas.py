@@ -109,17 +109,17 @@ class AsyncSchemas(Protocol):
         ...
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or everywhere."""
+        """Return the level that counts for a subject, or for the default context."""
         ...
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
-        """Set the level for a subject, or everywhere; return it."""
+        """Set the level for a subject, or for the default context; return it."""
         ...
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or everywhere."""
+        """Return the mode that counts for a subject, or for the default context."""
         ...
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
-        """Set the mode for a subject, or everywhere; return it."""
+        """Set the mode for a subject, or for the default context; return it."""
         ...

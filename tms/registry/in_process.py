@@ -133,12 +133,12 @@ class LocalSchemas:
             return [deleted]
 
     async def compatibility(self, subject: str = "") -> str:
-        """Return the level that counts for a subject, or everywhere."""
+        """Return the level that counts for a subject, or for the default context."""
         async with _told():
             return await self._registry.list(lambda state: settings.level_of(state, subject))
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
-        """Set the level for a subject, or everywhere; return it."""
+        """Set the level for a subject, or for the default context; return it."""
         change = {"compatibility": level}
         async with _told():
             config = await self._registry.write(
@@ -147,13 +147,13 @@ class LocalSchemas:
         return config.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
-        """Return the mode that counts for a subject, or everywhere."""
+        """Return the mode that counts for a subject, or for the default context."""
         look = partial(settings.mode_of, given=subject, default_to_global=True)
         async with _told():
             return await self._registry.list(look)
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
-        """Set the mode for a subject, or everywhere; return it."""
+        """Set the mode for a subject, or for the default context; return it."""
         async with _told():
             return await self._registry.write(
                 lambda known: settings.set_mode(known.state, subject, mode, force=force)

@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as pb
 from proto_schema_parser import ast
 
+from tms.registry.proto_tree import Quoted
 from tms.registry.proto_types import SCALARS, package_of
 
 _MAX_TAG = 536_870_912
@@ -248,10 +249,16 @@ def _type_of(field: pb.FieldDescriptorProto) -> str:
 
 def _field_options(field: pb.FieldDescriptorProto) -> Iterator[ast.Option]:
     if field.HasField("default_value"):
-        is_text = field.type in (_FIELD.TYPE_STRING, _FIELD.TYPE_BYTES)
-        given = field.default_value
-        yield ast.Option("default", given if is_text else ast.Identifier(given))
+        yield ast.Option("default", _default_of(field))
     yield from _options_of(field.options)
+
+
+def _default_of(field: pb.FieldDescriptorProto) -> Any:
+    """Return the default of a field. That of bytes has its escapes in the descriptor already."""
+    given = field.default_value
+    if field.type == _FIELD.TYPE_BYTES:
+        return Quoted(given)
+    return given if field.type == _FIELD.TYPE_STRING else ast.Identifier(given)
 
 
 def _enum_of(descriptor: pb.EnumDescriptorProto) -> ast.Enum:

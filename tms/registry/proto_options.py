@@ -5,11 +5,12 @@ such an option; a path is the message's name within its package, and of a field 
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from proto_schema_parser import ast
 
+from tms.registry.proto_tree import Quoted
 from tms.registry.questions import Entity, InvalidSchema, Tagged, Tags
 
 _FIELD_META = "(confluent.field_meta)"
@@ -114,14 +115,15 @@ def _tags_of(options: list[Any], name: str) -> list[str]:
     for each in options:
         if isinstance(each, ast.Option) and each.name == f"{name}.{_TAGS}":
             found += each.value if isinstance(each.value, list) else [each.value]
-    return [str(tag) for tag in found]
+    return [tag.text for tag in found if isinstance(tag, Quoted)]
 
 
-def _set_tags(options: list[Any], name: str, tags: list[str]) -> None:
+def _set_tags(options: list[Any], name: str, tags: Iterable[str]) -> None:
     literal = _literal(options, name)
     others: list[Any] = [] if literal is None else literal.elements
     others = [each for each in others if getattr(each, "name", "") != _TAGS]
-    kept: list[Any] = [ast.MessageLiteralField(_TAGS, [*tags])] if tags else []
+    texts: list[Any] = [Quoted.holding(tag) for tag in tags]
+    kept: list[Any] = [ast.MessageLiteralField(_TAGS, texts)] if texts else []
     gone = (name, f"{name}.{_TAGS}")
     options[:] = [
         each for each in options if not (isinstance(each, ast.Option) and each.name in gone)

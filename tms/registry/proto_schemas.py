@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from antlr4.error.ErrorListener import ErrorListener
 from google.protobuf import (
     any_pb2,
     api_pb2,
@@ -28,12 +27,12 @@ from google.protobuf import (
 )
 from google.protobuf.message import DecodeError
 from proto_schema_parser import ast
-from proto_schema_parser.parser import Parser
 
 from tms.registry.proto_descriptors import descriptor_of, file_of
 from tms.registry.proto_differences import differences
 from tms.registry.proto_options import proto_tags, retagged, without_extensions
 from tms.registry.proto_text import proto_text
+from tms.registry.proto_tree import tree_of
 from tms.registry.proto_types import ProtoTypes, resolved, types_of
 from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
 
@@ -85,37 +84,15 @@ class ProtoSchema:
         return proto_text(retagged(self.file, wanted))
 
 
-class _Refusing(ErrorListener):
-    """Raises at the first mistake, where the parser would go on."""
-
-    def syntaxError(  # noqa: N802, PLR0917  as the parser calls it
-        self,
-        recognizer: object,  # noqa: ARG002
-        offendingSymbol: object,  # noqa: ARG002, N803
-        line: int,
-        column: int,
-        msg: str,
-        e: object,  # noqa: ARG002
-    ) -> None:
-        """Say where the mistake is."""
-        raise InvalidSchema(f"line {line}, column {column + 1}: {msg}")
-
-
-def _refuse(recognizer: object) -> None:
-    recognizer.removeErrorListeners()  # type: ignore[attr-defined]
-    recognizer.addErrorListener(_Refusing())  # type: ignore[attr-defined]
-
-
 def _tree(text: str) -> ast.File:
     """Return the tree of a text, or of a descriptor in base64. Raises `InvalidSchema`."""
     try:
-        file: ast.File = Parser(setup_lexer=_refuse, setup_parser=_refuse).parse(text)
+        return tree_of(text)
     except InvalidSchema:
         described = _described(text)
         if described is None:
             raise
         return described
-    return file
 
 
 def _described(text: str) -> ast.File | None:

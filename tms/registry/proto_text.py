@@ -1,7 +1,7 @@
 """The text in which the registry keeps a Protobuf schema: as Square's Wire lays it out. Pure.
 
 Comments go. Imports stand before options, messages before enums; within a message what is reserved,
-options, fields, oneofs, extensions, and then nested types. Each group follows an empty line.
+options, fields, oneofs, groups, extensions and nested types. Each of these follows an empty line.
 Normalized, fields and options are in order, and types have their whole names.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from proto_schema_parser import ast
 
-from tms.registry.json_text import json_string
+from tms.registry.proto_tree import Quoted
 from tms.registry.proto_types import SCALARS
 
 _INDENT = "  "
@@ -83,14 +83,13 @@ class _Printer:
     def _message(self, message: ast.Message, scope: str) -> str:
         name = f"{scope}.{message.name}" if scope else message.name
         elements = message.elements
-        fields = _of(elements, ast.Field, ast.MapField, ast.Group)
-        if self._is_normalized:
-            fields.sort(key=lambda each: int(each.number))
         groups = [
             [text for each in _of(elements, ast.Reserved) for text in self._reserved(each)],
             self._options(elements),
-            [self._field(each, name) for each in fields],
+            self._fields(_of(elements, ast.Field, ast.MapField), name),
             [self._oneof(each, name) for each in _of(elements, ast.OneOf)],
+            self._fields(_of(elements, ast.Group), name),
+            [self._extension(each, name) for each in _of(elements, ast.Extension)],
             [self._extensions(each) for each in _of(elements, ast.ExtensionRange)],
             [
                 *(self._message(each, name) for each in _of(elements, ast.Message)),
@@ -99,6 +98,11 @@ class _Printer:
         ]
         inner = _groups([_indented(each) for each in group] for group in groups)
         return f"message {message.name} {{{inner}}}\n"
+
+    def _fields(self, fields: list[Any], scope: str) -> list[str]:
+        if self._is_normalized:
+            fields.sort(key=lambda each: int(each.number))
+        return [self._field(each, scope) for each in fields]
 
     def _field(self, field: ast.Field | ast.MapField | ast.Group, scope: str) -> str:
         if isinstance(field, ast.Group):
@@ -129,12 +133,10 @@ class _Printer:
         return " [\n" + "".join(_indented(line) for line in lines) + "]"
 
     def _oneof(self, oneof: ast.OneOf, scope: str) -> str:
-        fields = _of(oneof.elements, ast.Field, ast.Group)
-        if self._is_normalized:
-            fields.sort(key=lambda each: int(each.number))
         groups = [
             self._options(oneof.elements),
-            [self._field(each, scope) for each in fields],
+            self._fields(_of(oneof.elements, ast.Field), scope),
+            self._fields(_of(oneof.elements, ast.Group), scope),
         ]
         inner = _groups([_indented(each) for each in group] for group in groups)
         return f"oneof {oneof.name} {{{inner}}}\n"
@@ -167,10 +169,9 @@ class _Printer:
         return f"extensions {', '.join(extensions.ranges)}{self._compact(extensions.options)};\n"
 
     def _extension(self, extension: ast.Extension, scope: str) -> str:
-        fields = [
-            _indented(self._field(each, scope)) for each in _of(extension.elements, ast.Field)
-        ]
-        return f"extend {self._type(extension.typeName, scope)} {{{_groups([fields])}}}\n"
+        fields = self._fields(_of(extension.elements, ast.Field, ast.Group), scope)
+        inner = _groups([[_indented(each) for each in fields]])
+        return f"extend {self._type(extension.typeName, scope)} {{{inner}}}\n"
 
     def _service(self, service: ast.Service, scope: str) -> str:
         groups = [
@@ -201,15 +202,15 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json_string(value)
-    if isinstance(value, ast.Identifier):
-        return value.name
+        value = Quoted.holding(value)
+    if isinstance(value, Quoted):
+        return f'"{value.raw}"'
     if isinstance(value, list):
         return f"[\n{_listed([_value(each) for each in value])}]"
     if isinstance(value, ast.MessageLiteral):
         fields = _of(value.elements, ast.MessageLiteralField)
         return f"{{\n{_listed([f'{each.name}: {_value(each.value)}' for each in fields])}}}"
-    return str(value)
+    return value.name if isinstance(value, ast.Identifier) else str(value)
 
 
 def _listed(texts: list[str]) -> str:

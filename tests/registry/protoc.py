@@ -1,0 +1,41 @@
+"""What protoc makes of a Protobuf file: its descriptor, and classes of its messages."""
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import grpc_tools
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from grpc_tools import protoc
+
+INCLUDED = Path(grpc_tools.__file__).parent / "_proto"
+"""The files that come with Protobuf."""
+
+
+def described(text: str) -> descriptor_pb2.FileDescriptorProto | None:
+    """Return the descriptor that protoc makes of a file; None if it refuses it."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "m.proto"), Path(folder, "m.bin")
+        source.write_text(text, encoding="utf-8")
+        arguments = ["protoc", f"-I{folder}", f"-I{INCLUDED}", f"-o{made}", str(source)]
+        if protoc.main(arguments):
+            return None
+        files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())
+    return files.file[0]
+
+
+@cache
+def classes(text: str) -> dict[str, Any]:
+    """Return the classes of the messages at the top of a file, by their names in it."""
+    found = described(text)
+    assert found is not None, text
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(found)
+    package = f"{found.package}." if found.package else ""
+    return {
+        each.name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{package}{each.name}")
+        )
+        for each in found.message_type
+    }

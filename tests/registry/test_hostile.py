@@ -1,0 +1,118 @@
+"""Schemas that are made to harm: each ends in an answer, within its time."""
+
+import json
+
+import pytest
+
+from tms.registry.checker import ProcessChecker
+from tms.registry.questions import Comparison, NoSchema, Question, Source
+from tms.registry.schema import AVRO, JSON, PROTOBUF
+
+pytestmark = pytest.mark.anyio
+
+SECONDS_MAX = 3.0
+
+
+def doubling(steps: int) -> str:
+    """Return a schema whose meaning doubles with each step."""
+    defined = {"d0": {"type": "string"}} | {
+        f"d{step}": {
+            "anyOf": [
+                {"$ref": f"#/definitions/d{step - 1}"},
+                {"properties": {"x": {"$ref": f"#/definitions/d{step - 1}"}}},
+            ]
+        }
+        for step in range(1, steps)
+    }
+    return json.dumps({"definitions": defined, "$ref": f"#/definitions/d{steps - 1}"})
+
+
+def union(width: int, depth: int, leaf: str) -> dict[str, object]:
+    """Return a union of objects that have unions."""
+    if depth == 0:
+        return {"type": leaf}
+    return {
+        "anyOf": [
+            {"type": "object", "properties": {f"p{n}": union(width, depth - 1, leaf)}}
+            for n in range(width)
+        ]
+    }
+
+
+def unions(leaf: str) -> Source:
+    return Source(JSON, json.dumps(union(6, 5, leaf)))
+
+
+SLOW_PATTERN = {
+    "type": "object",
+    "patternProperties": {"^(a+)+$": {}},
+    "additionalProperties": False,
+}
+RECURSIVE = 'syntax = "proto3"; message M { M m = 1; repeated N n = 2; } message N { M m = 1; }'
+HOSTILE: dict[str, Question] = {
+    "JSON, nested deeply": Source(JSON, '{"not":' * 20_000 + "{}" + "}" * 20_000),
+    "JSON, doubling": Comparison(Source(JSON, doubling(40)), Source(JSON, doubling(39))),
+    "JSON, unions of unions": Comparison(unions("string"), unions("integer")),
+    "JSON, a pattern that tries all": Comparison(
+        Source(JSON, json.dumps(SLOW_PATTERN)),
+        Source(JSON, json.dumps({**SLOW_PATTERN, "properties": {"a" * 40 + "!": {}}})),
+    ),
+    "JSON, a huge pattern": Source(JSON, json.dumps({"pattern": "(a{1000}){1000}" * 2000})),
+    "JSON, itself": Source(JSON, '{"$ref":"#"}'),
+    "JSON, a circle": Source(
+        JSON, '{"definitions":{"a":{"$ref":"#/definitions/b"},"b":{"$ref":"#/definitions/a"}}}'
+    ),
+    "Protobuf, nested deeply": Source(PROTOBUF, "message M { " * 5_000 + "}" * 5_000),
+    "Protobuf, a deep option": Source(
+        PROTOBUF, "option (a) = " + "{a:" * 3_000 + "1" + "}" * 3_000 + ";"
+    ),
+    "Protobuf, many fields": Source(
+        PROTOBUF,
+        f"message M {{ {''.join(f'optional int32 a{n} = {n};' for n in range(1, 15_000))} }}",
+    ),
+    "Protobuf, recursion": Comparison(Source(PROTOBUF, RECURSIVE), Source(PROTOBUF, RECURSIVE)),
+    "Avro, nested deeply": Source(
+        AVRO, '{"type":"array","items":' * 20_000 + '"int"' + "}" * 20_000
+    ),
+    "Avro, recursion": Comparison(
+        *[
+            Source(
+                AVRO,
+                json.dumps(
+                    {
+                        "type": "record",
+                        "name": "R",
+                        "fields": [
+                            {"name": f"f{n}", "type": ["null", {"type": "array", "items": "R"}]}
+                            for n in range(200)
+                        ],
+                    }
+                ),
+            )
+        ]
+        * 2
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def checker(anyio_backend: str) -> ProcessChecker:
+    checker = ProcessChecker(SECONDS_MAX)
+    await checker.answers([Source(AVRO, '"int"'), Source(JSON, "{}"), Source(PROTOBUF, RECURSIVE)])
+    return checker
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_schema_is_answered(checker: ProcessChecker, name: str) -> None:
+    [told] = await checker.answers([HOSTILE[name]])
+
+    if "deep" in name or "itself" in name or "circle" in name or "tries all" in name:
+        assert isinstance(told, NoSchema)
+        assert len(told.reason) < 200
+    fine = Source(AVRO, '"long"')
+    assert not isinstance((await checker.answers([fine]))[0], NoSchema)
