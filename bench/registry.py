@@ -21,11 +21,13 @@ from tms.core.frame import bodies_of
 from tms.core.topic import TopicId
 from tms.registry.log import PROPERTIES
 from tms.registry.records import Origin, SchemaWritten, encode
-from tms.registry.schema import AVRO, Schema
+from tms.registry.schema import AVRO, JSON, PROTOBUF, Schema
 
 _CONNECTIONS = 8
 _NEW = 500
 _LONG = 150
+_WIDE = 60
+_FIELDS = 200
 _MANY = 100_000
 _TEXT_BYTES = 1000
 _BATCH = 1000
@@ -41,6 +43,10 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
         with closing(HTTPConnection(urlsplit(server.url).netloc)) as http:
             _register(http, "warm", _text(0))
             new_ms = [_timed(http, f"new{number}", _text(number)) for number in range(1, _NEW + 1)]
+            wide_ms = {
+                kind: [_timed(http, f"{kind}{n}", wide(n), kind) for n in range(_WIDE)]
+                for kind, wide in _WIDE_TEXTS.items()
+            }
             long_ms = [_timed(http, "long", _text(_NEW + number)) for number in range(1, _LONG + 1)]
         rounds = [
             (
@@ -55,6 +61,8 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     part = len(long_ms) // 10
     table.row(f"the first {part} versions of a subject", *_spread(long_ms[:part]))
     table.row(f"its last {part} versions of {_LONG}", *_spread(long_ms[-part:]))
+    for kind, times_ms in wide_ms.items():
+        table.row(f"{kind}, {_FIELDS} fields", *_spread(times_ms))
     _start(folder / "many")
 
 
@@ -89,8 +97,27 @@ def _text(number: int) -> str:
     return json.dumps({"type": "record", "name": "R", "fields": [field]}, separators=(",", ":"))
 
 
-def _register(http: HTTPConnection, subject: str, text: str) -> None:
-    path, body = f"/v1/registry/subjects/{subject}/versions", json.dumps({"schema": text})
+def _avro(number: int) -> str:
+    fields = [{"name": f"f{number}_{n}", "type": ["null", "string"]} for n in range(_FIELDS)]
+    return json.dumps({"type": "record", "name": "R", "fields": fields})
+
+
+def _json(number: int) -> str:
+    properties = {f"f{number}_{n}": {"type": "string"} for n in range(_FIELDS)}
+    return json.dumps({"type": "object", "properties": properties})
+
+
+def _protobuf(number: int) -> str:
+    fields = "".join(f"  string f{number}_{n} = {n};\n" for n in range(1, _FIELDS + 1))
+    return f'syntax = "proto3";\nmessage M {{\n{fields}}}\n'
+
+
+_WIDE_TEXTS = {AVRO: _avro, JSON: _json, PROTOBUF: _protobuf}
+
+
+def _register(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -> None:
+    path = f"/v1/registry/subjects/{subject}/versions"
+    body = json.dumps({"schema": text, "schemaType": kind})
     http.request("POST", path, body, {"Content-Type": "application/json"})
     answer = http.getresponse()
     told = answer.read()
@@ -98,9 +125,9 @@ def _register(http: HTTPConnection, subject: str, text: str) -> None:
         raise RuntimeError(told)
 
 
-def _timed(http: HTTPConnection, subject: str, text: str) -> float:
+def _timed(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -> float:
     begun = perf_counter()
-    _register(http, subject, text)
+    _register(http, subject, text, kind)
     return (perf_counter() - begun) * 1000
 
 

@@ -40,4 +40,6 @@ def rules(modes: list[RuleMode]) -> st.SearchStrategy[list[Rule] | None]:
     return st.none() | st.lists(rule, max_size=3, unique_by=lambda each: each.name)
 
 
-RULE_SETS = st.builds(RuleSet, rules(MIGRATIONS), rules(OTHERS), rules(OTHERS)).map(ordered_rules)
+RULE_SETS = st.builds(
+    RuleSet, rules(MIGRATIONS), rules(OTHERS), rules(OTHERS), st.none() | TEXTS
+).map(ordered_rules)

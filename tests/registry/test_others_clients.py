@@ -9,10 +9,17 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import (
+    Metadata,
+    MetadataProperties,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
     SchemaRegistryError,
+    ServerConfig,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -94,6 +101,34 @@ def test_confluents_client_registers_evolves_and_deletes(
     assert confluent.delete_subject(subject) == [2]
     assert confluent.delete_subject(subject, permanent=True) == [1, 2]
     assert subject not in confluent.get_subjects()
+
+
+def test_confluents_client_keeps_metadata_and_rules(confluent: SchemaRegistryClient) -> None:
+    metadata = Metadata(None, MetadataProperties({"owner": "me"}), None)
+    rule = Rule(
+        *("short", None, RuleKind.CONDITION, RuleMode.WRITE, "CEL", ["PII"], None),
+        *("size(message.a) < 9", None, "ERROR", False),
+    )
+    text = '{"type":"record","name":"K","fields":[]}'
+    schema = Schema(text, "AVRO", [], metadata, RuleSet(None, [rule]))
+    subject = "contract"
+    registered = confluent.register_schema_full_response(subject, schema)
+    assert registered.schema is not None
+    found = confluent.get_latest_with_metadata(subject, {"owner": "me"})
+    assert found.schema_id == registered.schema_id
+    assert found.schema is not None
+    assert found.schema.metadata == metadata
+    assert found.schema.rule_set is not None
+    assert found.schema.rule_set.domain_rules == [rule]
+    assert confluent.lookup_schema(subject, schema).version == found.version
+    with pytest.raises(SchemaRegistryError) as raised:
+        confluent.get_latest_with_metadata(subject, {"owner": "you"})
+    assert raised.value.error_code == 40403
+    set_there = ServerConfig(compatibility_group="major", default_metadata=metadata)
+    confluent.set_config("other", set_there)
+    told = confluent.get_config("other")
+    assert (told.compatibility_group, told.default_metadata) == ("major", metadata)
+    assert "." in confluent.get_contexts()
 
 
 def test_confluents_serializers_carry_messages_on_a_topic(

@@ -5,7 +5,7 @@ of their bytes, so that two equal ones are written alike.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import msgspec
@@ -75,6 +75,8 @@ class RuleSet(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     migration_rules: list[Rule] | None = None
     domain_rules: list[Rule] | None = None
     encoding_rules: list[Rule] | None = None
+    enable_at: str | None = None
+    """When clients are to begin with them."""
 
     def all_rules(self) -> Iterable[Rule]:
         """Give the rules of each list."""
@@ -92,8 +94,17 @@ def ordered_metadata(given: Metadata) -> Metadata:
 
 def ordered_rules(given: RuleSet) -> RuleSet:
     """Return rules with what was left out said, and without lists that are empty."""
-    lists = given.migration_rules, given.domain_rules, given.encoding_rules
-    return RuleSet(*([_ordered_rule(rule) for rule in rules or ()] or None for rules in lists))
+    return _each_list(given, lambda rules: [_ordered_rule(rule) for rule in rules])
+
+
+def _each_list(rules: RuleSet, change: Callable[[list[Rule]], list[Rule]]) -> RuleSet:
+    """Return rules with each list changed; one that is empty then is not there."""
+    return msgspec.structs.replace(
+        rules,
+        migration_rules=change(rules.migration_rules or []) or None,
+        domain_rules=change(rules.domain_rules or []) or None,
+        encoding_rules=change(rules.encoding_rules or []) or None,
+    )
 
 
 def _ordered_rule(rule: Rule) -> Rule:
@@ -164,6 +175,7 @@ def merged_rules(first: RuleSet | None, second: RuleSet | None) -> RuleSet | Non
         _merged_list(first.migration_rules, second.migration_rules),
         _merged_list(first.domain_rules, second.domain_rules),
         _merged_list(first.encoding_rules, second.encoding_rules),
+        second.enable_at or first.enable_at,
     )
 
 
@@ -175,10 +187,7 @@ def _merged_list(first: list[Rule] | None, second: list[Rule] | None) -> list[Ru
 def without_rules(rules: RuleSet, names: Iterable[str]) -> RuleSet:
     """Return rules without those of some names."""
     gone = set(names)
-    lists = rules.migration_rules, rules.domain_rules, rules.encoding_rules
-    return RuleSet(
-        *([rule for rule in each or () if rule.name not in gone] or None for each in lists)
-    )
+    return _each_list(rules, lambda each: [rule for rule in each if rule.name not in gone])
 
 
 def digest_metadata(told: "hashlib._Hash", metadata: Metadata) -> None:
