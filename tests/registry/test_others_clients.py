@@ -104,7 +104,7 @@ def test_confluents_client_registers_evolves_and_deletes(
 
 
 def test_confluents_client_keeps_metadata_and_rules(confluent: SchemaRegistryClient) -> None:
-    metadata = Metadata(None, MetadataProperties({"owner": "me"}), None)
+    metadata = Metadata(None, MetadataProperties({"owner": "me"}), [])
     rule = Rule(
         *("short", None, RuleKind.CONDITION, RuleMode.WRITE, "CEL", ["PII"], None),
         *("size(message.a) < 9", None, "ERROR", False),
