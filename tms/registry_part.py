@@ -12,21 +12,28 @@ from tms.core.clock import SystemClock
 from tms.core.errors import NoLeader
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
+from tms.metadata.interface import MetadataStore
 from tms.registry.checker import ProcessChecker
+from tms.registry.ids import StoreIds
 from tms.registry.knowledge import SchemaLimits
 from tms.registry.log import REACHED_S_MAX, WayToLog
+from tms.registry.mastership import Mastership
+from tms.registry.members import Announcement, MembersElection
 from tms.registry.metrics import SchemaMetrics
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry, RegistryOptions
+from tms.registry.store_election import StoreElection
 from tms.settings import Settings
-from tms.stores import importing
+from tms.stores import importing, open_metadata
 
 with importing("api"):
+    from api.cluster.forwarding import Forwarder
     from api.http.app import App
     from api.http.callers import Callers
     from api.http.metrics import RestMetrics
     from api.http.server import ListeningAddress
     from api.registry.application import WithRegistry, create_registry_app
+    from api.registry.forwarding import MasterForwarding
 
 _log = logging.getLogger(__name__)
 
@@ -50,15 +57,56 @@ class RegistryPart:
         self._way = WayToLog()
         checker = ProcessChecker(settings.registry_check_s_max)
         self.registry = Registry(self._way, options, SystemClock(), checker)
+        self._settings = settings
+        self._mastership: Mastership | None = None
+        self._forwarder: Forwarder | None = None
+        self._metadata: MetadataStore | None = None
         self._metrics = RestMetrics("tms_registry_http")
         self._app = create_registry_app(
-            self.registry, settings.limits(), self._metrics, Callers(settings.own_hosts)
+            self.registry,
+            settings.limits(),
+            self._metrics,
+            Callers(settings.own_hosts),
+            self._forwarding() if settings.registry_mode == "master" else None,
         )
         self._address = settings.registry_address
         self._remote: RemoteServices | None = None
         self._url: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
+
+    def _forwarding(self) -> MasterForwarding:
+        """Return the way of writes to the master; this server is no master yet."""
+        settings = self._settings
+        assert settings.registry_url is not None
+        self._mastership = Mastership(
+            self.registry, settings.registry_url, is_eligible=settings.registry_master_eligible
+        )
+        self._forwarder = Forwarder(0)
+        return MasterForwarding(self.registry, self._mastership, self._forwarder)
+
+    async def elect(self) -> None:
+        """Take part in electing a master, if there is to be one.
+
+        Raises as `open_metadata`.
+        """
+        settings, mastership = self._settings, self._mastership
+        if mastership is None:
+            return
+        if not settings.elects_by_metadata:
+            announcement = Announcement(mastership.address, mastership.is_eligible)
+            session_s = settings.registry_session_s
+            mastership.stand(
+                MembersElection(self._way, announcement, SystemClock(), session_s=session_s)
+            )
+            return
+        store = self._metadata = await open_metadata(settings.metadata)
+        namespace = settings.registry_namespace
+        self.registry.take_ids_from(StoreIds(store, namespace, settings.registry_ids_at_once))
+        is_eligible = mastership.is_eligible
+        mastership.stand(
+            StoreElection(store, namespace, mastership.address, is_eligible=is_eligible)
+        )
 
     def beside(self, main: App) -> App:
         """Return `main` with the registry below its prefix."""
@@ -122,8 +170,14 @@ class RegistryPart:
             raise NoLeader(reason="the log of schemas is not read yet")
 
     async def close(self) -> None:
-        """Reach the log no more."""
+        """Be no master, and reach the log no more."""
+        if self._mastership is not None:
+            await self._mastership.close()
         self._leave()
+        if self._forwarder is not None:
+            await self._forwarder.close()
+        if self._metadata is not None:
+            await self._metadata.close()
         if self._reading is not None:
             self._reading.cancel()
             self._tasks.add(self._reading)

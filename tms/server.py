@@ -120,6 +120,7 @@ async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: O
         if schemas is not None:
             schemas.register(registry)
             schemas.stand_on(services.messaging)
+            await schemas.elect()
         await serve_app(
             _listeners(settings, app, schemas),
             limits=settings.limits(),
@@ -148,6 +149,7 @@ async def _serve_registry(
     )
     try:
         schemas.follow(settings.registry_log)
+        await schemas.elect()
         await serve_app(
             _listeners(settings, app, schemas),
             limits=settings.limits(),
@@ -202,6 +204,8 @@ async def _serve_in_cluster(
         )
         await member.open()
         stack.push_async_callback(member.close)
+        if schemas is not None:
+            await schemas.elect()
         await serve_app(
             _listeners(settings, part.app, schemas),
             limits=settings.limits(),

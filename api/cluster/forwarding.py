@@ -8,7 +8,7 @@ that is 504 `outcome_unknown`; within the answer's body the client's connection 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 
 import httpx
@@ -18,6 +18,8 @@ from api.http.request_body import check_announced
 from tms.core.errors import NoLeader, OutcomeUnknown
 
 HEADER = b"tms-forwarded-by"
+Before = Callable[[Mapping[str, str]], Awaitable[None]]
+"""Is given the headers of an answer before that is passed on."""
 CONNECTIONS_MAX = 1000
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
@@ -80,16 +82,21 @@ class Forwarder:
         self.lead_to(None)
         await asyncio.gather(*self._closing)
 
-    async def forward(self, exchange: Exchange) -> None:
-        """Have the leader answer.
+    async def forward(
+        self, exchange: Exchange, path: str | None = None, before_answer: Before | None = None
+    ) -> None:
+        """Have the leader answer, at `path` if it is not the request's own.
 
+        `before_answer` is given the headers of the answer, and waited for before that is passed on.
         Raises `NoLeader`, `OutcomeUnknown`, `ClientGone`, and of a body that the leader need not
         see `TooLarge`, `InvalidRequest` (body_too_slow).
         """
         if self._client is None or HEADER in exchange.headers:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
-        forwarded = _Forwarded(self._client, exchange, self._id)
+        forwarded = _Forwarded(
+            self._client, exchange, self._id, path or exchange.path, before_answer
+        )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
         try:
@@ -107,10 +114,19 @@ class Forwarder:
 class _Forwarded:
     """One request on its way."""
 
-    def __init__(self, client: httpx.AsyncClient, exchange: Exchange, instance_id: bytes) -> None:
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        exchange: Exchange,
+        instance_id: bytes,
+        path: str,
+        before_answer: Before | None,
+    ) -> None:
         self._client = client
         self._exchange = exchange
         self._id = instance_id
+        self._path = path
+        self._before_answer = before_answer
         self._is_read = asyncio.Event()
         """Whether the client's body has been read to its end."""
 
@@ -137,9 +153,7 @@ class _Forwarded:
             raise NoLeader
         return self._client.stream(
             exchange.method,
-            f"{exchange.path}?{exchange.query.decode('ascii')}"
-            if exchange.query
-            else exchange.path,
+            f"{self._path}?{exchange.query.decode('ascii')}" if exchange.query else self._path,
             headers=[*headers, (HEADER, self._id)],
             content=self._body() if exchange.body_unread else exchange.whole_body,
         )
@@ -154,6 +168,8 @@ class _Forwarded:
     async def _pass_on(self, answer: httpx.Response) -> None:
         headers = _without(answer.headers.raw, _OF_ONE_HOP | _OF_THE_SERVER)
         headers.append((HEADER, self._id))
+        if self._before_answer is not None:
+            await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)
         async for part in answer.aiter_raw():
             await self._exchange.send_part(part, more=True)

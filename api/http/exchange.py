@@ -240,6 +240,7 @@ class Exchange:
         """Start the answer that another server gives; `send_part` gives its body."""
         headers = list(headers)
         is_counted = any(name.lower() == b"content-length" for name, _ in headers)
+        is_counted = is_counted or status == NO_CONTENT
         await self._start(status, None, lines(headers), is_counted=is_counted)
 
     async def _start(

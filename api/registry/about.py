@@ -3,6 +3,8 @@
 import json
 from functools import partial
 
+import msgspec
+
 from api.http.exchange import JSON_TYPE, NO_CONTENT, OK, Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
@@ -10,6 +12,7 @@ from api.registry.requests import answer, page, text
 from tms import __version__
 from tms.registry import deletion
 from tms.registry.service import Registry
+from tms.wire.registry_bodies import StatusBody
 
 TAG = "Registry"
 
@@ -44,6 +47,28 @@ class AboutHandlers:
         clusters = {"tms-topic": str(self._registry.log.topic_id)}
         clusters["schema-registry-cluster"] = "schema-registry"
         await answer(exchange, {"scope": {"path": [], "clusters": clusters}})
+
+    async def status(self, exchange: Exchange) -> None:
+        """Answer with what this server is, and how far it has read."""
+        registry, mastership = self._registry, self._registry.mastership
+        body = StatusBody(
+            mode="active" if mastership is None else "master",
+            sequence=registry.state.last_sequence,
+            readings=registry.log.readings,
+            versions=registry.state.versions_count,
+            subjects=len(registry.state.subjects),
+            epoch=registry.state.epoch,
+        )
+        if mastership is not None:
+            body = msgspec.structs.replace(
+                body,
+                role="master" if mastership.is_master else "follower",
+                is_eligible=mastership.is_eligible,
+                address=mastership.address,
+                master=mastership.master,
+                begun=mastership.begun,
+            )
+        await answer(exchange, body)
 
     @staticmethod
     async def version(exchange: Exchange) -> None:
@@ -101,6 +126,15 @@ class AboutHandlers:
                 description="The topic that keeps its schemas.",
                 success="Its name.",
                 answer=p.OBJECT,
+            ),
+            get(
+                name="registry_status",
+                path="/status",
+                handler=self.status,
+                summary="What this server is",
+                description="Whether it writes the log or who does, and how far it has read.",
+                success="Its status.",
+                answer=p.body("Status"),
             ),
             get(
                 name="registry_version",

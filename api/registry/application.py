@@ -17,6 +17,7 @@ from api.registry.about import AboutHandlers, encoded
 from api.registry.compatibility import CompatibilityHandlers
 from api.registry.document import document_of
 from api.registry.errors import refusal_of
+from api.registry.forwarding import PREFIX, MasterForwarding
 from api.registry.schemas import SchemaHandlers
 from api.registry.settings import SettingHandlers
 from api.registry.subjects import SubjectHandlers
@@ -26,7 +27,6 @@ from tms.core.limits import Limits
 from tms.core.services import ServerServices
 from tms.registry.service import Registry
 
-PREFIX = "/v1/registry"
 CONTEXT = "/contexts/{context}"
 """Below it subjects, ids and settings are of that context."""
 
@@ -44,10 +44,20 @@ def operations_of(registry: Registry) -> tuple[Operation, ...]:
 
 
 def create_registry_app(
-    registry: Registry, limits: Limits, metrics: RestMetrics, callers: Callers | None = None
+    registry: Registry,
+    limits: Limits,
+    metrics: RestMetrics,
+    callers: Callers | None = None,
+    forwarding: MasterForwarding | None = None,
 ) -> Application:
-    """Return the application that serves a registry; its requests are counted in `metrics`."""
+    """Return the application that serves a registry; its requests are counted in `metrics`.
+
+    With `forwarding`, the master does what is written.
+    """
     operations = operations_of(registry)
+    document = document_of(operations)
+    if forwarding is not None:
+        operations = forwarding.over(operations)
     context = Context(
         services=cast("ServerServices", None),  # its handlers have the registry
         limits=limits,
@@ -55,7 +65,7 @@ def create_registry_app(
         registry=CollectorRegistry(),
         topic_info="seed",
         body_memory=BodyMemory(limits.queue_bytes_max),
-        openapi=encoded(document_of(operations)),
+        openapi=encoded(document),
         callers=callers or Callers(),
         error_form=refusal_of,
     )

@@ -46,6 +46,7 @@ _ANSWERS: dict[str, type[msgspec.Struct]] = {
     "ConfigSet": bodies.ConfigSetBody,
     "Config": bodies.ConfigBody,
     "Mode": bodies.ModeBody,
+    "Status": bodies.StatusBody,
     "Error": bodies.RefusalBody,
 }
 

@@ -23,7 +23,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
     "tms.cluster": frozenset({"tms.coordination", "tms.core", "tms.metadata"}),
     "tms.namespaces": frozenset({"tms.core", "tms.metadata"}),
-    "tms.registry": frozenset({"tms.core"}),
+    "tms.registry": frozenset({"tms.coordination", "tms.core", "tms.metadata"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),
@@ -58,10 +58,12 @@ ARROWS: dict[str, frozenset[str]] = {
     ),
     "tms.registry_part": frozenset(
         {
+            "api.cluster",
             "api.http",
             "api.registry",
             "tms.client",
             "tms.core",
+            "tms.metadata",
             "tms.registry",
             "tms.settings",
             "tms.stores",

@@ -1,7 +1,9 @@
 """What whoever decides on a request knows: the state, answers about texts, limits."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tms.registry.ids import IdsWanted
 from tms.registry.questions import Findings
 from tms.registry.state import State
 
@@ -27,3 +29,16 @@ class Knowledge:
     state: State
     findings: Findings = field(default_factory=Findings)
     limits: SchemaLimits = SchemaLimits()
+    batches: Mapping[str, range] | None = None
+    """By context the ids that this server may give; None: any."""
+
+    def next_id(self, context: str) -> int:
+        """Return the id that a new schema of a context gets. Raises `IdsWanted`."""
+        following = self.state.space(context).next_id
+        if self.batches is None:
+            return following
+        batch = self.batches.get(context, range(0))
+        given = max(following, batch.start)
+        if given not in batch:
+            raise IdsWanted(context, following)
+        return given

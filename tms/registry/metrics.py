@@ -37,3 +37,19 @@ class SchemaMetrics(Collector):
             "Processes that checked schemas and took too long, or died.",
             registry.checker.killed,
         )
+        mastership = registry.mastership
+        if mastership is not None:
+            yield GaugeMetricFamily(
+                "tms_registry_is_master", "1 if this server writes.", int(mastership.is_master)
+            )
+            yield CounterMetricFamily(
+                "tms_registry_begun", "How often this server began as master.", mastership.begun
+            )
+        yield GaugeMetricFamily(
+            "tms_registry_sequence",
+            "The sequence of the last record that was read.",
+            registry.state.last_sequence,
+        )
+        yield GaugeMetricFamily(
+            "tms_registry_epoch", "The newest master's; 0 if none.", registry.state.epoch
+        )

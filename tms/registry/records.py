@@ -4,7 +4,7 @@ A message's key is JSON with its fields in order, and so is its value (`docs/reg
 
     {"keytype":"SCHEMA","node":…,"sequence":…,"subject":…,"version":…}  also a soft deletion
     {"keytype":"CONFIG","node":…,"sequence":…,"subject":…}              settings; also MODE
-    {"keytype":"COUNTERS"}                                              its value has the rest
+    {"keytype":"COUNTERS"}, {"keytype":"EPOCH"}                         their values have the rest
 
 A record's origin, sequence and node, is in its key, so that no two writes share one: compaction
 takes a record only after a tombstone of that very key.
@@ -21,7 +21,7 @@ from tms.core.schema_contracts import Metadata, RuleSet
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.settings import Config, Mode
 
-SCHEMA, CONFIG, MODE, COUNTERS = "SCHEMA", "CONFIG", "MODE", "COUNTERS"
+SCHEMA, CONFIG, MODE, COUNTERS, EPOCH = "SCHEMA", "CONFIG", "MODE", "COUNTERS", "EPOCH"
 
 
 class Origin(NamedTuple):
@@ -86,13 +86,24 @@ class CountersWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochWritten:
+    """A master began (`mastership`)."""
+
+    epoch: int
+    master: str
+    """The URL of its registry."""
+
+
+@dataclass(frozen=True, slots=True)
 class Purged:
     """A tombstone: the record of a key is gone for good."""
 
     key: Key
 
 
-Record = SchemaWritten | VersionDeleted | ConfigWritten | ModeWritten | CountersWritten
+Record = (
+    SchemaWritten | VersionDeleted | ConfigWritten | ModeWritten | CountersWritten | EpochWritten
+)
 
 
 class Entry(NamedTuple):
@@ -135,18 +146,28 @@ class _CountersValue(msgspec.Struct, frozen=True, omit_defaults=True):
     deleted_contexts: tuple[str, ...] = ()
 
 
+class _EpochValue(msgspec.Struct, frozen=True):
+    epoch: int
+    master: str
+    node: str
+    sequence: int
+
+
 _encode = msgspec.json.Encoder().encode
 _decode_key = msgspec.json.Decoder(Key).decode
 _decode_schema = msgspec.json.Decoder(_SchemaValue).decode
 _decode_config = msgspec.json.Decoder(Config).decode
 _decode_mode = msgspec.json.Decoder(_ModeValue).decode
 _decode_counters = msgspec.json.Decoder(_CountersValue).decode
+_decode_epoch = msgspec.json.Decoder(_EpochValue).decode
 
 
 def key_of(record: Record, origin: Origin) -> Key:
     """Return the key under which a record is written."""
     if isinstance(record, CountersWritten):
         return Key(COUNTERS)
+    if isinstance(record, EpochWritten):
+        return Key(EPOCH)
     sequence, node = origin
     if isinstance(record, SchemaWritten | VersionDeleted):
         return Key(SCHEMA, node, sequence, record.subject, record.version)
@@ -179,6 +200,8 @@ def _value_of(record: Record, origin: Origin) -> msgspec.Struct:
         return record.config
     if isinstance(record, ModeWritten):
         return _ModeValue(record.mode)
+    if isinstance(record, EpochWritten):
+        return _EpochValue(record.epoch, record.master, origin.node, origin.sequence)
     deleted = tuple(sorted(record.deleted_contexts))
     return _CountersValue(dict(record.next_ids), origin.node, origin.sequence, deleted)
 
@@ -203,6 +226,10 @@ def _entry(key: Key, message: Message) -> Entry:
         origin = Origin(counters.sequence, counters.node)
         deleted = frozenset(counters.deleted_contexts)
         return Entry(origin, CountersWritten(counters.next_ids, deleted), written_ms)
+    if key.keytype == EPOCH:
+        epoch = _decode_epoch(value)
+        origin = Origin(epoch.sequence, epoch.node)
+        return Entry(origin, EpochWritten(epoch.epoch, epoch.master), written_ms)
     if key.sequence is None or key.node is None or key.subject is None:
         raise Unreadable("its key lacks sequence, node or subject")
     origin = Origin(key.sequence, key.node)

@@ -28,6 +28,8 @@ INVALID_RULES = 42210
 CONTEXT_NOT_EMPTY = 42211
 STORE_FAILED = 50001
 TIMED_OUT = 50002
+FORWARDING_FAILED = 50003
+NO_MASTER = 50004
 
 TEXTS = {
     INCOMPATIBLE: "Schema being registered is incompatible with an earlier schema for subject "
@@ -61,6 +63,8 @@ TEXTS = {
     INVALID_RULES: "Invalid rule set: {reason}",
     CONTEXT_NOT_EMPTY: "The context '{context}' is not empty",
     STORE_FAILED: "The log of schemas could not be read or written: {reason}",
+    FORWARDING_FAILED: "The master did not answer, so it may be done or not: {reason}",
+    NO_MASTER: "It is not known who is master: {reason}",
     TIMED_OUT: "The log of schemas was not reached in time: {reason}",
 }
 """By code. A missing blank is Confluent's too."""

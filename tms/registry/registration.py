@@ -58,7 +58,7 @@ class Registered:
 
 
 def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]:
-    """Decide on a registration. Raises `RegistryError`, `Unanswered`."""
+    """Decide on a registration. Raises `RegistryError`, `Unanswered`, `IdsWanted`."""
     state, limits = known.state, known.limits
     check_rules(request.submitted.told.rule_set)
     subject = check_subject(request.subject)
@@ -76,7 +76,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     if mode is not Mode.IMPORT:
         contract = numbered(contract_of(schema), number, is_named=request.names_version)
         schema = replace(schema, metadata=contract.metadata)
-    schema_id = _id(state, subject, schema, request.id)
+    schema_id = _id(known, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)
     records: list[Record | Purged] = [record]
     replaced = _replaced(state, record)
@@ -158,14 +158,14 @@ def _imported(state: State, subject: str, wanted: int | None) -> int:
     return wanted
 
 
-def _id(state: State, subject: str, schema: Schema, wanted: int | None) -> int:
+def _id(known: Knowledge, subject: str, schema: Schema, wanted: int | None) -> int:
     """Return the id of the new version: the schema's own in the context, or the next one."""
     context = context_of(subject)
-    space = state.space(context)
+    space = known.state.space(context)
     if wanted is None:
         ids = space.ids.get(schema.identity)
         # The least: the order in which they were given is not in a log that was compacted.
-        return min(ids) if ids else space.next_id
+        return min(ids) if ids else known.next_id(context)
     there = space.schema(wanted)
     if there is not None and there != schema:
         shown = context.removeprefix(".")

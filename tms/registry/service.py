@@ -9,18 +9,19 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from tms.core.clock import Clock
-from tms.core.errors import TopicMoved
+from tms.core.errors import TmsError, TopicMoved
 from tms.core.topic import TopicId
 from tms.registry.checker import Checker
 from tms.registry.decision import Decided
+from tms.registry.ids import IdSource, IdsWanted
 from tms.registry.knowledge import Knowledge, SchemaLimits
-from tms.registry.log import SchemaLog, WayToLog
+from tms.registry.log import REACHED_S_MAX, SchemaLog, WayToLog
 from tms.registry.questions import Findings, Unanswered
-from tms.registry.records import Key, ModeWritten, Purged, SchemaWritten
-from tms.registry.refusal import RegistryError
+from tms.registry.records import EpochWritten, Key, ModeWritten, Purged, SchemaWritten
+from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.state import State
 
 A = TypeVar("A")
@@ -40,6 +41,34 @@ class RegistryOptions:
     """Whether lists and lookups come from memory, which may be behind the log."""
 
 
+class NotMaster(Exception):
+    """Raised by a write at a server that may not write: nothing was written."""
+
+
+class Authority(Protocol):
+    """What a server is where one alone writes (`mastership`)."""
+
+    address: str
+    """The URL at which others reach it."""
+    is_eligible: bool
+    begun: int
+    """How often it began as master."""
+
+    def may_write(self) -> bool:
+        """Whether it may write, by what the log says that was read."""
+        ...
+
+    @property
+    def is_master(self) -> bool:
+        """Whether it writes, as far as it knows."""
+        ...
+
+    @property
+    def master(self) -> str | None:
+        """Where writes are done; None: nobody is known."""
+        ...
+
+
 class Registry:
     """Schemas, on a topic. Used on one event loop alone."""
 
@@ -49,6 +78,10 @@ class Registry:
         """Read nothing yet."""
         self.log = SchemaLog(way, options.topic_id, clock)
         self.checker = checker
+        self.mastership: Authority | None = None
+        """Where one server alone writes: whether it is this one."""
+        self._ids: IdSource | None = None
+        self._batches: dict[str, range] = {}
         self._options = options
         self._writing = asyncio.Lock()
 
@@ -108,7 +141,7 @@ class Registry:
     async def write(self, command: Command[A]) -> A:
         """Return what a command answers, once what it decided is in the log.
 
-        Raises `RegistryError`.
+        Raises `RegistryError`, `NotMaster`.
         """
         attempt = _Attempt(command)
         if not self.log.readings:
@@ -119,11 +152,47 @@ class Registry:
                     return await self._decide(attempt)
             except Unanswered as unanswered:
                 await self._find_out(unanswered, attempt.findings)
+            except IdsWanted as wanted:
+                await self._get_ids(wanted)
+
+    async def begin_epoch(self, master: str) -> int:
+        """Say in the log, behind all that it has, that this server is master; return the epoch.
+
+        `master` is the URL of its registry. Raises `RegistryError`.
+        """
+        async with self._writing:
+            self._batches.clear()
+            while True:
+                await self.log.read_to_end()
+                memory = self.log.memory
+                epoch = memory.state.epoch + 1
+                try:
+                    await self.log.append([EpochWritten(epoch, master)], memory)
+                except TopicMoved as moved:
+                    await self.log.catch_up(memory, moved)
+                    continue
+                return epoch
+
+    def take_ids_from(self, ids: IdSource) -> None:
+        """Give only ids that `ids` has given to this server."""
+        self._ids = ids
+
+    async def _get_ids(self, wanted: IdsWanted) -> None:
+        assert self._ids is not None
+        try:
+            async with asyncio.timeout(REACHED_S_MAX):
+                self._batches[wanted.context] = await self._ids.batch(wanted.context, wanted.above)
+        except TimeoutError:
+            raise RegistryError(TIMED_OUT, reason="the metadata store gives no ids") from None
+        except TmsError as error:
+            raise RegistryError(STORE_FAILED, reason=str(error)) from error
 
     async def _decide(self, attempt: "_Attempt[A]") -> A:
         """Decide, and write that, until it is written. Raises `Unanswered`, `RegistryError`."""
         is_at_end = False
         while True:
+            if self.mastership is not None and not self.mastership.may_write():
+                raise NotMaster
             memory = self.log.memory
             try:
                 decision = attempt.decide(self._knowledge(attempt.findings))
@@ -145,7 +214,8 @@ class Registry:
             is_at_end = True
 
     def _knowledge(self, findings: Findings) -> Knowledge:
-        return Knowledge(self.state, findings, self._options.limits)
+        batches = None if self._ids is None else self._batches
+        return Knowledge(self.state, findings, self._options.limits, batches)
 
     async def _find_out(self, unanswered: Unanswered, findings: Findings) -> None:
         questions = unanswered.questions

@@ -15,6 +15,7 @@ from tms.registry.records import (
     ConfigWritten,
     CountersWritten,
     Entry,
+    EpochWritten,
     Key,
     ModeWritten,
     Origin,
@@ -128,6 +129,10 @@ class State:
         self._by_guid: dict[bytes, dict[tuple[str, int], None]] = {}
         """By the bytes of a guid the contexts and ids of its schemas."""
         self.versions_count = 0
+        self.epoch = 0
+        """The newest master's; 0 if there was none."""
+        self.master = ""
+        """The URL of its registry."""
         self.deleted_contexts: set[str] = set()
         """Those that have had no schema since."""
 
@@ -232,6 +237,8 @@ class State:
                 self.configs[scope] = Written(config, origin)
             case ModeWritten(scope, mode):
                 self.modes[scope] = Written(mode, origin)
+            case EpochWritten(epoch, master):
+                self.epoch, self.master = epoch, master
             case CountersWritten(next_ids, deleted_contexts):
                 self.deleted_contexts = set(deleted_contexts)
                 for context, next_id in next_ids.items():

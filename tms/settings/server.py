@@ -1,15 +1,20 @@
 """What a server can be told: of the service, and of the schema registry beside it."""
 
+import re
+from typing import Literal
+
 from pydantic import Field, field_validator, model_validator
 
 from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
 from tms.core.topic import TopicId
-from tms.settings.addresses import ADDRESS, PORT_MAX, URL
+from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
 from tms.settings.values import ServiceSettings
 
 _NOT_WITH_LOG = ("store", "advertise", "metadata")
 """What a server has no use for whose registry is on another server's topics."""
+_PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
+_ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
 
 
 class Settings(ServiceSettings):
@@ -50,6 +55,33 @@ class Settings(ServiceSettings):
         default=10.0, gt=0, description="How long checking one request's schemas may take."
     )
 
+    registry_mode: Literal["active", "master"] = Field(
+        default="active",
+        description="active: each server writes the log of schemas. master: one is elected to, and "
+        "the others forward to it; by a metadata store zk:// or etcd://, else among themselves.",
+    )
+    registry_master_eligible: bool = Field(
+        default=True, description="Whether this server may become the master of the registry."
+    )
+    registry_advertise: str = Field(
+        default="",
+        description="The URL at which others reach this server's registry, if it is master. By "
+        "default from registry_listen, or listen.",
+    )
+    registry_namespace: str = Field(
+        default="/schema_registry",
+        description="The path in the metadata store for the registry's master and its ids.",
+    )
+    registry_session_s: float = Field(
+        default=5.0,
+        gt=0,
+        description="Without a metadata store: how long a master may be silent before another one "
+        "is elected.",
+    )
+    registry_ids_at_once: int = Field(
+        default=20, gt=0, description="How many ids a master takes from a metadata store at once."
+    )
+
     @field_validator("registry_topic")
     @classmethod
     def _check_registry_topic(cls, topic: str) -> str:
@@ -76,9 +108,56 @@ class Settings(ServiceSettings):
             raise ValueError("http://HOST:PORT is wanted, or several of them with commas between")
         return url
 
+    @field_validator("registry_advertise")
+    @classmethod
+    def _check_registry_advertise(cls, url: str) -> str:
+        if url and not URL.match(url):
+            raise ValueError("http://HOST:PORT is wanted, perhaps with a path behind it")
+        return url.rstrip("/")
+
+    @field_validator("registry_namespace")
+    @classmethod
+    def _check_registry_namespace(cls, path: str) -> str:
+        if not _PATH.fullmatch(path):
+            raise ValueError("a path like /schema_registry is wanted")
+        return path
+
+    @model_validator(mode="after")
+    def _check_reached(self) -> "Settings":
+        if self.registry_mode == "master" and self.registry_url is None:
+            raise ValueError(
+                "registry_mode=master wants registry_advertise: the others could not reach this "
+                "server by the address that it listens at"
+            )
+        return self
+
+    @property
+    def registry_url(self) -> str | None:
+        """The URL at which others reach the registry; None if it cannot be told."""
+        if self.registry_advertise:
+            return self.registry_advertise
+        below = ""
+        host, port = self.registry_address or (self.host, self.port)
+        if self.registry_address is None:
+            if self.advertise:
+                return f"{self.advertise}/v1/registry"
+            below = "/v1/registry"
+        if not port or host in _ANY_HOST:
+            return None
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{port}{below}"
+
+    @property
+    def elects_by_metadata(self) -> bool:
+        """Whether the registry's master is elected by a metadata store."""
+        return self.registry_mode == "master" and bool(SHARED_METADATA.match(self.metadata))
+
     @model_validator(mode="after")
     def _check_alone(self) -> "Settings":
-        given = [name for name in _NOT_WITH_LOG if getattr(self, name) and self._was_told(name)]
+        refused = [
+            each for each in _NOT_WITH_LOG if not (each == "metadata" and self.elects_by_metadata)
+        ]
+        given = [name for name in refused if getattr(self, name) and self._was_told(name)]
         if self.registry_log and given:
             raise ValueError(
                 f"registry_log is for a server without a store: leave out {' and '.join(given)}"

@@ -176,6 +176,25 @@ class ModeBody(msgspec.Struct, frozen=True):
     mode: str
 
 
+class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What a server is for the registry, and how far it has read."""
+
+    mode: Literal["active", "master"]
+    role: Literal["master", "follower"] | UnsetType = UNSET
+    is_eligible: bool | UnsetType = UNSET
+    address: str | UnsetType = UNSET
+    master: str | UnsetType | None = UNSET
+    """The URL of the master's registry; null if nobody is known."""
+    begun: int | UnsetType = UNSET
+    """How often this server began as master."""
+    epoch: int
+    sequence: int
+    """Of the last record that was read."""
+    readings: int
+    versions: int
+    subjects: int
+
+
 class RefusalBody(msgspec.Struct, frozen=True):
     """Why a request was refused."""
 

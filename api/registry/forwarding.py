@@ -1,0 +1,131 @@
+"""Has the master do what a server may not do that is not master itself.
+
+The answer is passed on when this server has read as far as the write, so that who asks it next
+finds what was written.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol, cast
+
+from api.http.exchange import Exchange
+from api.http.operation import Handler, Operation
+from tms.core.errors import NoLeader, OutcomeUnknown
+from tms.registry.log import REACHED_S_MAX
+from tms.registry.mastership import REFRESH_S, Mastership
+from tms.registry.refusal import FORWARDING_FAILED, NO_MASTER, RegistryError
+from tms.registry.service import NotMaster, Registry
+
+SEQUENCE = b"tms-registry-sequence"
+"""A header of answers: how far the log had come at the master."""
+PREFIX = "/v1/registry"
+"""Below it the registry is, beside other paths of a server."""
+FORWARDED = b"tms-forwarded-by"
+Before = Callable[[Mapping[str, str]], Awaitable[None]]
+_WRITING_POSTS = frozenset(("register_schema", "write_tags"))
+
+
+class WayToMaster(Protocol):
+    """Forwards requests (`api.cluster.forwarding.Forwarder`)."""
+
+    def lead_to(self, address: str | None) -> None:
+        """Forward to `address` from now on."""
+        ...
+
+    async def forward(
+        self, exchange: Exchange, path: str | None = None, before_answer: Before | None = None
+    ) -> None:
+        """Have the other answer, below its address at `path`.
+
+        `before_answer` is given the headers of the answer, and waited for before it is passed on.
+        """
+        ...
+
+
+def is_write(operation: Operation) -> bool:
+    """Whether an operation writes the log."""
+    return operation.method in ("PUT", "DELETE") or operation.name in _WRITING_POSTS
+
+
+class MasterForwarding:
+    """The way of writes to the master."""
+
+    def __init__(self, registry: Registry, mastership: Mastership, way: WayToMaster) -> None:
+        self._registry = registry
+        self._mastership = mastership
+        self._way = way
+
+    def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
+        """Return operations, of which those that write go to the master."""
+        return tuple(
+            replace(each, handler=self._forwarding(each.handler)) if is_write(each) else each
+            for each in operations
+        )
+
+    def _forwarding(self, handler: Handler) -> Handler:
+        async def handle(exchange: Exchange) -> None:
+            if not (self._mastership.may_write() and await self._written(handler, exchange)):
+                await self._forward(exchange)
+
+        return handle
+
+    async def _written(self, handler: Handler, exchange: Exchange) -> bool:
+        """Whether this server has answered; False if it has stepped down and written nothing."""
+        try:
+            await handler(self._telling(exchange))
+        except NotMaster:
+            if exchange.whole_body is None and exchange.bytes_in:
+                reason = "this server has just stepped down, and wrote nothing"
+                raise RegistryError(NO_MASTER, reason=reason) from None
+            return False
+        return True
+
+    def _telling(self, exchange: Exchange) -> Exchange:
+        """Return an exchange whose answer tells another server how far it must read."""
+        if FORWARDED not in exchange.headers:
+            return exchange
+        return cast("Exchange", _Telling(exchange, self._registry))
+
+    async def _forward(self, exchange: Exchange) -> None:
+        self._way.lead_to(self._mastership.master)
+        try:
+            path = exchange.path
+            below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
+            await self._way.forward(exchange, below, self._caught_up)
+        except NoLeader as error:
+            reason = error.detail.get("reason")
+            if reason is None:
+                raise RegistryError(NO_MASTER, reason="nobody is elected") from None
+            raise RegistryError(FORWARDING_FAILED, reason=reason) from None
+        except OutcomeUnknown as error:
+            raise RegistryError(FORWARDING_FAILED, reason=str(error)) from None
+
+    async def _caught_up(self, headers: Mapping[str, str]) -> None:
+        """Return when this server has read what the master wrote, or too long after that."""
+        sequence = int(headers.get(SEQUENCE.decode(), "0"))
+        try:
+            async with asyncio.timeout(REACHED_S_MAX):
+                while self._registry.state.last_sequence < sequence:
+                    await self._registry.log.read_to_end()
+                    if self._registry.state.last_sequence < sequence:
+                        await asyncio.sleep(REFRESH_S)
+        except (TimeoutError, RegistryError):
+            return  # the master has written it, which is what the answer says
+
+
+class _Telling:
+    """An exchange, but its answer has the sequence of the log in a header."""
+
+    def __init__(self, exchange: Exchange, registry: Registry) -> None:
+        self._exchange = exchange
+        self._registry = registry
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._exchange, name)
+
+    async def answer(
+        self, status: int, body: bytes = b"", content_type: bytes | None = None
+    ) -> None:
+        sequence = b"%d" % self._registry.state.last_sequence
+        await self._exchange.answer(status, body, content_type, [(SEQUENCE, sequence)])

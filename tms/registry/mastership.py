@@ -1,0 +1,142 @@
+"""Which server writes the log, where one alone does: the master.
+
+1. Somebody elects it (`Election`): the metadata store, or the members among themselves.
+2. It begins by a record in the log, the epoch, behind all that there is. What an earlier master
+   would write after that is refused (`if_last`); it reads on, finds the epoch, and steps down.
+3. So two may think that they are master, but only the one of the newest epoch writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from tms.registry.refusal import RegistryError
+from tms.registry.service import Registry
+
+REFRESH_S = 0.05
+"""How long what another server has written may be unread at a follower."""
+RETRY_S = 0.3
+AGAIN_S = 3.0
+"""Until a server begins anew that stepped down, and is still elected."""
+
+_log = logging.getLogger(__name__)
+
+
+class Elected(NamedTuple):
+    """Who is to be master."""
+
+    address: str | None
+    """The URL of its registry; None: nobody."""
+    is_self: bool = False
+
+
+class Election(Protocol):
+    """Elects a master among servers."""
+
+    def start(self, tell: Callable[[Elected], None]) -> None:
+        """Take part, and tell each change from now on."""
+        ...
+
+    async def close(self) -> None:
+        """Take part no more."""
+        ...
+
+
+class Mastership:
+    """What this server is among those of its log. Used on one event loop alone."""
+
+    def __init__(self, registry: Registry, address: str, *, is_eligible: bool) -> None:
+        """Be a follower. `address` is the URL at which others reach this server's registry."""
+        self.address = address
+        self.is_eligible = is_eligible
+        self.begun = 0
+        """How often this server began as master."""
+        self._registry = registry
+        self._elected = Elected(None)
+        self._epoch: int | None = None
+        """The epoch in which this server is master."""
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._election: Election | None = None
+        registry.mastership = self
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this server writes, as far as it knows."""
+        return self._epoch is not None and self._epoch == self._registry.state.epoch
+
+    @property
+    def master(self) -> str | None:
+        """Where writes are done: another server's URL, this one's own; None: nobody is known.
+
+        A server that cannot become master itself, and knows of no election, asks the one that the
+        log names: so a copy of the log leads to the first site.
+        """
+        if self._elected.address is not None:
+            return self._elected.address
+        named = self._registry.state.master
+        return named if named and not self.is_eligible and named != self.address else None
+
+    def may_write(self) -> bool:
+        """Whether this server writes; it steps down if the log has a newer epoch."""
+        if self._epoch is not None and not self.is_master:
+            newer = self._registry.state.epoch
+            _log.warning("stepped down: the log has epoch %d, mine was %d", newer, self._epoch)
+            self._epoch = None
+            asyncio.get_running_loop().call_later(AGAIN_S, self._changed.set)
+        return self._epoch is not None
+
+    # Elections.
+
+    def stand(self, election: Election) -> None:
+        """Take part in an election."""
+        self._election = election
+        self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._read_on())]
+        election.start(self._heard)
+
+    def _heard(self, elected: Elected) -> None:
+        if elected == self._elected:
+            return
+        self._elected = elected
+        if not elected.is_self:
+            self._epoch = None
+        _log.info("the master is %s", "this server" if elected.is_self else elected.address)
+        self._changed.set()
+
+    async def _work(self) -> None:
+        """Begin as master whenever this server is elected."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._elected.is_self and not self.is_master:
+                try:
+                    epoch = await self._registry.begin_epoch(self.address)
+                except RegistryError as error:
+                    _log.warning("cannot begin as master yet: %s", error)
+                    await asyncio.sleep(RETRY_S)
+                    continue
+                if self._elected.is_self:
+                    self._epoch = epoch
+                    self.begun += 1
+                    _log.info("master from now on, in epoch %d", epoch)
+
+    async def _read_on(self) -> None:
+        """Read what the master writes."""
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            if self.is_master:
+                continue
+            try:
+                await self._registry.log.read_to_end()
+            except RegistryError:
+                await asyncio.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """Be master no more, so that another one may be."""
+        self._epoch = None
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._election is not None:
+            await self._election.close()

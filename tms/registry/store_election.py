@@ -1,0 +1,78 @@
+"""Elects a master by a metadata store: who is first to write the ephemeral value is it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from tms.coordination import CoordinationService, LeaderState
+from tms.core.errors import TmsError
+from tms.metadata.interface import MetadataStore
+from tms.registry.mastership import Elected
+
+_RETRY_S = 1.0
+_log = logging.getLogger(__name__)
+
+
+class StoreElection:
+    """One server's part in the election at `…/schema_registry_master`."""
+
+    def __init__(
+        self, store: MetadataStore, namespace: str, address: str, *, is_eligible: bool
+    ) -> None:
+        """Take no part yet. The value is the master's URL."""
+        self._store = store
+        self._service = CoordinationService(store)
+        self._path = f"{namespace}/schema_registry_master"
+        self._address = address
+        self._is_eligible = is_eligible
+        self._changed = asyncio.Event()
+        self._state = LeaderState.NO_LEADER
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stops: list[Callable[[], None]] = []
+
+    def start(self, tell: Callable[[Elected], None]) -> None:
+        """Take part, and tell each change from now on."""
+        self._stops = [
+            self._store.observe(lambda _: self._changed.set(), self._path),
+            self._store.observe_session(lambda _: self._changed.set()),
+        ]
+        self._changed.set()
+        self._tasks = [asyncio.create_task(self._watch(tell))]
+        if self._is_eligible:
+            self._tasks.append(asyncio.create_task(self._stand()))
+
+    async def _stand(self) -> None:
+        election = self._service.election(self._path, self._become)
+        await election.elect(self._address.encode())
+
+    def _become(self, state: LeaderState) -> None:
+        self._state = state
+        self._changed.set()
+
+    async def _watch(self, tell: Callable[[Elected], None]) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if self._state is LeaderState.LEADING:
+                tell(Elected(self._address, is_self=True))
+                continue
+            try:
+                found = await self._store.get(self._path)
+            except TmsError as error:
+                _log.info("it is not known who is master: %s", error)
+                tell(Elected(None))
+                await asyncio.sleep(_RETRY_S)
+                self._changed.set()
+                continue
+            address = None if found is None else found.value.decode(errors="replace")
+            # Its own value is there a moment before it is known to lead, and after.
+            tell(Elected(None if address == self._address else address))
+
+    async def close(self) -> None:
+        """Take part no more."""
+        for stop in self._stops:
+            stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._service.close()
