@@ -82,6 +82,9 @@ class AboutHandlers:
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
+        return (*self._of_registry(), *self._of_contexts())
+
+    def _of_registry(self) -> tuple[Operation, ...]:
         get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
         return (
             get(
@@ -93,30 +96,6 @@ class AboutHandlers:
                 description="An empty object.",
                 success="Yes.",
                 answer=p.OBJECT,
-            ),
-            get(
-                name="contexts",
-                path="/contexts",
-                handler=self.contexts,
-                summary="The contexts",
-                description="The default one, and each that had schemas until it is deleted.",
-                query=(p.CONTEXT_PREFIX, *p.PAGE),
-                success="Their names.",
-                answer=p.NAMES,
-            ),
-            Operation(
-                name="delete_context",
-                method="DELETE",
-                path="/contexts/{context}",
-                handler=self.delete_context,
-                tag=TAG,
-                takes_any_query=True,
-                summary="Delete a context",
-                description="One that has no schemas any more, with its settings. Ids that it gave "
-                "are not given again.",
-                success="It is deleted.",
-                success_status=NO_CONTENT,
-                errors=("40401", "42205", "42208", "42211"),
             ),
             get(
                 name="registry_id",
@@ -153,6 +132,34 @@ class AboutHandlers:
                 description="OpenAPI 3.1.",
                 success="The document.",
                 answer=p.OBJECT,
+            ),
+        )
+
+    def _of_contexts(self) -> tuple[Operation, ...]:
+        row = partial(Operation, tag=TAG, takes_any_query=True)
+        return (
+            row(
+                name="contexts",
+                method="GET",
+                path="/contexts",
+                handler=self.contexts,
+                summary="The contexts",
+                description="The default one, and each that had schemas until it is deleted.",
+                query=(p.CONTEXT_PREFIX, *p.PAGE),
+                success="Their names.",
+                answer=p.NAMES,
+            ),
+            row(
+                name="delete_context",
+                method="DELETE",
+                path="/contexts/{context}",
+                handler=self.delete_context,
+                summary="Delete a context",
+                description="One that has no schemas any more, with its settings. Ids that it gave "
+                "are not given again.",
+                success="It is deleted.",
+                success_status=NO_CONTENT,
+                errors=("40401", "42205", "42208", "42211"),
             ),
         )
 

@@ -19,6 +19,8 @@ CLIENTS = 4
 SUBJECTS = 12
 TIMEOUT_S = 15.0
 S_MAX = 120.0
+UNCERTAIN = (50001, 50002, 50003, 50004)
+"""Codes of what may be done or not, while servers are killed."""
 
 
 class Storm:
@@ -104,7 +106,7 @@ class Storm:
             self.done += 1
             told = answer.json()
             return told if isinstance(told, dict) else None
-        if answer.status_code == 500 and answer.json()["error_code"] not in (50001, 50002):
+        if answer.status_code == 500 and answer.json()["error_code"] not in UNCERTAIN:
             self.wrong.append(f"{method} {url}: {answer.text}")
         return None
 

@@ -16,6 +16,8 @@ from tms.registry.service import Registry
 
 REFRESH_S = 0.05
 """How long what another server has written may be unread at a follower."""
+MASTER_LOOKS_S = 1.0
+"""How often a master finds out whether it still reaches the log."""
 RETRY_S = 0.3
 AGAIN_S = 3.0
 """Until a server begins anew that stepped down, and is still elected."""
@@ -36,6 +38,10 @@ class Election(Protocol):
 
     def start(self, tell: Callable[[Elected], None]) -> None:
         """Take part, and tell each change from now on."""
+        ...
+
+    def give_way(self) -> None:
+        """Let another one be master, who may reach what this server does not."""
         ...
 
     async def close(self) -> None:
@@ -122,14 +128,15 @@ class Mastership:
                     _log.info("master from now on, in epoch %d", epoch)
 
     async def _read_on(self) -> None:
-        """Read what the master writes."""
+        """Read what the master writes. A master that does not reach the log gives way."""
         while True:
-            await asyncio.sleep(REFRESH_S)
-            if self.is_master:
-                continue
+            await asyncio.sleep(MASTER_LOOKS_S if self.is_master else REFRESH_S)
             try:
                 await self._registry.log.read_to_end()
             except RegistryError:
+                if self._elected.is_self and self._election is not None:
+                    _log.warning("the log is not reached: another server may be master")
+                    self._election.give_way()
                 await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:

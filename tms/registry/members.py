@@ -114,6 +114,7 @@ class MembersElection:
     async def _announce(self) -> None:
         now_ms = self._clock.steady_ms()
         if self._announced_ms is None or now_ms - self._announced_ms > self._session_ms:
+            await self._leave()
             self._name = secrets.token_hex(_MEMBER_BYTES)
             self._announcement = msgspec.structs.replace(self._announcement, joined=None)
         message = Message(_encode(self._announcement), self._name.encode())
@@ -122,6 +123,11 @@ class MembersElection:
         if self._announcement.joined is None:
             joined = message_id.hex()
             self._announcement = msgspec.structs.replace(self._announcement, joined=joined)
+
+    async def _leave(self) -> None:
+        """Say that the member that this one was is no more, if it was any."""
+        if self._announced_ms is not None:
+            await self._publish(tombstone(self._name.encode()))
 
     async def _publish(self, message: Message) -> list[bytes]:
         bodies = bodies_of([message.body()])
@@ -154,16 +160,17 @@ class MembersElection:
         joined = announcement.joined or message.id.hex()
         self._members[name] = Seen(announcement, joined, self._clock.steady_ms())
 
+    def give_way(self) -> None:
+        """Do nothing: who does not reach the topics is missed by the others."""
+
     async def close(self) -> None:
         """Leave, so that the others need not wait until this member is missed."""
         if self._task is None:
             return
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        if self._announced_ms is None:
-            return
         try:
             async with asyncio.timeout(1.0):
-                await self._publish(tombstone(self._name.encode()))
+                await self._leave()
         except (TmsError, TimeoutError) as error:
             _log.info("the others were not told that this member leaves: %s", error)

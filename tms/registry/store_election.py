@@ -10,6 +10,7 @@ from tms.metadata.interface import MetadataStore
 from tms.registry.mastership import Elected
 
 _RETRY_S = 1.0
+_GIVEN_WAY_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -26,6 +27,7 @@ class StoreElection:
         self._address = address
         self._is_eligible = is_eligible
         self._changed = asyncio.Event()
+        self._gives_way = asyncio.Event()
         self._state = LeaderState.NO_LEADER
         self._tasks: list[asyncio.Task[None]] = []
         self._stops: list[Callable[[], None]] = []
@@ -43,7 +45,19 @@ class StoreElection:
 
     async def _stand(self) -> None:
         election = self._service.election(self._path, self._become)
-        await election.elect(self._address.encode())
+        while True:
+            await election.elect(self._address.encode())
+            await self._gives_way.wait()
+            self._gives_way.clear()
+            try:
+                await election.close()
+            except TmsError as error:
+                _log.warning("not given up, but will go with the session: %s", error)
+            await asyncio.sleep(_GIVEN_WAY_S)
+
+    def give_way(self) -> None:
+        """Let another one be master, and stand again after that."""
+        self._gives_way.set()
 
     def _become(self, state: LeaderState) -> None:
         self._state = state

@@ -57,8 +57,7 @@ class Settings(ServiceSettings):
 
     registry_mode: Literal["active", "master"] = Field(
         default="active",
-        description="active: each server writes the log of schemas. master: one is elected to, and "
-        "the others forward to it; by a metadata store zk:// or etcd://, else among themselves.",
+        description="Who writes schemas: each server, or a master that is elected.",
     )
     registry_master_eligible: bool = Field(
         default=True, description="Whether this server may become the master of the registry."

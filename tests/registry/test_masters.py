@@ -1,0 +1,172 @@
+"""Servers of which one is master, elected by ZooKeeper, by etcd, or among themselves: the master is
+killed, paused, cut off and stopped while clients write.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dev.processes import Servers
+from tests.metadata.servers import etcd, fresh_url, zookeeper
+from tests.registry.masters import Masters, until
+from tests.registry.registries import fixed
+from tests.registry.storm import Storm
+from tests.servers.server_process import ServerProcess
+
+__all__ = ["etcd", "zookeeper"]
+
+pytestmark = pytest.mark.slow
+
+SESSION_S = 4
+BEFORE, AFTER = 60, 60
+
+
+@pytest.fixture(params=["members", "zk", "etcd"])
+def flags(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """How the master is elected."""
+    if request.param == "members":
+        return "--registry-session-s", "1.5"
+    name = "zookeeper" if request.param == "zk" else "etcd"
+    servers: Servers = request.getfixturevalue(name)
+    return "--metadata", f"{fresh_url(request.param, servers)}?session_timeout_s={SESSION_S}"
+
+
+@pytest.fixture
+def masters(tmp_path: Path, flags: tuple[str, ...]) -> Iterator[Masters]:
+    with ExitStack() as stack:
+        made = Masters(tmp_path / "store", stack, *flags)
+        yield made
+        for server in made.servers:
+            server.kill()
+
+
+def test_nothing_is_lost_whatever_befalls_the_master(masters: Masters) -> None:
+    assert all(server.url for server in (masters.store, *masters.servers))
+    masters.agreed()
+    with Storm(masters.urls, seed=2) as storm:
+        storm.until_more(BEFORE)
+
+        killed = masters.master()
+        masters.servers[killed].kill()
+        storm.until_more(AFTER)
+        masters.servers[killed] = masters.start(killed)
+
+        paused = masters.master()
+        os.kill(masters.servers[paused].pid, signal.SIGSTOP)
+        until(lambda: any_other_is_master(masters, paused))
+        os.kill(masters.servers[paused].pid, signal.SIGCONT)
+        storm.until_more(AFTER)
+
+        cut = masters.master()
+        masters.proxies[cut].close()
+        storm.until_more(AFTER // 2)
+        masters.proxies[cut].open()
+
+        stopped = masters.master()
+        assert masters.servers[stopped].stop() == 0
+        masters.servers[stopped] = masters.start(stopped)
+        storm.until_more(AFTER)
+    assert all(server.url for server in masters.servers)
+    masters.agreed()
+    storm.check()
+    epochs = [masters.status(number)["epoch"] for number in range(3)]
+    assert epochs[0] >= 4
+    assert len(set(epochs)) == 1
+
+
+def any_other_is_master(masters: Masters, paused: int) -> bool:
+    others = [number for number in masters.alive() if number != paused]
+    return any(masters.status(number)["role"] == "master" for number in others)
+
+
+def test_what_was_written_is_seen_at_once(masters: Masters) -> None:
+    masters.agreed()
+    follower = next(each for each in range(3) if each != masters.master())
+    url, others = masters.urls[follower], masters.urls
+    for number in range(1, 6):
+        told = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()
+        httpx.put(f"{url}/config/s{number}", json={"compatibility": "FULL"}).raise_for_status()
+        assert httpx.get(f"{url}/schemas/ids/{told['id']}").json()["schema"] == fixed(1)
+        for other in others:
+            answer = httpx.get(f"{other}/config/s{number}")
+            assert answer.json() == {"compatibilityLevel": "FULL"}
+    refused = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(2)})
+    assert (refused.status_code, refused.json()["error_code"]) == (409, 409)
+    assert refused.headers["content-type"] == "application/vnd.schemaregistry.v1+json"
+    assert "tms-forwarded-by" in refused.headers
+    httpx.delete(f"{url}/subjects/s").raise_for_status()
+    assert httpx.delete(f"{url}/subjects/s?permanent=true").json() == [1]
+    metrics = httpx.get(url.replace("/v1/registry", "/metrics")).text
+    assert "tms_registry_is_master 0.0" in metrics
+
+
+def test_without_a_master_a_write_is_refused_and_reads_are_answered(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        flags = ("--registry-session-s", "1", "--no-registry-master-eligible")
+        masters = Masters(tmp_path / "store", stack, *flags)
+        url = masters.urls[0]
+        assert masters.servers[0].url
+        assert masters.status(0)["role"] == "follower"
+        answer = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)})
+        assert (answer.status_code, answer.json()["error_code"]) == (500, 50004)
+        assert httpx.get(f"{url}/subjects").json() == []
+
+
+def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
+    """Its log is a copy, made by whatever mirrors topics: here, the store is copied once."""
+    with ExitStack() as stack:
+        first = Masters(tmp_path / "first", stack, "--registry-session-s", "1")
+        first.agreed()
+        url = first.urls[first.master()]
+        told = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()
+        copy = stack.enter_context(ServerProcess(f"leveldb:{tmp_path / 'copy'}"))
+        mirror(first.store.url, copy.url)
+        flags = ("--registry-log", copy.url, "--registry-mode", "master")
+        flags += ("--registry-advertise", "http://127.0.0.1:1/v1/registry")
+        pure = stack.enter_context(ServerProcess(None, *flags, "--no-registry-master-eligible"))
+        there = f"{pure.url}/v1/registry"
+        assert httpx.get(f"{there}/schemas/ids/{told['id']}").json()["schema"] == fixed(1)
+        until(lambda: httpx.get(f"{there}/status").json()["master"] is not None)
+        answer = httpx.put(f"{there}/config/t", json={"compatibility": "FULL"}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        assert httpx.get(f"{url}/config/t").json() == {"compatibilityLevel": "FULL"}
+        assert pure.stop() == 0
+        for server in (*first.servers, first.store):
+            server.kill()
+
+        promoted = stack.enter_context(ServerProcess(None, *flags))
+        there = f"{promoted.url}/v1/registry"
+        until(lambda: httpx.get(f"{there}/status").json()["role"] == "master")
+        answer = httpx.post(f"{there}/subjects/u/versions", json={"schema": fixed(2)})
+        assert (answer.status_code, answer.json()["id"]) == (200, told["id"] + 1)
+        assert httpx.get(f"{there}/status").json()["epoch"] == 2
+
+
+def mirror(source: str, target: str) -> None:
+    """Copy the messages of the log once, in their order."""
+    path = "/v1/namespaces/system/topics/_schemas"
+    headers = {"TMS-Part": "registry"}
+    with httpx.Client(headers=headers) as http:
+        properties = {"ttl": 2**31, "cleanup": "compact"}
+        http.put(f"{target}{path}", json=properties).raise_for_status()
+        found = http.post(f"{source}{path}/poll", json={"limit": 1000}).json()
+        messages = [{"key": each["key"], "payload": each["payload"]} for each in found["messages"]]
+        http.post(f"{target}{path}/publish", json={"messages": messages}).raise_for_status()
+
+
+def test_failing_over_takes_a_session_and_a_second(
+    masters: Masters, flags: tuple[str, ...]
+) -> None:
+    masters.agreed()
+    killed = masters.master()
+    other = masters.urls[(killed + 1) % 3]
+    masters.servers[killed].kill()
+    begun = time.monotonic()
+    until(lambda: httpx.put(f"{other}/config/x", json={"normalize": True}, timeout=30).is_success)
+    print(f"{flags}: writes again after {time.monotonic() - begun:.2f} s")
