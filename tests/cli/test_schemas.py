@@ -53,6 +53,14 @@ def test_schemas_are_registered_shown_compared_and_deleted(run: Run, files: Path
     )
 
 
+def test_the_status_is_told(run: Run) -> None:
+    run("schema", "register", "stated", "-", given=A.encode())
+    code, out, _ = run("registry", "status")
+    assert code == 0
+    assert out.startswith("active: each server writes\n")
+    assert json.loads(run("registry", "status", "--json")[1])["mode"] == "active"
+
+
 def test_what_does_not_fit_is_told(run: Run, files: Path) -> None:
     run("schema", "register", "fitting", str(files / "a"))
     code, out, err = run("schema", "check", "fitting", str(files / "unfit"))

@@ -35,6 +35,14 @@ def test_schemas_are_registered_found_and_deleted(client: tms.Client, namespace:
     assert registry.delete(subject, permanent=True) == [1]
 
 
+def test_the_status_tells_how_far_it_has_read(client: tms.Client, namespace: str) -> None:
+    registry = client.registry
+    registry.register(f"{namespace}-status", STRING)
+    told = registry.status()
+    assert (told.mode, told.role, told.master) == ("active", "", None)
+    assert told.sequence >= told.versions >= told.subjects >= 1
+
+
 def test_a_refusal_has_confluents_code(client: tms.Client, namespace: str) -> None:
     registry, subject = client.registry, f"{namespace}-s"
     registry.register(subject, INT)

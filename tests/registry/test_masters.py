@@ -4,7 +4,7 @@ killed, paused, cut off and stopped while clients write.
 
 import os
 import signal
-import time
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +17,8 @@ from tests.metadata.servers import etcd, fresh_url, zookeeper
 from tests.registry.masters import Masters, until
 from tests.registry.registries import fixed
 from tests.registry.storm import Storm
-from tests.servers.server_process import ServerProcess
+from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
+from tms.registry.log import PROPERTIES
 
 __all__ = ["etcd", "zookeeper"]
 
@@ -25,6 +26,8 @@ pytestmark = pytest.mark.slow
 
 SESSION_S = 4
 BEFORE, AFTER = 60, 60
+TAKEN_OVER_S_MAX = 15
+"""Behind the session; a machine may be busy."""
 
 
 @pytest.fixture(params=["members", "zk", "etcd"])
@@ -90,9 +93,9 @@ def test_what_was_written_is_seen_at_once(masters: Masters) -> None:
     follower = next(each for each in range(3) if each != masters.master())
     url, others = masters.urls[follower], masters.urls
     for number in range(1, 6):
-        told = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()
+        kept = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()
         httpx.put(f"{url}/config/s{number}", json={"compatibility": "FULL"}).raise_for_status()
-        assert httpx.get(f"{url}/schemas/ids/{told['id']}").json()["schema"] == fixed(1)
+        assert httpx.get(f"{url}/schemas/ids/{kept['id']}").json()["schema"] == fixed(1)
         for other in others:
             answer = httpx.get(f"{other}/config/s{number}")
             assert answer.json() == {"compatibilityLevel": "FULL"}
@@ -102,6 +105,10 @@ def test_what_was_written_is_seen_at_once(masters: Masters) -> None:
     assert "tms-forwarded-by" in refused.headers
     httpx.delete(f"{url}/subjects/s").raise_for_status()
     assert httpx.delete(f"{url}/subjects/s?permanent=true").json() == [1]
+    asked = [*COMMAND, "registry", "status", "--url", url.removesuffix("/v1/registry")]
+    told = subprocess.run(asked, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, check=True)
+    master = others[masters.master()]
+    assert told.stdout.decode().startswith(f"master: follower; the master is {master}, in epoch ")
     metrics = httpx.get(url.replace("/v1/registry", "/metrics")).text
     assert "tms_registry_is_master 0.0" in metrics
 
@@ -127,8 +134,10 @@ def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
         told = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()
         copy = stack.enter_context(ServerProcess(f"leveldb:{tmp_path / 'copy'}"))
         mirror(first.store.url, copy.url)
-        flags = ("--registry-log", copy.url, "--registry-mode", "master")
-        flags += ("--registry-advertise", "http://127.0.0.1:1/v1/registry")
+        flags = (
+            *("--registry-log", copy.url, "--registry-mode", "master"),
+            *("--registry-advertise", "http://127.0.0.1:1/v1/registry"),
+        )
         pure = stack.enter_context(ServerProcess(None, *flags, "--no-registry-master-eligible"))
         there = f"{pure.url}/v1/registry"
         assert httpx.get(f"{there}/schemas/ids/{told['id']}").json()["schema"] == fixed(1)
@@ -153,20 +162,20 @@ def mirror(source: str, target: str) -> None:
     path = "/v1/namespaces/system/topics/_schemas"
     headers = {"TMS-Part": "registry"}
     with httpx.Client(headers=headers) as http:
-        properties = {"ttl": 2**31, "cleanup": "compact"}
-        http.put(f"{target}{path}", json=properties).raise_for_status()
+        http.put(f"{target}{path}", json=PROPERTIES).raise_for_status()
         found = http.post(f"{source}{path}/poll", json={"limit": 1000}).json()
-        messages = [{"key": each["key"], "payload": each["payload"]} for each in found["messages"]]
+        messages = [{"key": each["key"], "payload": each["payload"]} for each in found]
         http.post(f"{target}{path}/publish", json={"messages": messages}).raise_for_status()
 
 
-def test_failing_over_takes_a_session_and_a_second(
-    masters: Masters, flags: tuple[str, ...]
-) -> None:
+def test_another_one_writes_soon_after_the_master_is_killed(masters: Masters) -> None:
     masters.agreed()
     killed = masters.master()
     other = masters.urls[(killed + 1) % 3]
     masters.servers[killed].kill()
-    begun = time.monotonic()
-    until(lambda: httpx.put(f"{other}/config/x", json={"normalize": True}, timeout=30).is_success)
-    print(f"{flags}: writes again after {time.monotonic() - begun:.2f} s")
+
+    def written() -> bool:
+        answer = httpx.put(f"{other}/config/x", json={"normalize": True}, timeout=30)
+        return answer.is_success
+
+    until(written, SESSION_S + TAKEN_OVER_S_MAX)

@@ -4,9 +4,11 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from confluent_kafka.schema_registry import (
     Metadata,
@@ -31,6 +33,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 import tms
 from dev.processes import free_ports
+from tests.registry.masters import until
 from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -66,14 +69,41 @@ def url(server: ServerProcess) -> str:
     return str(server.registry_url)  # type: ignore[attr-defined]
 
 
-@pytest.fixture(params=["its port", "its path"])
+@pytest.fixture(scope="module")
+def masters(server: ServerProcess) -> Iterator[list[str]]:
+    """The registries of a master and of a follower, on a topic of their own."""
+    ports = free_ports(2)
+    flags = (
+        *("--registry-log", server.url, "--registry-mode", "master"),
+        *("--registry-topic", "default:schemas", "--registry-session-s", "2"),
+    )
+    with ExitStack() as stack:
+        urls = []
+        for port in ports:
+            running = stack.enter_context(ServerProcess(None, *flags, port=port))
+            urls.append(f"{running.url}/v1/registry")
+            until(lambda: httpx.get(f"{urls[-1]}/status").json().get("master") == urls[0])
+        yield urls
+
+
+@pytest.fixture(params=["its port", "its path", "a follower"])
 def confluent(
     request: pytest.FixtureRequest, server: ServerProcess, url: str
 ) -> Iterator[SchemaRegistryClient]:
-    """Confluent's client, at the port of the registry or below the path of the server."""
+    """Confluent's client: at the registry's port, below the server's path, at a follower."""
     at = url if request.param == "its port" else f"{server.url}/v1/registry"
+    if request.param == "a follower":
+        at = request.getfixturevalue("masters")[1]
     with SchemaRegistryClient({"url": at}) as client:
         yield client
+
+
+@pytest.fixture
+def elsewhere(request: pytest.FixtureRequest, url: str) -> str:
+    """Where another client reaches the same registry."""
+    if request.node.callspec.params["confluent"] == "a follower":
+        return str(request.getfixturevalue("masters")[0])
+    return url
 
 
 def test_confluents_client_registers_evolves_and_deletes(
@@ -187,7 +217,10 @@ def call_message() -> Any:
 
 
 def test_confluents_protobuf_serializers_carry_messages_on_a_topic(
-    confluent: SchemaRegistryClient, server: ServerProcess, url: str, request: pytest.FixtureRequest
+    confluent: SchemaRegistryClient,
+    server: ServerProcess,
+    elsewhere: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     name = f"calls-{request.node.callspec.id[-4:]}"
     context = SerializationContext(name, MessageField.VALUE)
@@ -195,7 +228,7 @@ def test_confluents_protobuf_serializers_carry_messages_on_a_topic(
     given = call(to="Ada")
     given.took.seconds = 3
 
-    with tms.connect(server.url) as client, SchemaRegistryClient({"url": url}) as other:
+    with tms.connect(server.url) as client, SchemaRegistryClient({"url": elsewhere}) as other:
         topic = client.topic(name)
         topic.create()
         topic.publish(ProtobufSerializer(call, confluent)(given, context))

@@ -25,6 +25,7 @@ from tms.cli import (
     prune,
     publish,
     publish_all,
+    registry,
     rollback,
     schema,
     spark,
@@ -119,6 +120,7 @@ app.add_typer(tx.app, name="tx")
 app.add_typer(cleanup.app, name="cleanup")
 app.add_typer(debug.app, name="debug")
 app.add_typer(schema.app, name="schema")
+app.add_typer(registry.app, name="registry")
 app.add_typer(spark.app, name="spark")
 app.add_typer(metadata.app, name="metadata")
 app.add_typer(cluster.app, name="cluster")

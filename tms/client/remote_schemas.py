@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from tms.client.calls import JSON, Calls, decode_json
-from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
+from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
 from tms.wire import registry_bodies as bodies
 
 _PATH = "v1/registry"
@@ -151,6 +151,19 @@ class RemoteSchemas:
         """Set the mode for a subject, or for the default context; return it."""
         parts, body = _scoped("mode", subject), {"mode": mode}
         return (await self._send(bodies.ModeBody, "PUT", parts, body, force=force)).mode
+
+    async def status(self) -> RegistryStatus:
+        """Return what the server is that is asked, and how far it has read."""
+        told = await self._get(bodies.StatusBody, "status")
+        return RegistryStatus(
+            mode=told.mode,
+            sequence=told.sequence,
+            versions=told.versions,
+            subjects=told.subjects,
+            role=told.role or "",
+            master=told.master or None,
+            epoch=told.epoch,
+        )
 
 
 def _scoped(path: str, subject: str) -> list[str]:

@@ -3,7 +3,14 @@
 from collections.abc import Sequence
 
 from tms.client.bridge import Bridge
-from tms.core.schemas import ALL_SUBJECTS, LATEST, AsyncSchemas, SchemaReference, SchemaVersion
+from tms.core.schemas import (
+    ALL_SUBJECTS,
+    LATEST,
+    AsyncSchemas,
+    RegistryStatus,
+    SchemaReference,
+    SchemaVersion,
+)
 
 
 class Schemas:
@@ -113,3 +120,7 @@ class Schemas:
     def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
         return self._bridge.call(lambda: self._schemas.set_mode(mode, subject, force=force))
+
+    def status(self) -> RegistryStatus:
+        """Return what the server is that is asked, and how far it has read."""
+        return self._bridge.call(self._schemas.status)

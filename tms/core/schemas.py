@@ -36,6 +36,24 @@ class SchemaVersion:
     """Whether it was deleted softly."""
 
 
+@dataclass(frozen=True, slots=True)
+class RegistryStatus:
+    """What a server is for the registry, and how far it has read."""
+
+    mode: str
+    """`active`: each server writes; `master`: one that is elected."""
+    sequence: int
+    """Of the last record that was read."""
+    versions: int
+    subjects: int
+    role: str = ""
+    """`master` or `follower`, where one is elected."""
+    master: str | None = None
+    """The URL of the master's registry; None if nobody is known, or each writes."""
+    epoch: int = 0
+    """The newest master's; 0 if there was none."""
+
+
 class AsyncSchemas(Protocol):
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
 
@@ -122,4 +140,8 @@ class AsyncSchemas(Protocol):
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
+        ...
+
+    async def status(self) -> RegistryStatus:
+        """Return what the server is that is asked, and how far it has read."""
         ...

@@ -8,7 +8,7 @@ from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
 from tms.core.messaging import Messaging
-from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
+from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
 from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
@@ -158,6 +158,19 @@ class LocalSchemas:
             return await self._registry.write(
                 lambda known: settings.set_mode(known.state, subject, mode, force=force)
             )
+
+    async def status(self) -> RegistryStatus:
+        """Return how far it has read; it writes itself."""
+        async with _told():
+            await self._registry.log.read_to_end()
+        state = self._registry.state
+        return RegistryStatus(
+            "active",
+            state.last_sequence,
+            state.versions_count,
+            len(state.subjects),
+            epoch=state.epoch,
+        )
 
 
 @asynccontextmanager

@@ -180,11 +180,11 @@ class StatusBody(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     """What a server is for the registry, and how far it has read."""
 
     mode: Literal["active", "master"]
-    role: Literal["master", "follower"] | UnsetType = UNSET
+    role: Literal["master", "follower"] | None = None
     is_eligible: bool | UnsetType = UNSET
     address: str | UnsetType = UNSET
-    master: str | UnsetType | None = UNSET
-    """The URL of the master's registry; null if nobody is known."""
+    master: str | None = None
+    """The URL of the master's registry; absent if nobody is known."""
     begun: int | UnsetType = UNSET
     """How often this server began as master."""
     epoch: int
