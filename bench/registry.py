@@ -2,19 +2,22 @@
 
 import asyncio
 import json
-from contextlib import closing
+import os
+import signal
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter
+from time import perf_counter, sleep
 from urllib.parse import urlsplit
 
 import httpx
 
 from bench import wrk
 from bench.rounds import Effort
-from bench.servers import empty_server, tms_server
+from bench.servers import Server, empty_server, registry_server, tms_server
 from bench.table import Table, mebibytes, rate, share
+from dev.processes import free_ports
 from tms.client.remote_services import RemoteServices
 from tms.core.caller import REGISTRY, Caller
 from tms.core.frame import bodies_of
@@ -27,6 +30,7 @@ _CONNECTIONS = 8
 _NEW = 500
 _LONG = 150
 _WIDE = 60
+_SESSION_S = 5.0
 _FIELDS = 200
 _MANY = 100_000
 _TEXT_BYTES = 1000
@@ -63,6 +67,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     table.row(f"its last {part} versions of {_LONG}", *_spread(long_ms[-part:]))
     for kind, times_ms in wide_ms.items():
         table.row(f"{kind}, {_FIELDS} fields", *_spread(times_ms))
+    _forwarded(folder / "masters")
     _start(folder / "many")
 
 
@@ -129,6 +134,40 @@ def _timed(http: HTTPConnection, subject: str, text: str, kind: str = AVRO) -> f
     begun = perf_counter()
     _register(http, subject, text, kind)
     return (perf_counter() - begun) * 1000
+
+
+def _forwarded(folder: Path) -> None:
+    """Register at a follower, which has the master write; and fail over."""
+    session = ("--registry-mode", "master", "--registry-session-s", f"{_SESSION_S:g}")
+    with tms_server(folder) as server, ExitStack() as stack:
+        ports = free_ports(3)
+        found = [stack.enter_context(registry_server(server.url, port, *session)) for port in ports]
+        master = _master(found)
+        follower = next(each for each in found if each is not master)
+        table = Table("A new schema of 1 KB where one master writes", ("at", "p50 ms", "p99 ms"))
+        for name, at in (("the master", master), ("a follower", follower)):
+            with closing(HTTPConnection(urlsplit(at.url).netloc)) as http:
+                _register(http, f"warm {name}".replace(" ", "-"), _text(0))
+                subjects = [f"{name.replace(' ', '-')}{number}" for number in range(_NEW)]
+                times = [_timed(http, each, _text(n)) for n, each in enumerate(subjects, 1)]
+            table.row(name, *_spread(times))
+        os.kill(master.pid, signal.SIGKILL)
+        begun = perf_counter()
+        url = f"{follower.url}/v1/registry/config/after"
+        while not httpx.put(url, json={"normalize": True}, timeout=30).is_success:
+            sleep(0.01)
+        took = perf_counter() - begun
+    table = Table("Killing the master, members elect", ("session s", "written again after s"))
+    table.row(f"{_SESSION_S:g}", f"{took:.2f}")
+
+
+def _master(servers: list[Server]) -> Server:
+    while True:
+        for each in servers:
+            if httpx.get(f"{each.url}/v1/registry/status").json().get("role") == "master":
+                sleep(1.0)  # until the others have heard it
+                return each
+        sleep(0.05)
 
 
 def _spread(times_ms: list[float]) -> tuple[str, str]:

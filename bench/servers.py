@@ -74,6 +74,14 @@ def tms_server(folder: Path, *flags: str) -> Iterator[Server]:
 
 
 @contextmanager
+def registry_server(log: str, port: int, *flags: str) -> Iterator[Server]:
+    """Run a server of the registry alone, on the topics of the TMS at `log`."""
+    options = ("--registry-log", log, "--listen", f"127.0.0.1:{port}", "--log-level", "warning")
+    with _running("-c", _SERVE, "serve", *options, *flags) as server:
+        yield server
+
+
+@contextmanager
 def empty_server() -> Iterator[Server]:
     """Run the endpoint that does nothing."""
     with _running("-m", "bench.empty_endpoint") as server:

@@ -61,7 +61,7 @@ class Server:
         self.gateway = cluster.stack.enter_context(Proxy(cluster.place.port))
         store = f"hbase://{HOST}:{self.gateway.port}/{cluster.place.prefix}"
         advertise = ("--advertise", self.url, "--metadata", cluster.metadata)
-        self.process = ServerProcess(store, *advertise, *FLAGS, port=self.port)
+        self.process = ServerProcess(store, *advertise, *FLAGS, *cluster.flags, port=self.port)
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid, number)
@@ -75,9 +75,10 @@ class Server:
 class Cluster:
     """Three servers that share a store and a metadata store."""
 
-    def __init__(self, hbase: HBaseServers, metadata: str, stack: ExitStack) -> None:
+    def __init__(self, hbase: HBaseServers, metadata: str, stack: ExitStack, *flags: str) -> None:
         """`metadata` is the URL of the metadata store's server, without a path."""
         self.stack = stack
+        self.flags = flags
         self.place = Place(HOST, hbase.gateway_port, f"t{uuid.uuid4().hex[:8]}", 1)
         create(self.place, Gateway(HOST, hbase.gateway_port), (HOST, hbase.admin_port))
         scheme, _, address = metadata.partition("://")

@@ -19,11 +19,17 @@ BEFORE, AFTER = 40, 60
 FROM_MEMORY_S_MAX = 2.0
 
 
-def test_leaders_are_lost_and_no_schema_is(cluster: HBaseServers, zookeeper: Servers) -> None:
+@pytest.mark.parametrize("mode", ["active", "master"])
+def test_leaders_are_lost_and_no_schema_is(
+    cluster: HBaseServers, zookeeper: Servers, mode: str
+) -> None:
     with ExitStack() as stack:
-        servers = Cluster(cluster, f"zk://{zookeeper.addresses}", stack)
+        flags = ("--registry-mode", mode)
+        servers = Cluster(cluster, f"zk://{zookeeper.addresses}", stack, *flags)
         urls = [f"{server.url}/v1/registry" for server in servers.servers]
         body = {"schema": fixed(1)}
+        if mode == "master":
+            until_written(urls[0])
         told = httpx.post(f"{urls[0]}/subjects/first/versions", json=body, timeout=30.0)
         assert told.json()["id"] == 1
         for url in urls:
@@ -40,6 +46,14 @@ def test_leaders_are_lost_and_no_schema_is(cluster: HBaseServers, zookeeper: Ser
                 until_read(f"{leader.url}/v1/registry")
         servers.leader()
         storm.check()
+
+
+def until_written(url: str) -> None:
+    """Return once there is a master."""
+    give_up_s = time.monotonic() + S_MAX
+    while not httpx.put(f"{url}/config/x", json={"normalize": True}, timeout=S_MAX).is_success:
+        assert time.monotonic() < give_up_s, "nobody is master"
+        time.sleep(0.1)
 
 
 def until_read(url: str) -> None:
