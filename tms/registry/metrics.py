@@ -38,13 +38,17 @@ class SchemaMetrics(Collector):
             registry.checker.killed,
         )
         mastership = registry.mastership
-        if mastership is not None:
-            yield GaugeMetricFamily(
-                "tms_registry_is_master", "1 if this server writes.", int(mastership.is_master)
-            )
-            yield CounterMetricFamily(
-                "tms_registry_begun", "How often this server began as master.", mastership.begun
-            )
+        is_master = mastership is not None and mastership.is_master
+        yield GaugeMetricFamily(
+            "tms_registry_is_master",
+            "1 if this server alone writes: the master, where one is elected.",
+            int(is_master),
+        )
+        yield CounterMetricFamily(
+            "tms_registry_begun",
+            "How often this server began as master.",
+            0 if mastership is None else mastership.begun,
+        )
         yield GaugeMetricFamily(
             "tms_registry_sequence",
             "The sequence of the last record that was read.",
