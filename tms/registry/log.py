@@ -160,7 +160,7 @@ class SchemaLog:
         messaging = self._way.messaging
         memory = self.memory if await self._is_current(messaging) else LogMemory()
         try:
-            while await self._read_page(messaging, memory):
+            while await self._read_page(messaging, memory) == _PAGE_MESSAGES:
                 pass
         except TopicNotFound:
             memory, self._looked = LogMemory(), None
