@@ -92,7 +92,14 @@ if TYPE_CHECKING:
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.ranges import Reach, Split, TopicRange
-    from tms.core.schemas import SchemaReference, SchemaVersion
+    from tms.core.schema_contracts import (
+        RuleKind,
+        RuleMode,
+        SchemaMetadata,
+        SchemaRule,
+        SchemaRuleSet,
+    )
+    from tms.core.schemas import RegistryStatus, SchemaReference, SchemaVersion
     from tms.core.subscriptions import SubscriptionPosition
     from tms.core.transaction import Transaction
     from tms.core.transactions import IfOpen, StartRequest, TransactionInfo, TransactionStatus
@@ -139,11 +146,17 @@ __all__ = [
     "RateExceeded",
     "Reach",
     "Recovered",
+    "RegistryStatus",
     "RequestError",
     "RollbackRange",
     "RollbackRefused",
+    "RuleKind",
+    "RuleMode",
+    "SchemaMetadata",
     "SchemaReference",
     "SchemaRefused",
+    "SchemaRule",
+    "SchemaRuleSet",
     "SchemaVersion",
     "Schemas",
     "ServerSilent",
@@ -214,6 +227,12 @@ _HOMES = {
     "Split": "tms.core.ranges",
     "TopicRange": "tms.core.ranges",
     "SubscriptionPosition": "tms.core.subscriptions",
+    "RegistryStatus": "tms.core.schemas",
+    "RuleKind": "tms.core.schema_contracts",
+    "RuleMode": "tms.core.schema_contracts",
+    "SchemaMetadata": "tms.core.schema_contracts",
+    "SchemaRule": "tms.core.schema_contracts",
+    "SchemaRuleSet": "tms.core.schema_contracts",
     "SchemaReference": "tms.core.schemas",
     "SchemaVersion": "tms.core.schemas",
     "Schemas": "tms.client",

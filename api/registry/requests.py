@@ -14,9 +14,8 @@ from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.media import answer_type, check_type
 from tms.core.errors import InvalidRequest
-from tms.core.schema_contracts import Metadata, RuleSet, ordered_metadata, ordered_rules
 from tms.registry import lookup
-from tms.registry.contracts import Contract
+from tms.registry.contracts import told_in_order
 from tms.registry.questions import Entity, Tags
 from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
 from tms.registry.registration import Registered
@@ -152,16 +151,8 @@ def submitted_of(request: SchemaRequest) -> Submitted:
     references = tuple(
         Reference(each.name, each.subject, each.version) for each in request.references or ()
     )
-    told = contract_told(request.metadata, request.ruleSet)
+    told = told_in_order(request.metadata, request.ruleSet)
     return Submitted(request.schema or "", request.schemaType or AVRO, references, told)
-
-
-def contract_told(metadata: Metadata | None, rules: RuleSet | None) -> Contract:
-    """Return what a request says of metadata and rules."""
-    return Contract(
-        None if metadata is None else ordered_metadata(metadata),
-        None if rules is None else ordered_rules(rules),
-    )
 
 
 def tags_told(listed: Sequence[TagsBody] | None) -> Tags:

@@ -12,7 +12,6 @@ from api.registry.requests import (
     answer,
     answer_registered,
     answer_text,
-    contract_told,
     flag,
     page,
     read_json,
@@ -24,6 +23,7 @@ from api.registry.requests import (
 )
 from api.registry.subjects import OTHER_BYTES_MAX, SUBJECT, TAG, VERSIONS
 from tms.registry import deletion, lookup
+from tms.registry.contracts import told_in_order
 from tms.registry.refusal import MALFORMED, RegistryError
 from tms.registry.service import Registry
 from tms.registry.state import Version
@@ -103,13 +103,13 @@ class VersionHandlers:
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a version that is an earlier one with other tags."""
         request = await read_json(exchange, tags_decoder, OTHER_BYTES_MAX)
-        told = contract_told(request.metadata, request.rule_set)
+        told = told_in_order(request.metadata, request.rule_set)
         wanted = TagsToWrite(
             subject=subject_of(exchange),
             token=exchange.names["version"],
             change=TagChange(tags_told(request.tags_to_add), tags_told(request.tags_to_remove)),
             told=told,
-            rules_to_merge=contract_told(None, request.rules_to_merge).rule_set,
+            rules_to_merge=told_in_order(None, request.rules_to_merge).rule_set,
             rules_to_remove=tuple(request.rules_to_remove or ()),
             new_version=request.new_version,
         )

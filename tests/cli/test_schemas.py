@@ -53,6 +53,17 @@ def test_schemas_are_registered_shown_compared_and_deleted(run: Run, files: Path
     )
 
 
+def test_properties_are_kept_and_shown(run: Run) -> None:
+    given = ("--property", "owner=billing", "--property", "a=b=c")
+    assert run("schema", "register", "owned", "-", *given, given=A.encode())[0] == 0
+    assert run("schema", "show", "owned")[1].splitlines()[1:3] == ["a: b=c", "owner: billing"]
+    told = json.loads(run("schema", "show", "owned", "--json")[1])
+    assert told["metadata"] == {"properties": {"a": "b=c", "owner": "billing"}}
+    code, out, err = run("schema", "register", "owned", "-", "--property", "x", given=A.encode())
+    assert (code != 0, out) == (True, "")
+    assert err.startswith("--property x: NAME=VALUE is wanted")
+
+
 def test_the_status_is_told(run: Run) -> None:
     run("schema", "register", "stated", "-", given=A.encode())
     code, out, _ = run("registry", "status")

@@ -35,6 +35,25 @@ def test_schemas_are_registered_found_and_deleted(client: tms.Client, namespace:
     assert registry.delete(subject, permanent=True) == [1]
 
 
+def test_metadata_and_rules_go_with_a_schema(client: tms.Client, namespace: str) -> None:
+    registry, subject = client.registry, f"{namespace}-contract"
+    metadata = tms.SchemaMetadata(properties={"owner": "me"}, sensitive=["b", "a"])
+    rule = tms.SchemaRule(name="short", type="CEL", mode=tms.RuleMode.WRITE, expr="true")
+    rules = tms.SchemaRuleSet(domain_rules=[rule])
+    told = registry.register(subject, STRING, metadata=metadata, rule_set=rules)
+    assert told.metadata == tms.SchemaMetadata(properties={"owner": "me"}, sensitive=["a", "b"])
+    assert told.rule_set is not None
+    assert told.rule_set.domain_rules is not None
+    assert told.rule_set.domain_rules[0].kind is tms.RuleKind.TRANSFORM
+    assert registry.version(subject) == told
+    assert registry.schema(told.id, subject).metadata == told.metadata
+    assert registry.register(subject, STRING) == told
+    with pytest.raises(tms.SchemaRefused):
+        registry.register(
+            subject, STRING, rule_set=tms.SchemaRuleSet(domain_rules=[tms.SchemaRule()])
+        )
+
+
 def test_the_status_tells_how_far_it_has_read(client: tms.Client, namespace: str) -> None:
     registry = client.registry
     registry.register(f"{namespace}-status", STRING)

@@ -3,11 +3,11 @@
 from hypothesis import strategies as st
 
 from tms.core.schema_contracts import (
-    Metadata,
-    Rule,
     RuleKind,
     RuleMode,
-    RuleSet,
+    SchemaMetadata,
+    SchemaRule,
+    SchemaRuleSet,
     ordered_metadata,
     ordered_rules,
 )
@@ -17,16 +17,19 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=5)
 PROPERTIES = st.none() | st.dictionaries(NAMES, TEXTS, max_size=3)
 TAGS = st.none() | st.lists(NAMES, max_size=3)
 METADATA = st.builds(
-    Metadata, st.none() | st.dictionaries(NAMES, st.lists(NAMES), max_size=2), PROPERTIES, TAGS
+    SchemaMetadata,
+    st.none() | st.dictionaries(NAMES, st.lists(NAMES), max_size=2),
+    PROPERTIES,
+    TAGS,
 ).map(ordered_metadata)
 MIGRATIONS = [mode for mode in RuleMode if mode.is_migration]
 OTHERS = [mode for mode in RuleMode if not mode.is_migration]
 
 
-def rules(modes: list[RuleMode]) -> st.SearchStrategy[list[Rule] | None]:
+def rules(modes: list[RuleMode]) -> st.SearchStrategy[list[SchemaRule] | None]:
     """Return lists of rules of some modes that are right."""
     rule = st.builds(
-        Rule,
+        SchemaRule,
         name=NAMES,
         doc=st.none() | TEXTS,
         kind=st.none() | st.sampled_from(list(RuleKind)),
@@ -41,5 +44,5 @@ def rules(modes: list[RuleMode]) -> st.SearchStrategy[list[Rule] | None]:
 
 
 RULE_SETS = st.builds(
-    RuleSet, rules(MIGRATIONS), rules(OTHERS), rules(OTHERS), st.none() | TEXTS
+    SchemaRuleSet, rules(MIGRATIONS), rules(OTHERS), rules(OTHERS), st.none() | TEXTS
 ).map(ordered_rules)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.core.contracts import METADATA, RULE_SETS
 from tms.core.schema_contracts import (
-    Metadata,
-    Rule,
     RuleMode,
-    RuleSet,
+    SchemaMetadata,
+    SchemaRule,
+    SchemaRuleSet,
     digest_metadata,
     digest_rules,
     merged_metadata,
@@ -25,16 +25,16 @@ from tms.core.schema_contracts import (
 
 
 @given(METADATA)
-def test_metadata_in_order_stays_as_it_is(metadata: Metadata) -> None:
+def test_metadata_in_order_stays_as_it_is(metadata: SchemaMetadata) -> None:
     assert ordered_metadata(metadata) == metadata
     assert merged_metadata(metadata, metadata) == metadata
     assert merged_metadata(None, metadata) is metadata is merged_metadata(metadata, None)
     encoded = msgspec.json.encode(metadata)
-    assert msgspec.json.decode(encoded, type=Metadata) == metadata
+    assert msgspec.json.decode(encoded, type=SchemaMetadata) == metadata
 
 
 @given(METADATA, METADATA)
-def test_of_two_metadata_the_second_counts(first: Metadata, second: Metadata) -> None:
+def test_of_two_metadata_the_second_counts(first: SchemaMetadata, second: SchemaMetadata) -> None:
     merged = merged_metadata(first, second)
     assert merged is not None
     assert merged.own_properties == {**first.own_properties, **second.own_properties}
@@ -43,7 +43,9 @@ def test_of_two_metadata_the_second_counts(first: Metadata, second: Metadata) ->
 
 
 @given(RULE_SETS, RULE_SETS)
-def test_of_two_rules_of_a_name_the_second_counts(first: RuleSet, second: RuleSet) -> None:
+def test_of_two_rules_of_a_name_the_second_counts(
+    first: SchemaRuleSet, second: SchemaRuleSet
+) -> None:
     merged = merged_rules(first, second)
     assert merged is not None
     assert problem_of_rules(merged) is None
@@ -54,13 +56,15 @@ def test_of_two_rules_of_a_name_the_second_counts(first: RuleSet, second: RuleSe
 
 
 @given(RULE_SETS, st.sets(st.text("abc_", min_size=1, max_size=3)))
-def test_rules_are_taken_out_by_name(rules: RuleSet, names: set[str]) -> None:
+def test_rules_are_taken_out_by_name(rules: SchemaRuleSet, names: set[str]) -> None:
     left = [rule for rule in rules.all_rules() if rule.name not in names]
     assert list(without_rules(rules, names).all_rules()) == left
 
 
 @given(METADATA, RULE_SETS)
-def test_the_digest_is_that_of_confluents_clients(metadata: Metadata, rules: RuleSet) -> None:
+def test_the_digest_is_that_of_confluents_clients(
+    metadata: SchemaMetadata, rules: SchemaRuleSet
+) -> None:
     told = hashlib.md5(usedforsecurity=False)
     digest_metadata(told, metadata)
     digest_rules(told, rules)
@@ -87,17 +91,29 @@ UP, WRITE = RuleMode.UPGRADE, RuleMode.WRITE
 @pytest.mark.parametrize(
     ("rules", "problem"),
     [
-        (RuleSet(domain_rules=[Rule(name="a", mode=WRITE, type="CEL")]), None),
-        (RuleSet(migration_rules=[Rule(name="a", mode=UP, type="JSONATA")]), None),
-        (RuleSet(domain_rules=[Rule(name="a", mode=UP, type="CEL")]), "Domain"),
-        (RuleSet(migration_rules=[Rule(name="a", mode=WRITE, type="CEL")]), "Migration"),
-        (RuleSet(domain_rules=[Rule(name="a", mode=WRITE)]), "Missing rule type"),
-        (RuleSet(domain_rules=[Rule(mode=WRITE, type="CEL")]), "Missing rule name"),
-        (RuleSet(domain_rules=[Rule(name="1a", mode=WRITE, type="CEL")]), "Illegal initial"),
-        (RuleSet(domain_rules=[Rule(name="a-b", mode=WRITE, type="CEL")]), "Illegal character"),
-        (RuleSet(encoding_rules=[Rule(name="a", mode=WRITE, type="CEL")] * 2), "duplicate name"),
+        (SchemaRuleSet(domain_rules=[SchemaRule(name="a", mode=WRITE, type="CEL")]), None),
+        (SchemaRuleSet(migration_rules=[SchemaRule(name="a", mode=UP, type="JSONATA")]), None),
+        (SchemaRuleSet(domain_rules=[SchemaRule(name="a", mode=UP, type="CEL")]), "Domain"),
+        (
+            SchemaRuleSet(migration_rules=[SchemaRule(name="a", mode=WRITE, type="CEL")]),
+            "Migration",
+        ),
+        (SchemaRuleSet(domain_rules=[SchemaRule(name="a", mode=WRITE)]), "Missing rule type"),
+        (SchemaRuleSet(domain_rules=[SchemaRule(mode=WRITE, type="CEL")]), "Missing rule name"),
+        (
+            SchemaRuleSet(domain_rules=[SchemaRule(name="1a", mode=WRITE, type="CEL")]),
+            "Illegal initial",
+        ),
+        (
+            SchemaRuleSet(domain_rules=[SchemaRule(name="a-b", mode=WRITE, type="CEL")]),
+            "Illegal character",
+        ),
+        (
+            SchemaRuleSet(encoding_rules=[SchemaRule(name="a", mode=WRITE, type="CEL")] * 2),
+            "duplicate name",
+        ),
     ],
 )
-def test_wrong_rules_are_told(rules: RuleSet, problem: str | None) -> None:
+def test_wrong_rules_are_told(rules: SchemaRuleSet, problem: str | None) -> None:
     told = problem_of_rules(ordered_rules(rules))
     assert told is None if problem is None else told is not None and problem in told

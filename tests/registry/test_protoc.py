@@ -10,7 +10,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.registry.proto_files import File, files, pairs
+from tests.registry.proto_files import File, FileField, files, pairs
 from tests.registry.protoc import classes, described
 from tms.registry.proto_schemas import incompatibilities, parse
 
@@ -80,7 +80,6 @@ def fill(draw: st.DrawFn, message: Any, fields: Any, file: File) -> None:
         if each.label != "required" and not draw(st.booleans()):
             continue
         holder: Any = getattr(message, each.name, None)
-        is_many = each.label == "repeated" and not each.oneof
         if kind.startswith("map"):
             key, value = kind.removeprefix("map<").removesuffix(">").split(", ")
             entry = draw(VALUES[key])
@@ -89,13 +88,17 @@ def fill(draw: st.DrawFn, message: Any, fields: Any, file: File) -> None:
             else:
                 holder[entry] = draw(VALUES[value])
         elif kind in ("In", "M"):
-            made = holder.add() if is_many else holder
+            made = holder.add() if is_many(each) else holder
             fill(draw, made, file.inner if kind == "In" else required(file), file)
             made.SetInParent()
-        elif is_many:
+        elif is_many(each):
             holder.extend(draw(st.lists(VALUES[kind], max_size=2)))
         else:
             setattr(message, each.name, draw(VALUES[kind]))
+
+
+def is_many(given: FileField) -> bool:
+    return given.label == "repeated" and not given.oneof
 
 
 def required(file: File) -> list[Any]:
@@ -116,7 +119,7 @@ def test_what_fits_reads_what_was_written(data: st.DataObject, pair: tuple[File,
     kept = {each.tag: each for each in old.fields}
     for each in new.fields:
         before = kept.get(each.tag)
-        if before is None or before.label != each.label:
+        if before is None or is_many(before) != is_many(each):
             continue
         if each.type != "E":  # a number that an enum does not have is kept aside
             assert each.tag not in unknown

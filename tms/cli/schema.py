@@ -12,6 +12,7 @@ from tms.cli.columns import aligned
 from tms.cli.configured import stop
 from tms.cli.target import Target, with_target
 from tms.client import Client
+from tms.core.schema_contracts import SchemaMetadata
 from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
 
 app = typer.Typer(
@@ -74,8 +75,19 @@ def _record(version: SchemaVersion) -> dict[str, object]:
             {"name": each.name, "subject": each.subject, "version": each.version}
             for each in version.references
         ],
+        "metadata": version.metadata,
+        "ruleSet": version.rule_set,
         "deleted": version.is_deleted,
     }
+
+
+def _properties(given: list[str] | None) -> SchemaMetadata | None:
+    pairs = [text.partition("=") for text in given or ()]
+    for name, equals, value in pairs:
+        if not name or not equals:
+            stop(f"--property {name}{equals}{value}: NAME=VALUE is wanted, like owner=billing")
+    found = {name: value for name, _, value in pairs}
+    return SchemaMetadata(properties=found) if found else None
 
 
 def _pretty(text: str) -> str:
@@ -129,6 +141,8 @@ def show(
     state = ", soft-deleted" if found.is_deleted else ""
     head = f"{found.subject} version {found.version}, id {found.id}, {found.schema_type}{state}"
     named = [f"{each.name} = {each.subject}/{each.version}" for each in found.references]
+    properties = {} if found.metadata is None else found.metadata.own_properties
+    named += [f"{name}: {value}" for name, value in properties.items()]
     target.answer("\n".join([head, *named, _pretty(found.schema)]), _record(found))
 
 
@@ -141,13 +155,22 @@ def register(
     *,
     schema_type: TypeOption = "AVRO",
     reference: ReferenceOption = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property",
+            metavar="NAME=VALUE",
+            help="A property of its metadata; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
     normalize: Annotated[bool, typer.Option("--normalize", help="Keep it normalized.")] = False,
 ) -> None:
     """Register a schema under a subject; one that is there already stays as it is."""
-    text, references = _read(file), _references(reference)
+    text, references, metadata = _read(file), _references(reference), _properties(property_)
     with target.connect() as client:
         found = client.registry.register(
-            subject, text, schema_type, references, normalize=normalize
+            subject, text, schema_type, references, normalize=normalize, metadata=metadata
         )
     told = f"Version {found.version} of {subject}, id {found.id}."
     target.answer(told, _record(found))

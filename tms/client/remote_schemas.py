@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from tms.client.calls import JSON, Calls, decode_json
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
 from tms.wire import registry_bodies as bodies
 
@@ -62,6 +63,8 @@ class RemoteSchemas:
             references=_references(body.references),
             guid=body.guid,
             is_deleted=body.deleted is True,
+            metadata=body.metadata,
+            rule_set=body.ruleSet,
         )
 
     async def register(
@@ -72,9 +75,12 @@ class RemoteSchemas:
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
+        metadata: SchemaMetadata | None = None,
+        rule_set: SchemaRuleSet | None = None,
     ) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
         parts, body = ("subjects", subject, "versions"), _sent(schema, schema_type, references)
+        body = msgspec.structs.replace(body, metadata=metadata, ruleSet=rule_set)
         told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
         return SchemaVersion(
             subject,
@@ -84,6 +90,8 @@ class RemoteSchemas:
             told.schemaType,
             _references(told.references),
             told.guid,
+            metadata=told.metadata,
+            rule_set=told.ruleSet,
         )
 
     async def find(
@@ -201,4 +209,6 @@ def _version(body: bodies.VersionBody) -> SchemaVersion:
         references=_references(body.references),
         guid=body.guid,
         is_deleted=body.deleted is True,
+        metadata=body.metadata,
+        rule_set=body.ruleSet,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tms.client.bridge import Bridge
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import (
     ALL_SUBJECTS,
     LATEST,
@@ -54,14 +55,23 @@ class Schemas:
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
+        metadata: SchemaMetadata | None = None,
+        rule_set: SchemaRuleSet | None = None,
     ) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that.
 
-        Doing it twice is the same as once.
+        Doing it twice is the same as once. What is not said of metadata and rules, it has of the
+        version before.
         """
         return self._bridge.call(
             lambda: self._schemas.register(
-                subject, schema, schema_type, references, normalize=normalize
+                subject,
+                schema,
+                schema_type,
+                references,
+                normalize=normalize,
+                metadata=metadata,
+                rule_set=rule_set,
             )
         )
 

@@ -34,7 +34,7 @@ class RuleMode(StrEnum):
         return self in (RuleMode.UPGRADE, RuleMode.DOWNGRADE, RuleMode.UPDOWN)
 
 
-class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+class SchemaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """Notes on a schema."""
 
     tags: dict[str, list[str]] | None = None
@@ -48,12 +48,12 @@ class Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
         """The properties, perhaps none."""
         return self.properties or {}
 
-    def with_properties(self, properties: dict[str, str]) -> "Metadata":
+    def with_properties(self, properties: dict[str, str]) -> "SchemaMetadata":
         """Return the same with other properties."""
         return msgspec.structs.replace(self, properties=_ordered(properties))
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class SchemaRule(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A rule for messages of a schema."""
 
     name: str | None = None
@@ -69,35 +69,37 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     disabled: bool | None = None
 
 
-class RuleSet(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class SchemaRuleSet(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """The rules of a schema."""
 
-    migration_rules: list[Rule] | None = None
-    domain_rules: list[Rule] | None = None
-    encoding_rules: list[Rule] | None = None
+    migration_rules: list[SchemaRule] | None = None
+    domain_rules: list[SchemaRule] | None = None
+    encoding_rules: list[SchemaRule] | None = None
     enable_at: str | None = None
     """When clients are to begin with them."""
 
-    def all_rules(self) -> Iterable[Rule]:
+    def all_rules(self) -> Iterable[SchemaRule]:
         """Give the rules of each list."""
         for rules in (self.migration_rules, self.domain_rules, self.encoding_rules):
             yield from rules or ()
 
 
-def ordered_metadata(given: Metadata) -> Metadata:
+def ordered_metadata(given: SchemaMetadata) -> SchemaMetadata:
     """Return metadata with its parts in order, and without those that are empty."""
     tags = {path: sorted(set(named)) for path, named in sorted((given.tags or {}).items())}
-    return Metadata(
+    return SchemaMetadata(
         tags or None, _ordered(given.properties or {}), sorted(set(given.sensitive or ())) or None
     )
 
 
-def ordered_rules(given: RuleSet) -> RuleSet:
+def ordered_rules(given: SchemaRuleSet) -> SchemaRuleSet:
     """Return rules with what was left out said, and without lists that are empty."""
     return _each_list(given, lambda rules: [_ordered_rule(rule) for rule in rules])
 
 
-def _each_list(rules: RuleSet, change: Callable[[list[Rule]], list[Rule]]) -> RuleSet:
+def _each_list(
+    rules: SchemaRuleSet, change: Callable[[list[SchemaRule]], list[SchemaRule]]
+) -> SchemaRuleSet:
     """Return rules with each list changed; one that is empty then is not there."""
     return msgspec.structs.replace(
         rules,
@@ -107,7 +109,7 @@ def _each_list(rules: RuleSet, change: Callable[[list[Rule]], list[Rule]]) -> Ru
     )
 
 
-def _ordered_rule(rule: Rule) -> Rule:
+def _ordered_rule(rule: SchemaRule) -> SchemaRule:
     return msgspec.structs.replace(
         rule,
         kind=rule.kind or RuleKind.TRANSFORM,
@@ -122,7 +124,7 @@ def _ordered(properties: dict[str, str]) -> dict[str, str] | None:
     return dict(sorted(properties.items())) or None
 
 
-def problem_of_rules(rules: RuleSet) -> str | None:
+def problem_of_rules(rules: SchemaRuleSet) -> str | None:
     """Return what is wrong with rules, for people; None if nothing is."""
     migrating, others = rules.migration_rules or [], [rules.domain_rules, rules.encoding_rules]
     if any(not rule.mode or not rule.mode.is_migration for rule in migrating):
@@ -136,7 +138,7 @@ def problem_of_rules(rules: RuleSet) -> str | None:
     return None
 
 
-def _problem_of_names(rules: list[Rule]) -> str | None:
+def _problem_of_names(rules: list[SchemaRule]) -> str | None:
     names: set[str] = set()
     for rule in rules:
         name = rule.name
@@ -154,12 +156,14 @@ def _problem_of_names(rules: list[Rule]) -> str | None:
     return None
 
 
-def merged_metadata(first: Metadata | None, second: Metadata | None) -> Metadata | None:
+def merged_metadata(
+    first: SchemaMetadata | None, second: SchemaMetadata | None
+) -> SchemaMetadata | None:
     """Return what both say; where they differ about a property or a path, the second counts."""
     if first is None or second is None:
         return second if first is None else first
     return ordered_metadata(
-        Metadata(
+        SchemaMetadata(
             {**(first.tags or {}), **(second.tags or {})},
             {**first.own_properties, **second.own_properties},
             [*(first.sensitive or ()), *(second.sensitive or ())],
@@ -167,11 +171,11 @@ def merged_metadata(first: Metadata | None, second: Metadata | None) -> Metadata
     )
 
 
-def merged_rules(first: RuleSet | None, second: RuleSet | None) -> RuleSet | None:
+def merged_rules(first: SchemaRuleSet | None, second: SchemaRuleSet | None) -> SchemaRuleSet | None:
     """Return the rules of both; of two with one name the second's, behind the first's others."""
     if first is None or second is None:
         return second if first is None else first
-    return RuleSet(
+    return SchemaRuleSet(
         _merged_list(first.migration_rules, second.migration_rules),
         _merged_list(first.domain_rules, second.domain_rules),
         _merged_list(first.encoding_rules, second.encoding_rules),
@@ -179,18 +183,20 @@ def merged_rules(first: RuleSet | None, second: RuleSet | None) -> RuleSet | Non
     )
 
 
-def _merged_list(first: list[Rule] | None, second: list[Rule] | None) -> list[Rule] | None:
+def _merged_list(
+    first: list[SchemaRule] | None, second: list[SchemaRule] | None
+) -> list[SchemaRule] | None:
     names = {rule.name for rule in second or ()}
     return [*(rule for rule in first or () if rule.name not in names), *(second or ())] or None
 
 
-def without_rules(rules: RuleSet, names: Iterable[str]) -> RuleSet:
+def without_rules(rules: SchemaRuleSet, names: Iterable[str]) -> SchemaRuleSet:
     """Return rules without those of some names."""
     gone = set(names)
     return _each_list(rules, lambda each: [rule for rule in each if rule.name not in gone])
 
 
-def digest_metadata(told: "hashlib._Hash", metadata: Metadata) -> None:
+def digest_metadata(told: "hashlib._Hash", metadata: SchemaMetadata) -> None:
     """Add metadata to a guid's digest, as Confluent's clients do."""
     for path, tags in (metadata.tags or {}).items():
         _add(told, path, *tags)
@@ -199,7 +205,7 @@ def digest_metadata(told: "hashlib._Hash", metadata: Metadata) -> None:
     _add(told, *(metadata.sensitive or ()))
 
 
-def digest_rules(told: "hashlib._Hash", rules: RuleSet) -> None:
+def digest_rules(told: "hashlib._Hash", rules: SchemaRuleSet) -> None:
     """Add rules to a guid's digest, as Confluent's clients do."""
     for rule in rules.all_rules():
         _add(told, rule.name, rule.doc, rule.kind, rule.mode, rule.type, *(rule.tags or ()))

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
+
 LATEST = "latest"
 ALL_SUBJECTS = ":*:"
 
@@ -34,6 +36,8 @@ class SchemaVersion:
     guid: str = ""
     is_deleted: bool = False
     """Whether it was deleted softly."""
+    metadata: SchemaMetadata | None = None
+    rule_set: SchemaRuleSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +93,13 @@ class AsyncSchemas(Protocol):
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
+        metadata: SchemaMetadata | None = None,
+        rule_set: SchemaRuleSet | None = None,
     ) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that.
 
-        Doing it twice is the same as once.
+        Doing it twice is the same as once. What is not said of metadata and rules, it has of the
+        version before.
         """
         ...
 

@@ -8,10 +8,12 @@ request names its version, or if there is one already.
 from typing import NamedTuple
 
 from tms.core.schema_contracts import (
-    Metadata,
-    RuleSet,
+    SchemaMetadata,
+    SchemaRuleSet,
     merged_metadata,
     merged_rules,
+    ordered_metadata,
+    ordered_rules,
     problem_of_rules,
 )
 from tms.registry.questions import Parsed
@@ -28,11 +30,19 @@ RESERVED_PROPERTY = "confluent:reserved"
 class Contract(NamedTuple):
     """What goes with a schema. None: nothing is said of it."""
 
-    metadata: Metadata | None = None
-    rule_set: RuleSet | None = None
+    metadata: SchemaMetadata | None = None
+    rule_set: SchemaRuleSet | None = None
 
 
 NOTHING = Contract()
+
+
+def told_in_order(metadata: SchemaMetadata | None, rules: SchemaRuleSet | None) -> Contract:
+    """Return what a request says of metadata and rules."""
+    return Contract(
+        None if metadata is None else ordered_metadata(metadata),
+        None if rules is None else ordered_rules(rules),
+    )
 
 
 def contract_of(schema: Schema) -> Contract:
@@ -40,7 +50,7 @@ def contract_of(schema: Schema) -> Contract:
     return Contract(schema.metadata, schema.rule_set)
 
 
-def check_rules(rules: RuleSet | None) -> None:
+def check_rules(rules: SchemaRuleSet | None) -> None:
     """Raise `RegistryError` (42210) if rules are wrong."""
     problem = None if rules is None else problem_of_rules(rules)
     if problem is not None:
@@ -70,8 +80,8 @@ def kept(contract: Contract) -> Contract:
     metadata, rules = contract
     check_rules(rules)
     return Contract(
-        None if metadata is None or metadata == Metadata() else metadata,
-        None if rules is None or rules == RuleSet() else rules,
+        None if metadata is None or metadata == SchemaMetadata() else metadata,
+        None if rules is None or rules == SchemaRuleSet() else rules,
     )
 
 
@@ -82,7 +92,7 @@ def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:
     if not is_named and VERSION_PROPERTY not in properties:
         return contract
     properties = {**properties, VERSION_PROPERTY: str(number)}
-    return contract._replace(metadata=(metadata or Metadata()).with_properties(properties))
+    return contract._replace(metadata=(metadata or SchemaMetadata()).with_properties(properties))
 
 
 def unnumbered(contract: Contract) -> Contract:

@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
 from tms.core.messaging import Messaging
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
 from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
+from tms.registry.contracts import told_in_order
 from tms.registry.log import SCHEMAS_TOPIC, WayToLog
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
@@ -64,11 +67,14 @@ class LocalSchemas:
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
+        metadata: SchemaMetadata | None = None,
+        rule_set: SchemaRuleSet | None = None,
     ) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
-        request = SchemaToRegister(
-            subject, _submitted(schema, schema_type, references), normalize=normalize
+        submitted = replace(
+            _submitted(schema, schema_type, references), told=told_in_order(metadata, rule_set)
         )
+        request = SchemaToRegister(subject, submitted, normalize=normalize)
         async with _told():
             told = await self._registry.write(lambda known: register(known, request))
         return SchemaVersion(
@@ -79,6 +85,8 @@ class LocalSchemas:
             told.schema.kind,
             tuple(SchemaReference(*each) for each in told.schema.references),
             told.schema.guid,
+            metadata=told.schema.metadata,
+            rule_set=told.schema.rule_set,
         )
 
     async def find(
@@ -200,4 +208,6 @@ def _version(version: Version) -> SchemaVersion:
         references=tuple(SchemaReference(*each) for each in schema.references),
         guid=schema.guid,
         is_deleted=version.is_deleted,
+        metadata=schema.metadata,
+        rule_set=schema.rule_set,
     )

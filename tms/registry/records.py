@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from tms.core.message import Message, tombstone
-from tms.core.schema_contracts import Metadata, RuleSet
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.registry.schema import AVRO, Reference, Schema
 from tms.registry.settings import Config, Mode
 
@@ -131,8 +131,8 @@ class _SchemaValue(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     references: tuple[_ReferenceValue, ...] = ()
     schema: str = ""
     schema_type: str = AVRO
-    metadata: Metadata | None = None
-    rule_set: RuleSet | None = None
+    metadata: SchemaMetadata | None = None
+    rule_set: SchemaRuleSet | None = None
 
 
 class _ModeValue(msgspec.Struct, frozen=True):

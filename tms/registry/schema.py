@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tms.core.schema_contracts import Metadata, RuleSet, digest_metadata, digest_rules
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, digest_metadata, digest_rules
 
 AVRO = "AVRO"
 JSON = "JSON"
@@ -41,9 +41,9 @@ class Schema:
     text: str
     """As it is kept."""
     references: tuple[Reference, ...] = ()
-    metadata: Metadata | None = None
+    metadata: SchemaMetadata | None = None
     """With its parts in order."""
-    rule_set: RuleSet | None = None
+    rule_set: SchemaRuleSet | None = None
     """With what was left out said."""
 
     def has_text_of(self, other: "Schema") -> bool:

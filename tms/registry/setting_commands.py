@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tms.core.schema_contracts import Metadata, RuleSet, ordered_metadata, ordered_rules
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, ordered_metadata, ordered_rules
 from tms.registry.contracts import Contract, kept
 from tms.registry.decision import Decided
 from tms.registry.deletion import check_writable, purge, with_counters
@@ -52,9 +52,9 @@ def _checked(name: str, value: object) -> object:
         return parse_level(str(value))
     if name == "alias":
         return check_subject(str(value)) if value else None
-    if isinstance(value, Metadata):
+    if isinstance(value, SchemaMetadata):
         return kept(Contract(metadata=ordered_metadata(value))).metadata
-    if isinstance(value, RuleSet):
+    if isinstance(value, SchemaRuleSet):
         return kept(Contract(rule_set=ordered_rules(value))).rule_set
     return value
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from tms.core.schema_contracts import Metadata, RuleSet
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.registry.refusal import INVALID_LEVEL, INVALID_MODE, RegistryError
 
 
@@ -64,12 +64,12 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A property of metadata: only versions that have the same there must fit each other."""
     validate_fields: bool | None = None
     """Whether fields that metadata reserves are refused."""
-    default_metadata: Metadata | None = None
+    default_metadata: SchemaMetadata | None = None
     """Goes with each new schema, unless that says otherwise."""
-    override_metadata: Metadata | None = None
+    override_metadata: SchemaMetadata | None = None
     """Goes with each new schema, whatever that says."""
-    default_rule_set: RuleSet | None = None
-    override_rule_set: RuleSet | None = None
+    default_rule_set: SchemaRuleSet | None = None
+    override_rule_set: SchemaRuleSet | None = None
 
     @property
     def is_empty(self) -> bool:

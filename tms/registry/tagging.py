@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from tms.core.schema_contracts import RuleSet, merged_rules, without_rules
+from tms.core.schema_contracts import SchemaRuleSet, merged_rules, without_rules
 from tms.registry import lookup
 from tms.registry.contracts import Contract, contract_of
 from tms.registry.decision import Decided
@@ -37,7 +37,7 @@ class TagsToWrite:
     change: TagChange
     told: Contract
     """Metadata and rules; what is None is the earlier version's."""
-    rules_to_merge: RuleSet | None = None
+    rules_to_merge: SchemaRuleSet | None = None
     rules_to_remove: tuple[str, ...] = ()
     new_version: int | None = None
 

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tms.core.schema_contracts import Metadata, RuleSet
+from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 """What bodies are by custom; plain `application/json` is taken and given too."""
@@ -45,8 +45,8 @@ class SchemaRequest(msgspec.Struct, frozen=True):
     references: list[ReferenceBody] | None = None
     id: int | None = None
     version: int | None = None
-    metadata: Metadata | None = None
-    ruleSet: RuleSet | None = None  # noqa: N815
+    metadata: SchemaMetadata | None = None
+    ruleSet: SchemaRuleSet | None = None  # noqa: N815
     schemaTagsToAdd: list[TagsBody] | None = None  # noqa: N815
     schemaTagsToRemove: list[TagsBody] | None = None  # noqa: N815
     propagateSchemaTags: bool | None = None  # noqa: N815
@@ -58,9 +58,9 @@ class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
     new_version: int | None = None
     tags_to_add: list[TagsBody] | None = None
     tags_to_remove: list[TagsBody] | None = None
-    metadata: Metadata | None = None
-    rule_set: RuleSet | None = None
-    rules_to_merge: RuleSet | None = None
+    metadata: SchemaMetadata | None = None
+    rule_set: SchemaRuleSet | None = None
+    rules_to_merge: SchemaRuleSet | None = None
     rules_to_remove: list[str] | None = None
 
 
@@ -73,8 +73,8 @@ class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaType: str  # noqa: N815
     schema: str
     references: list[ReferenceBody] = []
-    metadata: Metadata | None = None
-    ruleSet: RuleSet | None = None  # noqa: N815
+    metadata: SchemaMetadata | None = None
+    ruleSet: SchemaRuleSet | None = None  # noqa: N815
 
 
 class VersionBody(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,8 +87,8 @@ class VersionBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaType: str  # noqa: N815
     schema: str
     references: list[ReferenceBody] = []
-    metadata: Metadata | None = None
-    ruleSet: RuleSet | None = None  # noqa: N815
+    metadata: SchemaMetadata | None = None
+    ruleSet: SchemaRuleSet | None = None  # noqa: N815
     schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815
     ts: int | UnsetType = UNSET
     deleted: bool | UnsetType = UNSET
@@ -101,8 +101,8 @@ class SchemaBody(msgspec.Struct, frozen=True, omit_defaults=True):
     schemaType: str  # noqa: N815
     guid: str
     references: list[ReferenceBody] = []
-    metadata: Metadata | None = None
-    ruleSet: RuleSet | None = None  # noqa: N815
+    metadata: SchemaMetadata | None = None
+    ruleSet: SchemaRuleSet | None = None  # noqa: N815
     schemaTags: list[TagsBody] | UnsetType = UNSET  # noqa: N815
     subject: str | UnsetType = UNSET
     version: int | UnsetType = UNSET
@@ -141,10 +141,10 @@ class ConfigRequest(msgspec.Struct, frozen=True, rename="camel"):
     alias: str | UnsetType | None = UNSET
     compatibility_group: str | UnsetType | None = UNSET
     validate_fields: bool | UnsetType | None = UNSET
-    default_metadata: Metadata | UnsetType | None = UNSET
-    override_metadata: Metadata | UnsetType | None = UNSET
-    default_rule_set: RuleSet | UnsetType | None = UNSET
-    override_rule_set: RuleSet | UnsetType | None = UNSET
+    default_metadata: SchemaMetadata | UnsetType | None = UNSET
+    override_metadata: SchemaMetadata | UnsetType | None = UNSET
+    default_rule_set: SchemaRuleSet | UnsetType | None = UNSET
+    override_rule_set: SchemaRuleSet | UnsetType | None = UNSET
 
 
 class _ConfigParts(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel", kw_only=True):
@@ -152,10 +152,10 @@ class _ConfigParts(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     alias: str | None = None
     compatibility_group: str | None = None
     validate_fields: bool | None = None
-    default_metadata: Metadata | None = None
-    override_metadata: Metadata | None = None
-    default_rule_set: RuleSet | None = None
-    override_rule_set: RuleSet | None = None
+    default_metadata: SchemaMetadata | None = None
+    override_metadata: SchemaMetadata | None = None
+    default_rule_set: SchemaRuleSet | None = None
+    override_rule_set: SchemaRuleSet | None = None
 
 
 class ConfigSetBody(_ConfigParts, frozen=True, omit_defaults=True, kw_only=True):
