@@ -110,6 +110,10 @@ def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> N
         ("poll_messages_max", "0", "greater than 0"),
         ("poll_wait_s_max", "nan", "no duration"),
         ("stop_grace_s", "-1", "greater than or equal to 0"),
+        ("registry_mode", "slave", "'active' or 'master'"),
+        ("registry_advertise", "host:8081", "http://HOST:PORT is wanted"),
+        ("registry_namespace", "a/b", "a path like /schema_registry is wanted"),
+        ("registry_session_s", "0", "greater than 0"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_source(
@@ -140,6 +144,36 @@ def test_a_cluster_needs_what_its_servers_share(missing: str) -> None:
     (problem,) = problems({**flags, "advertise": "http://a:11015"})
 
     assert "advertise is for servers that share a store" in problem
+
+
+@pytest.mark.parametrize(
+    ("flags", "url"),
+    [
+        ({}, "http://127.0.0.1:11015/v1/registry"),
+        ({"listen": "[::1]:1"}, "http://[::1]:1/v1/registry"),
+        ({"listen": "0.0.0.0:1"}, None),
+        ({"listen": "127.0.0.1:0"}, None),
+        ({"listen": "0.0.0.0:1", "registry_listen": "a.example:2"}, "http://a.example:2"),
+        ({"registry_advertise": "https://b.example:3/x/"}, "https://b.example:3/x"),
+        ({**SHARED, "advertise": "http://c:4"}, "http://c:4/v1/registry"),
+    ],
+)
+def test_the_others_reach_a_master_by_a_url(flags: dict[str, object], url: str | None) -> None:
+    settings = load(flags).settings
+    assert settings.registry_url == url
+    if url is None:
+        (problem,) = problems({**flags, "registry_mode": "master"})
+        assert "registry_mode=master wants registry_advertise" in problem
+    else:
+        name = url.partition("://")[2].rpartition(":")[0].strip("[]")
+        assert name in settings.own_hosts
+
+
+def test_only_an_elected_master_has_metadata_beside_anothers_log() -> None:
+    flags: dict[str, object] = {"registry_log": "http://a:1", "metadata": "zk://zoo:2181/tms"}
+    (problem,) = problems(flags)
+    assert "leave out metadata" in problem
+    assert load({**flags, "registry_mode": "master"}).settings.elects_by_metadata
 
 
 def test_limits_that_contradict_each_other_are_named_with_their_sources() -> None:

@@ -5,6 +5,7 @@ finds what was written.
 """
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, cast
@@ -23,6 +24,7 @@ PREFIX = "/v1/registry"
 """Below it the registry is, beside other paths of a server."""
 FORWARDED = b"tms-forwarded-by"
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
+_SEQUENCE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _WRITING_POSTS = frozenset(("register_schema", "write_tags"))
 
 
@@ -88,7 +90,11 @@ class MasterForwarding:
         return cast("Exchange", _Telling(exchange, self._registry))
 
     async def _forward(self, exchange: Exchange) -> None:
-        self._way.lead_to(self._mastership.master)
+        master = self._mastership.master
+        if master == self._mastership.address:
+            begins = "this server is elected, and has not begun yet"
+            raise RegistryError(NO_MASTER, reason=begins)
+        self._way.lead_to(master)
         try:
             path = exchange.path
             below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
@@ -103,7 +109,8 @@ class MasterForwarding:
 
     async def _caught_up(self, headers: Mapping[str, str]) -> None:
         """Return when this server has read what the master wrote, or too long after that."""
-        sequence = int(headers.get(SEQUENCE.decode(), "0"))
+        told = str(headers.get(SEQUENCE.decode()))
+        sequence = int(told) if _SEQUENCE.fullmatch(told) else 0
         try:
             async with asyncio.timeout(REACHED_S_MAX):
                 while self._registry.state.last_sequence < sequence:

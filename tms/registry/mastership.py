@@ -8,8 +8,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, Protocol
 
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry
@@ -23,6 +23,18 @@ AGAIN_S = 3.0
 """Until a server begins anew that stepped down, and is still elected."""
 
 _log = logging.getLogger(__name__)
+
+
+def told(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    """Return a task that does some work; it is logged if that fails."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(_tell)
+    return task
+
+
+def _tell(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("electing a master has failed", exc_info=task.exception())
 
 
 class Elected(NamedTuple):
@@ -98,7 +110,7 @@ class Mastership:
     def stand(self, election: Election) -> None:
         """Take part in an election."""
         self._election = election
-        self._tasks = [asyncio.create_task(self._work()), asyncio.create_task(self._read_on())]
+        self._tasks = [told(self._work()), told(self._read_on())]
         election.start(self._heard)
 
     def _heard(self, elected: Elected) -> None:

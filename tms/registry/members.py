@@ -26,7 +26,7 @@ from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.core.topic_properties import CLEANUP, COMPACT
 from tms.registry.log import WayToLog
-from tms.registry.mastership import Elected
+from tms.registry.mastership import Elected, told
 
 MEMBERS_TOPIC = TopicId(SYSTEM, "_schemas_members")
 PROPERTIES = {"ttl": 3600, CLEANUP: COMPACT}
@@ -90,7 +90,7 @@ class MembersElection:
 
     def start(self, tell: Callable[[Elected], None]) -> None:
         """Take part, and tell each change from now on."""
-        self._task = asyncio.create_task(self._run(tell))
+        self._task = told(self._run(tell))
 
     async def _run(self, tell: Callable[[Elected], None]) -> None:
         while True:

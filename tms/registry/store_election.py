@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tms.coordination import CoordinationService, LeaderState
 from tms.core.errors import TmsError
 from tms.metadata.interface import MetadataStore
-from tms.registry.mastership import Elected
+from tms.registry.mastership import Elected, told
 
 _RETRY_S = 1.0
 _GIVEN_WAY_S = 2.0
@@ -39,9 +39,9 @@ class StoreElection:
             self._store.observe_session(lambda _: self._changed.set()),
         ]
         self._changed.set()
-        self._tasks = [asyncio.create_task(self._watch(tell))]
+        self._tasks = [told(self._watch(tell))]
         if self._is_eligible:
-            self._tasks.append(asyncio.create_task(self._stand()))
+            self._tasks.append(told(self._stand()))
 
     async def _stand(self) -> None:
         election = self._service.election(self._path, self._become)

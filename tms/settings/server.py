@@ -2,6 +2,7 @@
 
 import re
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
@@ -145,6 +146,13 @@ class Settings(ServiceSettings):
             return None
         shown = f"[{host}]" if ":" in host else host
         return f"http://{shown}:{port}{below}"
+
+    @property
+    def own_hosts(self) -> list[str]:
+        """The names by which clients and forwarders may call this server."""
+        listened = "" if self.registry_address is None else self.registry_address[0]
+        advertised = urlsplit(self.registry_advertise).hostname or ""
+        return [*super().own_hosts, *(name for name in (listened, advertised) if name)]
 
     @property
     def elects_by_metadata(self) -> bool:
