@@ -1,29 +1,33 @@
 """Several servers of one registry, of which one is master: processes on one TMS."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+import tms
 from dev.processes import free_ports
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
+from tms.registry.records import Entry, EpochWritten, decode
 
 SERVERS = 3
 ELECTED_S_MAX = 40.0
+ElectedBy = Callable[[int], tuple[str, ...]]
+"""Gives the flags of a server that say how the master is elected, by the server's number."""
 
 
 class Masters:
     """A TMS and servers of its registry, each with an address that it keeps."""
 
-    def __init__(self, folder: Path, stack: ExitStack, *flags: str) -> None:
-        """Start them. `flags` say how the master is elected."""
+    def __init__(self, folder: Path, stack: ExitStack, elected_by: ElectedBy) -> None:
+        """Start them."""
         self._folder = folder
         self._stack = stack
-        self._flags = flags
+        self._elected_by = elected_by
         self._port, *self._ports = free_ports(1 + SERVERS)
         self.store = self.start_store()
         self.proxies = [stack.enter_context(Proxy(self._port)) for _ in self._ports]
@@ -31,14 +35,16 @@ class Masters:
         self.servers = [self.start(number) for number in range(SERVERS)]
 
     def start_store(self) -> ServerProcess:
-        """Start the TMS that has the log."""
-        server = ServerProcess(f"leveldb:{self._folder}", port=self._port)
+        """Start the TMS that has the log, all of it: it is not compacted."""
+        flags = "--cleanup-period-s", "3600"
+        server = ServerProcess(f"leveldb:{self._folder}", *flags, port=self._port)
         return self._stack.enter_context(server)
 
-    def start(self, number: int) -> ServerProcess:
+    def start(self, number: int, *more: str) -> ServerProcess:
         """Start a server, again at its address."""
         log = f"http://{self.proxies[number].address}"
-        flags = ("--registry-mode", "master", "--registry-log", log, *self._flags)
+        by = self._elected_by(number)
+        flags = ("--registry-mode", "master", "--registry-log", log, *by, *more)
         return self._stack.enter_context(ServerProcess(None, *flags, port=self._ports[number]))
 
     @property
@@ -77,6 +83,29 @@ class Masters:
             return len(masters) == 1 and roles == 1 and None not in masters
 
         until(look)
+
+    def check_epochs(self) -> None:
+        """Check by the log that who began an epoch wrote in no other one that it did not begin."""
+        began: dict[str, set[int]] = {}
+        wrote: dict[str, set[int]] = {}
+        epoch = 0
+        for entry in self.entries():
+            if isinstance(entry.record, EpochWritten):
+                assert entry.record.epoch == epoch + 1
+                epoch += 1
+                began.setdefault(entry.origin.node, set()).add(epoch)
+            elif entry.origin is not None:
+                wrote.setdefault(entry.origin.node, set()).add(epoch)
+        assert began
+        assert 0 not in set().union(*wrote.values())
+        for node, epochs in began.items():
+            assert wrote.get(node, set()) <= epochs
+
+    def entries(self) -> Iterator[Entry]:
+        """Give all that the log has."""
+        with tms.connect(self.store.url, namespace="system") as client:
+            for message in client.topic("_schemas").poll(limit=100_000):
+                yield decode(message)
 
 
 def until(condition: Callable[[], bool], seconds: float = ELECTED_S_MAX) -> float:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -14,9 +15,10 @@ import pytest
 
 from dev.processes import Servers
 from tests.metadata.servers import etcd, fresh_url, zookeeper
-from tests.registry.masters import Masters, until
+from tests.registry.masters import SERVERS, ElectedBy, Masters, until
 from tests.registry.registries import fixed
 from tests.registry.storm import Storm
+from tests.servers.proxy import Proxy
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tms.registry.log import PROPERTIES
 
@@ -30,26 +32,45 @@ TAKEN_OVER_S_MAX = 15
 """Behind the session; a machine may be busy."""
 
 
+@dataclass(frozen=True)
+class ByMetadata:
+    """Servers elect by a metadata store, which each reaches through a proxy of its own."""
+
+    url: str
+    proxies: list[Proxy]
+
+    def __call__(self, number: int) -> tuple[str, ...]:
+        kind, _, rest = self.url.partition("://")
+        path = rest.partition("/")[2]
+        address = self.proxies[number].address
+        return "--metadata", f"{kind}://{address}/{path}?session_timeout_s={SESSION_S}"
+
+
 @pytest.fixture(params=["members", "zk", "etcd"])
-def flags(request: pytest.FixtureRequest) -> tuple[str, ...]:
+def elected_by(request: pytest.FixtureRequest) -> Iterator[ElectedBy]:
     """How the master is elected."""
     if request.param == "members":
-        return "--registry-session-s", "1.5"
-    name = "zookeeper" if request.param == "zk" else "etcd"
-    servers: Servers = request.getfixturevalue(name)
-    return "--metadata", f"{fresh_url(request.param, servers)}?session_timeout_s={SESSION_S}"
+        yield lambda _: ("--registry-session-s", "1.5")
+        return
+    servers: Servers = request.getfixturevalue("zookeeper" if request.param == "zk" else "etcd")
+    url = fresh_url(request.param, servers)
+    port = int(url.partition("://")[2].partition("/")[0].rpartition(":")[2])
+    with ExitStack() as stack:
+        yield ByMetadata(url, [stack.enter_context(Proxy(port)) for _ in range(SERVERS)])
 
 
 @pytest.fixture
-def masters(tmp_path: Path, flags: tuple[str, ...]) -> Iterator[Masters]:
+def masters(tmp_path: Path, elected_by: ElectedBy) -> Iterator[Masters]:
     with ExitStack() as stack:
-        made = Masters(tmp_path / "store", stack, *flags)
+        made = Masters(tmp_path / "store", stack, elected_by)
         yield made
         for server in made.servers:
             server.kill()
 
 
-def test_nothing_is_lost_whatever_befalls_the_master(masters: Masters) -> None:
+def test_nothing_is_lost_whatever_befalls_the_master(
+    masters: Masters, elected_by: ElectedBy
+) -> None:
     assert all(server.url for server in (masters.store, *masters.servers))
     masters.agreed()
     with Storm(masters.urls, seed=2) as storm:
@@ -61,8 +82,10 @@ def test_nothing_is_lost_whatever_befalls_the_master(masters: Masters) -> None:
         masters.servers[killed] = masters.start(killed)
 
         paused = masters.master()
+        masters.proxies[paused].hold()  # what it is writing comes late
         os.kill(masters.servers[paused].pid, signal.SIGSTOP)
         until(lambda: any_other_is_master(masters, paused))
+        masters.proxies[paused].release()
         os.kill(masters.servers[paused].pid, signal.SIGCONT)
         storm.until_more(AFTER)
 
@@ -71,13 +94,27 @@ def test_nothing_is_lost_whatever_befalls_the_master(masters: Masters) -> None:
         storm.until_more(AFTER // 2)
         masters.proxies[cut].open()
 
+        if isinstance(elected_by, ByMetadata):
+            unelected = masters.master()
+            elected_by.proxies[unelected].close()
+            until(lambda: any_other_is_master(masters, unelected))
+            storm.until_more(AFTER // 2)
+            elected_by.proxies[unelected].open()
+
         stopped = masters.master()
+        pure = (stopped + 1) % SERVERS
+        masters.servers[pure].stop()
+        masters.servers[pure] = masters.start(pure, "--no-registry-master-eligible")
+        assert masters.servers[pure].url
         assert masters.servers[stopped].stop() == 0
+        until(lambda: any_other_is_master(masters, stopped))
+        assert masters.status(pure)["role"] == "follower"
         masters.servers[stopped] = masters.start(stopped)
         storm.until_more(AFTER)
     assert all(server.url for server in masters.servers)
     masters.agreed()
     storm.check()
+    masters.check_epochs()
     epochs = [masters.status(number)["epoch"] for number in range(3)]
     assert epochs[0] >= 4
     assert len(set(epochs)) == 1
@@ -116,7 +153,7 @@ def test_what_was_written_is_seen_at_once(masters: Masters) -> None:
 def test_without_a_master_a_write_is_refused_and_reads_are_answered(tmp_path: Path) -> None:
     with ExitStack() as stack:
         flags = ("--registry-session-s", "1", "--no-registry-master-eligible")
-        masters = Masters(tmp_path / "store", stack, *flags)
+        masters = Masters(tmp_path / "store", stack, lambda _: flags)
         url = masters.urls[0]
         assert masters.servers[0].url
         assert masters.status(0)["role"] == "follower"
@@ -128,7 +165,7 @@ def test_without_a_master_a_write_is_refused_and_reads_are_answered(tmp_path: Pa
 def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
     """Its log is a copy, made by whatever mirrors topics: here, the store is copied once."""
     with ExitStack() as stack:
-        first = Masters(tmp_path / "first", stack, "--registry-session-s", "1")
+        first = Masters(tmp_path / "first", stack, lambda _: ("--registry-session-s", "1"))
         first.agreed()
         url = first.urls[first.master()]
         told = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()

@@ -1,8 +1,11 @@
-"""Random histories of one registry, and of three on one log, held against a plain model."""
+"""Random histories of one registry, of three on one log, and of a master and two others, held
+against a plain model.
+"""
 
 import pytest
 from hypothesis import settings
 
+from tests.registry.masters_machine import MasterHistories
 from tests.registry.registry_machine import Histories
 
 
@@ -15,3 +18,6 @@ TestOne.settings = settings(max_examples=25, stateful_step_count=30, deadline=No
 
 TestThree = pytest.mark.slow(OfThree.TestCase)
 TestThree.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+TestMasters = MasterHistories.TestCase
+TestMasters.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)

@@ -1,0 +1,99 @@
+"""Random histories of three registries of which one is master, held against the same plain model.
+
+Who is elected begins behind what the log has. Who was master before is not told: it still thinks
+that it is, and must find out from the log before it has written anything.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from tests.registry.expected import Expected
+from tests.registry.registries import Called
+from tests.registry.registry_machine import WHICH, Histories
+from tms.registry.mastership import Elected, Mastership
+from tms.registry.service import NotMaster
+
+ADDRESS = "http://master:1"
+NOT_MASTER = "not master"
+
+
+class Hand:
+    """An election in which the history says who is elected."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[Elected], None] = lambda _: None
+
+    def start(self, tell: Callable[[Elected], None]) -> None:
+        self.tell = tell
+
+    def give_way(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+
+class MasterHistories(Histories):
+    registries_count = 3
+
+    def __init__(self) -> None:
+        self.master: Called | None = None
+        self.masterships: dict[Called, tuple[Mastership, Hand]] = {}
+        super().__init__()
+
+    def start(self) -> Called:
+        called, hand = super().start(), Hand()
+        mastership = Mastership(called.registry, ADDRESS, is_eligible=True)
+        self.masterships[called] = mastership, hand
+
+        async def stand() -> None:
+            mastership.stand(hand)
+
+        self.run(stand())
+        return called
+
+    def teardown(self) -> None:
+        for mastership, _ in self.masterships.values():
+            self.run(mastership.close())
+        super().teardown()
+
+    @rule(which=WHICH, loss=st.sampled_from([None, None, "lost", "not sent"]))
+    def elect(self, which: int, loss: str | None) -> None:
+        called = self.called[which % len(self.called)]
+        mastership, hand = self.masterships[called]
+        begun = mastership.begun
+
+        async def begin() -> None:
+            hand.tell(Elected(None))
+            hand.tell(Elected(ADDRESS, is_self=True))
+            while mastership.begun == begun:
+                await asyncio.sleep(0)
+
+        self.lossy.loss = loss
+        self.run(begin())
+        self.lossy.loss = None
+        self.master = called
+        assert mastership.is_master
+
+    def write(
+        self,
+        which: int,
+        loss: str | None,
+        act: Callable[[Expected], Any],
+        ask: Callable[[Called], Awaitable[Any]],
+    ) -> None:
+        async def asked(called: Called) -> Any:
+            try:
+                return await ask(called)
+            except NotMaster:
+                return NOT_MASTER
+
+        called = self.called[which % len(self.called)]
+        if called is self.master:
+            super().write(which, loss, act, asked)
+        else:
+            assert self.run(asked(called)) == NOT_MASTER
