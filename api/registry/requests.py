@@ -14,12 +14,13 @@ from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.media import answer_type, check_type
 from tms.core.errors import InvalidRequest
+from tms.core.schemas import AVRO
 from tms.registry import lookup
 from tms.registry.contracts import told_in_order
 from tms.registry.questions import Entity, Tags
 from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, RegistryError
 from tms.registry.registration import Registered
-from tms.registry.schema import AVRO, Reference, Schema
+from tms.registry.schema import Reference, Schema
 from tms.registry.service import Registry
 from tms.registry.sources import Submitted
 from tms.registry.state import Version

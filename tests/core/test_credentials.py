@@ -35,6 +35,7 @@ def test_what_has_none_is_as_it_was(text: str) -> None:
         ("https://secret@a:1/?x=@", "https://a:1/?x=@"),
         ("zk://me:sec/secret?#@a:1/tms", "zk://a:1/tms"),
         ("zk://me:sec,secret@a:1,b:2/tms", "zk://a:1,b:2/tms"),
+        ("zk://me:sec://@a:1/tms", "zk://a:1/tms"),
     ],
 )
 def test_user_and_password_are_left_out(text: str, shown: str) -> None:

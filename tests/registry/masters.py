@@ -90,11 +90,13 @@ class Masters:
         wrote: dict[str, set[int]] = {}
         epoch = 0
         for entry in self.entries():
+            if entry.origin is None:
+                continue
             if isinstance(entry.record, EpochWritten):
                 assert entry.record.epoch == epoch + 1
                 epoch += 1
                 began.setdefault(entry.origin.node, set()).add(epoch)
-            elif entry.origin is not None:
+            else:
                 wrote.setdefault(entry.origin.node, set()).add(epoch)
         assert began
         assert 0 not in set().union(*wrote.values())

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry.checker import ProcessChecker
 from tms.registry.questions import Comparison, NoSchema, Question, Source
-from tms.registry.schema import AVRO, JSON, PROTOBUF
 
 pytestmark = pytest.mark.anyio
 

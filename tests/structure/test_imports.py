@@ -18,12 +18,13 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.core": frozenset(),
     "tms.wire": frozenset({"tms.core"}),
     "tms.arrow": frozenset({"tms.core", "tms.wire"}),
+    "tms.serdes": frozenset({"tms.core"}),
     "tms.transactions": frozenset({"tms.core"}),
     "tms.metadata": frozenset({"tms.core"}),
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),
     "tms.cluster": frozenset({"tms.coordination", "tms.core", "tms.metadata"}),
     "tms.namespaces": frozenset({"tms.core", "tms.metadata"}),
-    "tms.registry": frozenset({"tms.coordination", "tms.core", "tms.metadata"}),
+    "tms.registry": frozenset({"tms.coordination", "tms.core", "tms.metadata", "tms.serdes"}),
     "tables": frozenset({"tms.core"}),
     "tms.messaging": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),
@@ -35,7 +36,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "api.registry": frozenset({"api.http", "api.openapi", "tms.core", "tms.registry", "tms.wire"}),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),
-    "tms.spark": frozenset({"tms.client", "tms.core"}),
+    "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
     "tms.jobs": frozenset(
@@ -79,7 +80,7 @@ ARROWS: dict[str, frozenset[str]] = {
 }
 LAZY_ARROWS: dict[str, frozenset[str]] = {
     "api.http": frozenset({"tms.arrow"}),
-    "tms.client": frozenset({"tms.arrow", "tms.node"}),
+    "tms.client": frozenset({"tms.arrow", "tms.node", "tms.serdes"}),
     "tms.spark": frozenset({"tms.jobs", "tms.settings"}),
     "tms.cli": frozenset({"tms.jobs", "tms.server", "tms.spark", "tms.stores"}),
 }

@@ -15,6 +15,7 @@ from tms.client.given_messages import GivenMessages, bodies
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
+from tms.client.topic_values import ClientRecords
 from tms.core.credentials import without_credentials
 from tms.core.durations import Duration, seconds_of, whole_seconds_of
 from tms.core.messaging import AllPublished
@@ -58,6 +59,7 @@ class AsyncClient:
         self._namespace = check_namespace(namespace)
         self._commit_for_s = max(seconds_of(commit_for_s), COMMIT_S_MIN)
         self._closed = False
+        self._records = ClientRecords(services)
 
     def __repr__(self) -> str:
         """Return the class, the URL without credentials and the namespace."""
@@ -89,7 +91,7 @@ class AsyncClient:
         Raises `InvalidRequest` (invalid_topic_name).
         """
         topic_id = TopicId(self._namespace, name)
-        return AsyncTopic(topic_id, self._services, lambda: self._closed)
+        return AsyncTopic(topic_id, self._services, self._records, lambda: self._closed)
 
     async def topics(self) -> list[str]:
         """Return the names of the namespace's topics, as `tms.Client.topics`."""

@@ -3,9 +3,9 @@
 `tms.client.topic` is the same without `await`.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal, overload
 
 import anyio
 
@@ -16,12 +16,14 @@ from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import IfLast, Start, last_id_of, place_of, position
+from tms.client.topic_values import ClientRecords, Decode, TopicValues
 from tms.core.durations import Duration, whole_seconds_of
 from tms.core.errors import TopicNotFound
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, id_after
 from tms.core.messaging import NO_IDS, Messaging, Published, RollbackRange
 from tms.core.ranges import Reach, Split, TopicRange
+from tms.core.records import Decoding, Encoding, GivenSchema, Record
 from tms.core.services import Services
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TTL, TopicId
@@ -41,11 +43,16 @@ class AsyncTopic:
     """
 
     def __init__(
-        self, topic_id: TopicId, services: Services, is_closed: Callable[[], bool]
+        self,
+        topic_id: TopicId,
+        services: Services,
+        records: ClientRecords,
+        is_closed: Callable[[], bool],
     ) -> None:
         """Name a topic; nothing is sent."""
         self._id = topic_id
         self._services = services
+        self._values = TopicValues(topic_id, records)
         self._is_closed = is_closed
 
     @property
@@ -91,30 +98,62 @@ class AsyncTopic:
 
     async def publish(
         self,
-        messages: GivenMessages,
+        messages: GivenMessages | Any,
         tx: Tx | None = None,
         *,
+        schema: GivenSchema | None = None,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
         buffer: bool = False,
         if_last: IfLast | None = None,
     ) -> Published:
-        """Publish one message or several, as `tms.Topic.publish`."""
+        """Publish one message or several, or values by a schema, as `tms.Topic.publish`."""
         if buffer:
             if tx is None:
                 raise ValueError("buffer=True is for the messages of a transaction: give tx")
             if if_last is not None:
                 raise ValueError("if_last is checked when messages are published, not buffered")
-            await self.store(messages, tx)
-            return NO_IDS
-        payloads = bodies(messages)
         last = None if if_last is None else last_id_of(if_last)
+
+        async def send(payloads: list[bytes]) -> Published:
+            if buffer:
+                assert tx is not None
+                await self._store(payloads, tx)
+                return NO_IDS
+            return await self._publish(payloads, tx, last)
+
+        if schema is None and key_schema is None:
+            return await send(bodies(messages))
+        return await self._values.send(send, messages, Encoding(schema, key_schema, register))
+
+    async def _publish(self, payloads: list[bytes], tx: Tx | None, last: bytes | None) -> Published:
         if tx is None or isinstance(tx, int | Transaction):
             pointer = None if tx is None else _write_pointer(tx)
             return await self._messaging.publish(self._id, payloads, pointer, if_last=last)
         return await tx.gathered.messages.publish(self._messaging, self._id, payloads, last)
 
+    async def encode(
+        self,
+        values: Any,
+        schema: GivenSchema,
+        *,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
+    ) -> list[Message]:
+        """Return messages that say values, as `tms.Topic.encode`."""
+        return await self._values.encode(values, Encoding(schema, key_schema, register))
+
+    async def decode(
+        self, messages: Iterable[Message], how: Decoding | None = None
+    ) -> list[Record]:
+        """Return the records that messages of the topic are, as `tms.Topic.decode`."""
+        return await self._values.decode(messages, how or True)
+
     async def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages to be published later, as `tms.Topic.store`."""
-        payloads = bodies(messages)
+        await self._store(bodies(messages), tx)
+
+    async def _store(self, payloads: list[bytes], tx: Tx) -> None:
         if isinstance(tx, int | Transaction):
             await self._messaging.store(self._id, payloads, _write_pointer(tx))
         else:
@@ -127,6 +166,7 @@ class AsyncTopic:
             raise ValueError("nothing to roll back: it was published without a transaction")
         await self._messaging.rollback(self._id, written)
 
+    @overload
     def poll(
         self,
         *,
@@ -137,7 +177,35 @@ class AsyncTopic:
         committed: bool = False,
         wait_s: float = 0.0,
         end: Start | None = None,
-    ) -> AsyncGenerator[Message, None]:
+        decode: Literal[False] = False,
+    ) -> AsyncGenerator[Message, None]: ...
+
+    @overload
+    def poll(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        limit: int | None = None,
+        tx: Tx | None = None,
+        committed: bool = False,
+        wait_s: float = 0.0,
+        end: Start | None = None,
+        decode: Decode,
+    ) -> AsyncGenerator[Record, None]: ...
+
+    def poll(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        limit: int | None = None,
+        tx: Tx | None = None,
+        committed: bool = False,
+        wait_s: float = 0.0,
+        end: Start | None = None,
+        decode: Decoding | bool = False,
+    ) -> AsyncGenerator[Message, None] | AsyncGenerator[Record, None]:
         """Give the messages there are, as `tms.Topic.poll`."""
         blocks = self.poll_blocks(
             after=after,
@@ -148,7 +216,11 @@ class AsyncTopic:
             wait_s=wait_s,
             end=end,
         )
-        return singly(blocks)
+        return singly(self.decoded(blocks, decode)) if decode else singly(blocks)
+
+    def decoded(self, blocks: Blocks, decode: Decode) -> AsyncGenerator[list[Record], None]:
+        """Give runs of messages as runs of records. Raises `PayloadUndecodable`."""
+        return self._values.decoded(blocks, decode)
 
     def poll_arrow(
         self,
@@ -198,11 +270,37 @@ class AsyncTopic:
             committed=committed,
         )
 
+    @overload
     def follow(
-        self, *, after: Start | None = None, start: Start | None = None, committed: bool = False
-    ) -> AsyncGenerator[Message, None]:
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        committed: bool = False,
+        decode: Literal[False] = False,
+    ) -> AsyncGenerator[Message, None]: ...
+
+    @overload
+    def follow(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        committed: bool = False,
+        decode: Decode,
+    ) -> AsyncGenerator[Record, None]: ...
+
+    def follow(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        committed: bool = False,
+        decode: Decoding | bool = False,
+    ) -> AsyncGenerator[Message, None] | AsyncGenerator[Record, None]:
         """Give messages for ever, as `tms.Topic.follow`."""
-        return singly(self.follow_blocks(after=after, start=start, committed=committed))
+        blocks = self.follow_blocks(after=after, start=start, committed=committed)
+        return singly(self.decoded(blocks, decode)) if decode else singly(blocks)
 
     def subscription(self, name: str) -> AsyncSubscription:
         """Return the subscription `name`, as `tms.Topic.subscription`."""

@@ -44,16 +44,18 @@ class RemoteSchemas:
         return await self._get(list[int], "subjects", subject, "versions", deleted=deleted)
 
     async def version(
-        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject."""
+        """Return a version of a subject; its text as it is kept, or in another form."""
         parts = "subjects", subject, "versions", str(version)
-        return _version(await self._get(bodies.VersionBody, *parts, deleted=deleted))
+        asked = {"deleted": deleted, "format": form}
+        return _version(await self._get(bodies.VersionBody, *parts, **asked))
 
-    async def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
-        """Return the schema of an id."""
+    async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
+        """Return the schema of an id; its text as it is kept, or in another form."""
         parts = "schemas", "ids", str(schema_id)
-        body = await self._get(bodies.SchemaBody, *parts, subject=subject)
+        asked = {"subject": subject, "format": form}
+        body = await self._get(bodies.SchemaBody, *parts, **asked)
         return SchemaVersion(
             subject="" if isinstance(body.subject, msgspec.UnsetType) else body.subject,
             version=0 if isinstance(body.version, msgspec.UnsetType) else body.version,

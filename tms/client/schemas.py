@@ -35,17 +35,22 @@ class Schemas:
         return self._bridge.call(lambda: self._schemas.versions(subject, deleted=deleted))
 
     def version(
-        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject."""
-        return self._bridge.call(lambda: self._schemas.version(subject, version, deleted=deleted))
+        """Return a version of a subject; its text as it is kept, or in another form.
 
-    def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
-        """Return the schema of an id.
+        Forms are `resolved` of Avro and `serialized` of Protobuf.
+        """
+        return self._bridge.call(
+            lambda: self._schemas.version(subject, version, deleted=deleted, form=form)
+        )
+
+    def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
+        """Return the schema of an id; its text as it is kept, or in another form.
 
         For another context than the default one, give a subject of it.
         """
-        return self._bridge.call(lambda: self._schemas.schema(schema_id, subject))
+        return self._bridge.call(lambda: self._schemas.schema(schema_id, subject, form=form))
 
     def register(
         self,

@@ -1,7 +1,7 @@
 """A topic as threads use it. The logic is `tms.client.async_topic`'s; here is what it means."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, overload
 
 from tms.client.async_topic import AsyncTopic
 from tms.client.bridge import Bridge
@@ -9,10 +9,12 @@ from tms.client.given_messages import GivenMessages
 from tms.client.poll import Tx
 from tms.client.start import IfLast, Start
 from tms.client.subscription import Subscription
+from tms.client.topic_values import Decode
 from tms.core.durations import Duration
 from tms.core.message import Message
 from tms.core.messaging import Published, RollbackRange
 from tms.core.ranges import Reach, Split, TopicRange
+from tms.core.records import Decoding, GivenSchema, Record
 from tms.core.subscriptions import SubscriptionPosition
 
 
@@ -87,9 +89,12 @@ class Topic:
 
     def publish(
         self,
-        messages: GivenMessages,
+        messages: GivenMessages | Any,
         tx: Tx | None = None,
         *,
+        schema: GivenSchema | None = None,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
         buffer: bool = False,
         if_last: IfLast | None = None,
     ) -> Published:
@@ -97,6 +102,13 @@ class Topic:
 
         A message is its payload, or `Message(payload, key=…, headers=…)`. Return their ids, as a
         sequence of 20 bytes each.
+
+        With a `schema`, values are given instead, each by itself or as `Record(value, key=…,
+        headers=…)`: one, or a list of them. They are encoded in Confluent's wire format, by Avro's
+        text, by "latest" of the topic's subject, or by what else `tms.Schema` says. It is
+        registered under the topic's subject, or with `register=False` found there. `key_schema` is
+        that of the keys. A value that does not fit is `PayloadRefused` (value_unfit), which names
+        it; nothing is published. See docs/schemas.md.
 
         `tx` makes them part of a transaction, which rolls them back should it fail. They are sent
         at once all the same; with `buffer=True` to where nobody sees them, and published with one
@@ -120,8 +132,40 @@ class Topic:
         neither bytes nor a `Message`.
         """
         return self._bridge.call(
-            lambda: self._topic.publish(messages, tx, buffer=buffer, if_last=if_last)
+            lambda: self._topic.publish(
+                messages,
+                tx,
+                schema=schema,
+                key_schema=key_schema,
+                register=register,
+                buffer=buffer,
+                if_last=if_last,
+            )
         )
+
+    def encode(
+        self,
+        values: Any,
+        schema: GivenSchema,
+        *,
+        key_schema: GivenSchema | None = None,
+        register: bool = True,
+    ) -> list[Message]:
+        """Return messages that say values, to be published by whatever means.
+
+        The values and schemas are those of `publish`. Raises `PayloadRefused`, `SchemaRefused`,
+        `TopicNotFound`.
+        """
+        return self._bridge.call(
+            lambda: self._topic.encode(values, schema, key_schema=key_schema, register=register)
+        )
+
+    def decode(self, messages: Iterable[Message], how: Decoding | None = None) -> list[Record]:
+        """Return the records that messages of the topic are, from wherever they come.
+
+        Raises `PayloadUndecodable`, unless `how` gives damaged ones as records with an error.
+        """
+        return self._bridge.call(lambda: self._topic.decode(messages, how))
 
     def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages, at least one, to be published later; durable on return.
@@ -139,6 +183,7 @@ class Topic:
         """
         self._bridge.call(lambda: self._topic.rollback(published))
 
+    @overload
     def poll(
         self,
         *,
@@ -149,7 +194,35 @@ class Topic:
         committed: bool = False,
         wait_s: float = 0.0,
         end: Start | None = None,
-    ) -> Iterator[Message]:
+        decode: Literal[False] = False,
+    ) -> Iterator[Message]: ...
+
+    @overload
+    def poll(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        limit: int | None = None,
+        tx: Tx | None = None,
+        committed: bool = False,
+        wait_s: float = 0.0,
+        end: Start | None = None,
+        decode: Decode,
+    ) -> Iterator[Record]: ...
+
+    def poll(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        limit: int | None = None,
+        tx: Tx | None = None,
+        committed: bool = False,
+        wait_s: float = 0.0,
+        end: Start | None = None,
+        decode: Decoding | bool = False,
+    ) -> Iterator[Message] | Iterator[Record]:
         """Give the messages there are, oldest first, then end.
 
         They begin behind `after` or at `start`, each a `Message`, a message id (20 bytes, 40
@@ -163,6 +236,10 @@ class Topic:
         With `tx` only what that transaction can see, its own included, and with `committed` what is
         committed now: both skip what was rolled back or is invalid, and end before the first that
         is in progress, so that no message is given before an earlier one.
+
+        With `decode=True` or a `Decoding`, records are given instead: values by the schemas that
+        the payloads name. A message that cannot be decoded is `PayloadUndecodable`, behind whose id
+        one can go on.
 
         Messages arrive while you take them; nothing is asked for before the first. A broken
         connection is taken up again after the last message given. Raises `TopicNotFound`,
@@ -180,6 +257,8 @@ class Topic:
             wait_s=wait_s,
             end=end,
         )
+        if decode:
+            return self._bridge.iterate(self._topic.decoded(blocks, decode))
         return self._bridge.iterate(blocks)
 
     def poll_arrow(
@@ -238,16 +317,43 @@ class Topic:
             )
         )
 
+    @overload
     def follow(
-        self, *, after: Start | None = None, start: Start | None = None, committed: bool = False
-    ) -> Iterator[Message]:
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        committed: bool = False,
+        decode: Literal[False] = False,
+    ) -> Iterator[Message]: ...
+
+    @overload
+    def follow(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        committed: bool = False,
+        decode: Decode,
+    ) -> Iterator[Record]: ...
+
+    def follow(
+        self,
+        *,
+        after: Start | None = None,
+        start: Start | None = None,
+        committed: bool = False,
+        decode: Decoding | bool = False,
+    ) -> Iterator[Message] | Iterator[Record]:
         """Give the messages there are and those to come, for ever, each once and in order.
 
-        `after`, `start` and `committed` are those of `poll`. While the server is away this waits
-        for it, and then goes on behind the last message given. Raises `TopicNotFound` when the
-        topic is deleted, and what `poll` raises.
+        `after`, `start`, `committed` and `decode` are those of `poll`. While the server is away
+        this waits for it, and then goes on behind the last message given. Raises `TopicNotFound`
+        when the topic is deleted, and what `poll` raises.
         """
         blocks = self._topic.follow_blocks(after=after, start=start, committed=committed)
+        if decode:
+            return self._bridge.iterate(self._topic.decoded(blocks, decode))
         return self._bridge.iterate(blocks)
 
     def subscription(self, name: str) -> Subscription:

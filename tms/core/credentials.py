@@ -8,15 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 _CREDENTIALS = re.compile(r"(?:(?<=://)|(?<=,))[^/?#,\s]*@|(?<=://)[^/?#@\s]*@")
+_WITH_SLASHES = re.compile(r"(?<=://)[^\s@]*://[^\s@]*@")
 _NOT_ENCODED = re.compile(r"(?<=://)[^\s@]*:\S*@")
 """With a password in which there is what should have been written as %2F. Rather too much is left
-out than too little."""
+out than too little; so with `_WITH_SLASHES`, where the password looks like the start of a URL."""
 
 
 def without_credentials(text: str, instead: str = "") -> str:
     """Return a text with `instead` of the user and password of each URL in it."""
     if "://" not in text or "@" not in text:
         return text
+    text = _WITH_SLASHES.sub(instead, text)
     hidden = _CREDENTIALS.sub(instead, text)
     return _NOT_ENCODED.sub(instead, text) if hidden == text else hidden
 

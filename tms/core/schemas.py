@@ -9,7 +9,12 @@ from typing import Protocol
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 
+AVRO = "AVRO"
+JSON = "JSON"
+PROTOBUF = "PROTOBUF"
 LATEST = "latest"
+FORMS = {AVRO: "resolved", PROTOBUF: "serialized"}
+"""By type the form of a text that values are encoded by."""
 ALL_SUBJECTS = ":*:"
 
 
@@ -31,7 +36,7 @@ class SchemaVersion:
     id: int
     schema: str
     """Its text."""
-    schema_type: str = "AVRO"
+    schema_type: str = AVRO
     references: tuple[SchemaReference, ...] = ()
     guid: str = ""
     is_deleted: bool = False
@@ -73,13 +78,13 @@ class AsyncSchemas(Protocol):
         ...
 
     async def version(
-        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject."""
+        """Return a version of a subject; its text as it is kept, or in another form."""
         ...
 
-    async def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
-        """Return the schema of an id.
+    async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
+        """Return the schema of an id; its text as it is kept, or in another form.
 
         For another context than the default one, give a subject of it.
         """
@@ -89,7 +94,7 @@ class AsyncSchemas(Protocol):
         self,
         subject: str,
         schema: str,
-        schema_type: str = "AVRO",
+        schema_type: str = AVRO,
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
@@ -107,7 +112,7 @@ class AsyncSchemas(Protocol):
         self,
         subject: str,
         schema: str,
-        schema_type: str = "AVRO",
+        schema_type: str = AVRO,
         references: Sequence[SchemaReference] = (),
         *,
         normalize: bool = False,
@@ -119,7 +124,7 @@ class AsyncSchemas(Protocol):
         self,
         subject: str,
         schema: str,
-        schema_type: str = "AVRO",
+        schema_type: str = AVRO,
         references: Sequence[SchemaReference] = (),
         *,
         version: int | str | None = None,

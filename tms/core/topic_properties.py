@@ -4,7 +4,11 @@
     tombstone_s         how long a compact topic keeps a message without payload, in seconds
     retention_messages  about how many messages a topic keeps
     retention_bytes     about how many bytes of messages it keeps
-    subject, schema_check, and other names that begin with "retention_": reserved
+    subject             the subject of the registry that has the schemas of the payloads
+    key_subject         the same of the keys
+    subject_strategy    "topic" (default) | "record" | "topic_record": the subject, if none is named
+    schema_check        "off" (default) | "id" | "full": how payloads are checked when published
+    names that begin with "retention_" or "schema_": reserved
 
 `ttl` and `generation` are in `tms.core.topic`. A row of an older store may have any text under one
 of these names; what cannot be read there is as if it were not there.
@@ -22,15 +26,24 @@ COMPACT = "compact"
 TOMBSTONE = "tombstone_s"
 RETENTION_MESSAGES = "retention_messages"
 RETENTION_BYTES = "retention_bytes"
+SUBJECT = "subject"
+KEY_SUBJECT = "key_subject"
+SUBJECT_STRATEGY = "subject_strategy"
+SCHEMA_CHECK = "schema_check"
 TOMBSTONE_S_DEFAULT = 24 * 3600
 
-_RETENTION = "retention_"
+_RESERVED = "retention_", "schema_"
+_SUBJECT_CHARS_MAX = 1024
 _CHARS_SHOWN = 100
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 def _is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text) is not None
+
+
+def _may_be_subject(text: str) -> bool:
+    return 0 < len(text) <= _SUBJECT_CHARS_MAX and text.isprintable()
 
 
 _FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
@@ -41,10 +54,19 @@ _FORMS: Mapping[str, tuple[Callable[[str], bool], str]] = {
     ),
     RETENTION_MESSAGES: (lambda text: _is_number(text) and text != "0", "it is a whole number"),
     RETENTION_BYTES: (lambda text: _is_number(text) and text != "0", "it is a whole number"),
-    "subject": (lambda _: False, "the name is reserved for the server"),
-    "schema_check": (lambda _: False, "the name is reserved for the server"),
+    SUBJECT: (_may_be_subject, "it is a subject of the registry"),
+    KEY_SUBJECT: (_may_be_subject, "it is a subject of the registry"),
+    SUBJECT_STRATEGY: (
+        lambda text: text in {"topic", "record", "topic_record"},
+        'it is "topic", "record" or "topic_record"',
+    ),
+    SCHEMA_CHECK: (lambda text: text in {"off", "id", "full"}, 'it is "off", "id" or "full"'),
 }
 """By name: whether a value may be, and what to say if it may not."""
+_NO_VALUE: tuple[Callable[[str], bool], str] = (
+    lambda _: False,
+    "the name is reserved for the server",
+)
 
 
 class Retention(NamedTuple):
@@ -59,8 +81,8 @@ def check_meaning(properties: Mapping[str, str]) -> None:
     for name, value in properties.items():
         if name in _FORMS:
             may_be, reason = _FORMS[name]
-        elif name.startswith(_RETENTION):
-            may_be, reason = _FORMS["subject"]
+        elif name.startswith(_RESERVED):
+            may_be, reason = _NO_VALUE
         else:
             continue
         if not may_be(value):

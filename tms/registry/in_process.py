@@ -46,18 +46,25 @@ class LocalSchemas:
             return await self._registry.list(look)
 
     async def version(
-        self, subject: str, version: int | str = LATEST, *, deleted: bool = False
+        self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
-        """Return a version of a subject."""
+        """Return a version of a subject; its text as it is kept, or in another form."""
         async with _told():
             look = partial(lookup.version, given=subject, token=str(version), deleted=deleted)
-            return _version(await self._registry.list(look))
+            return await self._in_form(await self._registry.list(look), form)
 
-    async def schema(self, schema_id: int, subject: str = "") -> SchemaVersion:
-        """Return the schema of an id."""
+    async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
+        """Return the schema of an id; its text as it is kept, or in another form."""
         async with _told():
             look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject)
-            return _version(await self._registry.find(look))
+            return await self._in_form(await self._registry.find(look), form)
+
+    async def _in_form(self, version: Version, form: str) -> SchemaVersion:
+        told = _version(version)
+        if not form:
+            return told
+        look = partial(lookup.text_in, schema=version.schema, form=form)
+        return replace(told, schema=await self._registry.answer(look))
 
     async def register(
         self,

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry import avro_schemas, json_schemas, proto_schemas
 from tms.registry.questions import (
     Answer,
@@ -26,7 +27,6 @@ from tms.registry.questions import (
     TextInForm,
     WhichTags,
 )
-from tms.registry.schema import AVRO, JSON, PROTOBUF
 
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """What a worker may have: a text that needs more is refused."""

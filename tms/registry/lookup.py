@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 
+from tms.core.schemas import AVRO, PROTOBUF
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
     Contract,
@@ -22,7 +23,7 @@ from tms.registry.refusal import (
     VERSION_NOT_FOUND,
     RegistryError,
 )
-from tms.registry.schema import AVRO, PROTOBUF, Schema
+from tms.registry.schema import Schema
 from tms.registry.sources import Submitted, schema_of, source_of
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, qualified

@@ -7,24 +7,11 @@ one of the files that come with Protobuf.
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from google.protobuf import (
-    any_pb2,
-    api_pb2,
-    descriptor_pb2,
-    descriptor_pool,
-    duration_pb2,
-    empty_pb2,
-    field_mask_pb2,
-    source_context_pb2,
-    struct_pb2,
-    timestamp_pb2,
-    type_pb2,
-    wrappers_pb2,
-)
+from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 from proto_schema_parser import ast
 
@@ -35,17 +22,10 @@ from tms.registry.proto_text import proto_text
 from tms.registry.proto_tree import tree_of
 from tms.registry.proto_types import ProtoTypes, resolved, types_of
 from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
+from tms.serdes.standard_protos import STANDARD_FILES
 
 _OWN = "schema.proto"
 """The name of a file that has none."""
-_WITH_PROTOBUF: Mapping[str, bytes] = {
-    module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb
-    for module in (
-        *(any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2),
-        *(source_context_pb2, struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2),
-    )
-}
-"""The files that come with Protobuf, by their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +94,7 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtoSchema:
             raise InvalidSchema("editions are not known here: use syntax proto2 or proto3")
         named = [(name, _tree(each)) for name, each in references]
         descriptor = _checked(file, named)
-        imported = [_standard_tree(name) for name in sorted(_imports(file) & _WITH_PROTOBUF.keys())]
+        imported = [_standard_tree(name) for name in sorted(_imports(file) & STANDARD_FILES.keys())]
         types = types_of(file, [*imported, *(tree for _, tree in named)])
         normalized = proto_text(file, partial(resolved, types))
         serialized = base64.b64encode(descriptor).decode()
@@ -140,7 +120,7 @@ def _checked(file: ast.File, named: Sequence[tuple[str, ast.File]]) -> bytes:
         own = f"_{own}"
     added: set[str] = {name for name, _ in named}
     for name, tree in (*named, (own, file)):
-        for imported in sorted(_imports(tree) & _WITH_PROTOBUF.keys()):
+        for imported in sorted(_imports(tree) & STANDARD_FILES.keys()):
             _add_standard(pool, imported, added)
         try:
             pool.AddSerializedFile(descriptor_of(tree, name).SerializeToString())
@@ -153,7 +133,7 @@ def _checked(file: ast.File, named: Sequence[tuple[str, ast.File]]) -> bytes:
 
 
 def _standard_tree(name: str) -> ast.File:
-    return file_of(descriptor_pb2.FileDescriptorProto.FromString(_WITH_PROTOBUF[name]))
+    return file_of(descriptor_pb2.FileDescriptorProto.FromString(STANDARD_FILES[name]))
 
 
 def _add_standard(pool: descriptor_pool.DescriptorPool, name: str, added: set[str]) -> None:
@@ -161,7 +141,7 @@ def _add_standard(pool: descriptor_pool.DescriptorPool, name: str, added: set[st
     if name in added:
         return
     added.add(name)
-    raw = _WITH_PROTOBUF[name]
+    raw = STANDARD_FILES[name]
     for imported in descriptor_pb2.FileDescriptorProto.FromString(raw).dependency:
         _add_standard(pool, imported, added)
     pool.AddSerializedFile(raw)

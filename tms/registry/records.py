@@ -18,7 +18,8 @@ import msgspec
 
 from tms.core.message import Message, tombstone
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.registry.schema import AVRO, Reference, Schema
+from tms.core.schemas import AVRO
+from tms.registry.schema import Reference, Schema
 from tms.registry.settings import Config, Mode
 
 SCHEMA, CONFIG, MODE, COUNTERS, EPOCH = "SCHEMA", "CONFIG", "MODE", "COUNTERS", "EPOCH"

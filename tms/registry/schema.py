@@ -14,10 +14,6 @@ import msgspec
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, digest_metadata, digest_rules
 
-AVRO = "AVRO"
-JSON = "JSON"
-PROTOBUF = "PROTOBUF"
-
 _INT32 = struct.Struct(">i")
 _IDENTITY_BYTES = 16
 _FOLLOWS = b"\x01"

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, replace
 
+from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry.contracts import NOTHING, Contract
 from tms.registry.knowledge import Knowledge
 from tms.registry.questions import NoSchema, Source
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
-from tms.registry.schema import AVRO, JSON, PROTOBUF, Reference, Schema
+from tms.registry.schema import Reference, Schema
 from tms.registry.state import State, Version
 from tms.registry.subjects import context_of, resolved_in
 

@@ -8,6 +8,7 @@ TmsError
 │   ├── NamespaceNotDeclared      404
 │   ├── NotPermitted              403
 │   ├── DataLost                  410
+│   ├── PayloadRefused            422
 │   ├── NotTms, SchemaRefused     raised by the client only
 │   └── Conflict                  409: the request is well formed, the state forbids it
 │       ├── TopicExists
@@ -25,10 +26,11 @@ TmsError
 │   ├── QueueFull
 │   ├── RateExceeded              429
 │   ├── TooManyConnections, TooManyTransactions, DebugBusy
-│   ├── StoreUnavailable, Stopping, NoLeader
+│   ├── StoreUnavailable, SchemasUnavailable, Stopping, NoLeader
 │   ├── MetadataUnavailable, MetadataClosed
 │   └── ServerUnreachable         raised by the client only
 ├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
+├── PayloadUndecodable            raised by the client only
 ├── StoreError                    an operator must act: the folder cannot be opened
 │   ├── StoreLocked, FolderUnusable, CopyRefused
 │   ├── StoreCorrupt
@@ -42,36 +44,27 @@ client and command line are made from it.
 """
 
 from tms.core.errors.classes import (
-    BadVersion,
-    Conflict,
     CopyRefused,
     DataLost,
     DebugBusy,
     FolderUnusable,
     InternalError,
     InvalidRequest,
-    InvalidTrimTime,
-    InvalidTruncateTime,
-    LockBusy,
     MetadataClosed,
     MetadataUnavailable,
     NamespaceNotDeclared,
     NoLeader,
-    NoMetadataStore,
     NotPermitted,
     NotTms,
     OutcomeUnknown,
-    OwnerBusy,
-    OwnerElsewhere,
-    PathExists,
-    PathHasChildren,
     PathNotFound,
-    PublicationRefused,
+    PayloadRefused,
+    PayloadUndecodable,
     QueueFull,
     RateExceeded,
     RequestError,
-    RollbackRefused,
     SchemaRefused,
+    SchemasUnavailable,
     ServerSilent,
     ServerUnreachable,
     Stopping,
@@ -80,27 +73,41 @@ from tms.core.errors.classes import (
     StoreFormatUnknown,
     StoreLocked,
     StoreUnavailable,
-    SubscriptionExists,
-    SubscriptionMoved,
     SubscriptionNotFound,
     TmsError,
     TooLarge,
     TooManyConnections,
     TooManyTransactions,
-    TopicExists,
-    TopicIsCompact,
-    TopicMoved,
     TopicNotFound,
-    TransactionConflict,
-    TransactionDuplicate,
-    TransactionExpired,
-    TransactionNotInProgress,
-    TransactionsElsewhere,
     TransactionUnknown,
     Unavailable,
     ValueUnreadable,
     class_of,
     error_of,
+)
+from tms.core.errors.conflicts import (
+    BadVersion,
+    Conflict,
+    InvalidTrimTime,
+    InvalidTruncateTime,
+    LockBusy,
+    NoMetadataStore,
+    OwnerBusy,
+    OwnerElsewhere,
+    PathExists,
+    PathHasChildren,
+    PublicationRefused,
+    RollbackRefused,
+    SubscriptionExists,
+    SubscriptionMoved,
+    TopicExists,
+    TopicIsCompact,
+    TopicMoved,
+    TransactionConflict,
+    TransactionDuplicate,
+    TransactionExpired,
+    TransactionNotInProgress,
+    TransactionsElsewhere,
 )
 
 __all__ = [
@@ -128,12 +135,15 @@ __all__ = [
     "PathExists",
     "PathHasChildren",
     "PathNotFound",
+    "PayloadRefused",
+    "PayloadUndecodable",
     "PublicationRefused",
     "QueueFull",
     "RateExceeded",
     "RequestError",
     "RollbackRefused",
     "SchemaRefused",
+    "SchemasUnavailable",
     "ServerSilent",
     "ServerUnreachable",
     "Stopping",

@@ -1,6 +1,7 @@
 """The exceptions of TMS, each with the code that it is raised with by default."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar
 
 from tms.core.credentials import fit_to_be_shown
@@ -61,35 +62,22 @@ class SchemaRefused(RequestError):
     code = "schema_refused"
 
 
+class PayloadRefused(RequestError):
+    """Raised when a payload or a value does not fit its topic's schemas; `detail` says which."""
+
+    code = "payload_unfit"
+
+
+class PayloadUndecodable(TmsError):
+    """Raised when a message that was read is no value of a schema; `detail` has its `id`."""
+
+    code = "payload_undecodable"
+
+
 class TopicNotFound(RequestError):
     """Raised when the topic does not exist, or was deleted."""
 
     code = "topic_not_found"
-
-
-class Conflict(RequestError):
-    """Raised when a well formed request is forbidden by the present state."""
-
-    code = "topic_exists"
-
-
-class TopicExists(Conflict):
-    """Raised when a topic is created that exists already."""
-
-
-class TopicMoved(Conflict):
-    """Raised by a publish with `if_last` if the topic has an entry behind that id.
-
-    `detail` has the id of the last entry as `last_id`, None if the topic has no entry.
-    """
-
-    code = "topic_moved"
-
-
-class TransactionExpired(Conflict):
-    """Raised when a write pointer is older than the longest lifetime of a transaction."""
-
-    code = "transaction_expired"
 
 
 class TransactionUnknown(RequestError):
@@ -98,82 +86,10 @@ class TransactionUnknown(RequestError):
     code = "transaction_unknown"
 
 
-class TransactionNotInProgress(Conflict):
-    """Raised when a transaction has ended; `detail` has its status."""
-
-    code = "transaction_not_in_progress"
-
-
-class TransactionConflict(Conflict):
-    """Raised when a transaction that committed meanwhile changed the same; run it again."""
-
-    code = "transaction_conflict"
-
-
-class TransactionDuplicate(Conflict):
-    """Raised when the owner's sequence was committed before: the work is done."""
-
-    code = "transaction_duplicate"
-
-
-class OwnerBusy(Conflict):
-    """Raised when an older transaction of the same owner is still open."""
-
-    code = "owner_busy"
-
-
-class OwnerElsewhere(Conflict):
-    """Raised when an owner's sequence was committed by another origin; `detail` names both."""
-
-    code = "owner_elsewhere"
-
-
-class PublicationRefused(Conflict):
-    """Raised when a commit is to publish what is not under a write pointer of its transaction."""
-
-    code = "publication_refused"
-
-
-class InvalidTrimTime(Conflict):
-    """Raised when a topic is to be trimmed before a time that has not come."""
-
-    code = "invalid_trim_time"
-
-
-class TopicIsCompact(Conflict):
-    """Raised when messages are to be stored for a compact topic."""
-
-    code = "topic_is_compact"
-
-
-class InvalidTruncateTime(Conflict):
-    """Raised when a transaction from before that time is still in progress."""
-
-    code = "invalid_truncate_time"
-
-
-class TransactionsElsewhere(Conflict):
-    """Raised when this server takes the write pointers of another transaction manager."""
-
-    code = "transactions_elsewhere"
-
-
 class SubscriptionNotFound(RequestError):
     """Raised when a topic has no subscription of that name."""
 
     code = "subscription_not_found"
-
-
-class SubscriptionExists(Conflict):
-    """Raised when a subscription is created that exists already."""
-
-    code = "subscription_exists"
-
-
-class SubscriptionMoved(Conflict):
-    """Raised when a position has another version than expected; `detail` gives both."""
-
-    code = "subscription_moved"
 
 
 class PathNotFound(RequestError):
@@ -192,42 +108,6 @@ class DataLost(RequestError):
     """Raised by a reader when messages that it was to read have expired, or their topic is gone."""
 
     code = "data_lost"
-
-
-class BadVersion(Conflict):
-    """Raised when a path has another version than expected, or is there, or is not."""
-
-    code = "bad_version"
-
-
-class PathExists(Conflict):
-    """Raised when a path of the metadata store is created that exists already."""
-
-    code = "path_exists"
-
-
-class PathHasChildren(Conflict):
-    """Raised when a path is deleted that has others below it."""
-
-    code = "path_has_children"
-
-
-class LockBusy(Conflict):
-    """Raised when somebody else holds a lock, or has come to hold it."""
-
-    code = "lock_busy"
-
-
-class NoMetadataStore(Conflict):
-    """Raised when a server that has no metadata store is to keep something in it."""
-
-    code = "no_metadata_store"
-
-
-class RollbackRefused(Conflict):
-    """Raised when a range to roll back holds entries of other writers, or of an earlier leader."""
-
-    code = "rollback_refused"
 
 
 class Unavailable(TmsError):
@@ -274,6 +154,12 @@ class Stopping(Unavailable):
     """Raised when the service is shutting down."""
 
     code = "stopping"
+
+
+class SchemasUnavailable(Unavailable):
+    """Raised when the schema registry could not be asked."""
+
+    code = "schemas_unavailable"
 
 
 class MetadataUnavailable(Unavailable):
@@ -377,7 +263,7 @@ def error_of(code: str, detail: Mapping[str, Any]) -> TmsError:
 
 def class_of(code: str) -> type[TmsError]:
     """Return the class that the error `code` is raised as. Raises `KeyError` for no such code."""
-    return _CLASSES[CATALOGUE[code].error]
+    return _classes()[CATALOGUE[code].error]
 
 
 def _with_kinds(error: type[TmsError]) -> Iterator[type[TmsError]]:
@@ -386,4 +272,6 @@ def _with_kinds(error: type[TmsError]) -> Iterator[type[TmsError]]:
         yield from _with_kinds(kind)
 
 
-_CLASSES = {error.__name__: error for error in _with_kinds(TmsError)}
+@cache
+def _classes() -> dict[str, type[TmsError]]:
+    return {error.__name__: error for error in _with_kinds(TmsError)}

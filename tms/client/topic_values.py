@@ -1,0 +1,99 @@
+"""A topic's messages as values, for asyncio: published, encoded and decoded by schemas.
+
+What encodes and decodes, `tms.serdes`, needs the extra `schemas`, so it is loaded when it is used
+for the first time.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Literal
+
+from tms.client.poll import Blocks
+from tms.core import extras
+from tms.core.errors import PayloadRefused
+from tms.core.frame import framed_of
+from tms.core.message import Message, framed_message
+from tms.core.messaging import Published
+from tms.core.records import Decoding, Encoding, Record
+from tms.core.services import Services
+from tms.core.topic import TopicId
+
+if TYPE_CHECKING:
+    from tms.serdes.records import Records
+
+Decode = Decoding | Literal[True]
+
+
+class ClientRecords:
+    """What encodes and decodes for all topics of a client, made when it is needed."""
+
+    def __init__(self, services: Services) -> None:
+        """Make nothing yet."""
+        self._services = services
+        self._made: Records | None = None
+
+    def get(self) -> "Records":
+        """Return it. Raises `ModuleNotFoundError` with what to install."""
+        if self._made is None:
+            try:
+                from tms.serdes.records import Records  # noqa: PLC0415  an extra
+            except ModuleNotFoundError as error:
+                raise extras.missing("values with schemas need more", error, "schemas") from error
+            self._made = Records(self._services)
+        return self._made
+
+
+class TopicValues:
+    """The values of one topic."""
+
+    def __init__(self, topic_id: TopicId, records: ClientRecords) -> None:
+        """Ask nothing yet."""
+        self._id = topic_id
+        self._records = records
+
+    async def send(
+        self, send: Callable[[list[bytes]], Awaitable[Published]], given: Any, how: Encoding
+    ) -> Published:
+        """Send values; once more if the server refuses them by what may be out of date here."""
+        records = self._records.get()
+        values = records.values_of(given)
+        try:
+            return await send(await records.bodies(self._id, values, how))
+        except PayloadRefused as refused:
+            if refused.problem.code != "payload_without_schema":
+                raise
+        records.forget()
+        return await send(await records.bodies(self._id, values, how))
+
+    async def encode(self, given: Any, how: Encoding) -> list[Message]:
+        """Return messages that say values."""
+        records = self._records.get()
+        encoded = await records.bodies(self._id, records.values_of(given), how)
+        framed = frozenset(framed_of(encoded))
+        return [
+            framed_message(b"", body) if index in framed else Message(body)
+            for index, body in enumerate(encoded)
+        ]
+
+    async def decode(self, messages: Iterable[Message], how: Decode) -> list[Record]:
+        """Return the records that messages are. Raises `PayloadUndecodable`."""
+        decoder = await self._records.get().decoder(self._id, _decoding(how))
+        found, error = await decoder.records(messages)
+        if error is not None:
+            raise error
+        return found
+
+    async def decoded(self, blocks: Blocks, how: Decode) -> AsyncGenerator[list[Record], None]:
+        """Give runs of messages as runs of records. Raises `PayloadUndecodable`."""
+        async with aclosing(blocks):
+            decoder = await self._records.get().decoder(self._id, _decoding(how))
+            async for block in blocks:
+                found, error = await decoder.records(block)
+                if found:
+                    yield found
+                if error is not None:
+                    raise error
+
+
+def _decoding(how: Decode) -> Decoding:
+    return Decoding() if how is True else how

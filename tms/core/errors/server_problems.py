@@ -1,0 +1,83 @@
+"""What the server cannot do, by status and then by class: the catalogue's rows from 500 on.
+
+Codes are part of the REST interface: never change or reuse one.
+"""
+
+from collections.abc import Mapping
+
+SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
+    500: {
+        "InternalError": {"internal": "The server failed; its log says why."},
+        "StoreLocked": {
+            "store_locked": "The data folder is open already.",
+            "store_of_a_cluster": (
+                "A cluster uses this store: start the server with --advertise, or say "
+                "`tms cluster release` if none of the cluster's servers runs any more."
+            ),
+        },
+        "FolderUnusable": {
+            "folder_unusable": (
+                "The data folder cannot be used: name another, or change what stands in its way."
+            ),
+        },
+        "StoreCorrupt": {"store_corrupt": "Stored bytes are damaged."},
+        "ValueUnreadable": {
+            "value_unreadable": "The value at this path is none of what is expected there.",
+        },
+        "StoreFormatUnknown": {
+            "store_format_unknown": "The data folder has a format that this version does not know.",
+        },
+    },
+    502: {
+        "NotTms": {"not_tms": "What answers at this address is not TMS; check the address."},
+    },
+    503: {
+        "QueueFull": {"queue_full": "Too much is waiting to be written; try again."},
+        "TooManyConnections": {
+            "too_many_connections": (
+                "The server has as many connections at work as it may have; try again."
+            ),
+        },
+        "TooManyTransactions": {
+            "too_many_transactions": (
+                "As many transactions are in progress as may be; end some, or try again when some "
+                "have ended."
+            ),
+            "too_many_changes_kept": (
+                "Too many changes are kept for those in progress; end the oldest, or try again."
+            ),
+        },
+        "StoreUnavailable": {"store_unavailable": "The store cannot be used now; try again."},
+        "SchemasUnavailable": {
+            "schemas_unavailable": (
+                "The schema registry could not be asked, so nothing was done; try again."
+            ),
+        },
+        "Stopping": {"stopping": "The service is stopping; try again."},
+        "MetadataUnavailable": {
+            "metadata_unavailable": "The metadata store was not reached; try again.",
+        },
+        "DebugBusy": {
+            "debug_busy": (
+                "The server makes one debug report at a time; try again when that one is done."
+            ),
+        },
+        "NoLeader": {"no_leader": "No server of the cluster leads now; try again."},
+        "MetadataClosed": {"metadata_closed": "The metadata store is closed."},
+        "ServerUnreachable": {"server_unreachable": "No connection to the server."},
+    },
+    504: {
+        "OutcomeUnknown": {
+            "outcome_unknown": (
+                "Nobody knows yet whether the request was carried out; find out before you send it "
+                "again."
+            ),
+        },
+        "ServerSilent": {
+            "server_silent": (
+                "The server takes connections and answers nothing; check that the address is that "
+                "of TMS, and that it does not hang."
+            ),
+        },
+    },
+}

@@ -1,0 +1,212 @@
+"""Avro's values, by fastavro.
+
+1. A schema that contains itself is read and written by fastavro's Python, because its C crashes the
+   process if values are nested deeply; Python's own limit, about 180 levels, is an error.
+2. A schema that has arrays whose items take no bytes is not used, because a few bytes could say
+   that there are billions of items.
+3. A field that the schema does not have is an error when a value is encoded, not passed over.
+
+JSON of a value is Avro's JSON encoding, as the specification has it: a value of a union that is not
+null is an object with the type's name, and bytes are text of code points up to 255.
+"""
+
+import io
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import fastavro
+import msgspec
+from fastavro import _read_py, _validation_py, _write_py
+from fastavro.schema import SchemaParseException, UnknownType
+from fastavro.validation import ValidationError
+
+from tms.core.schemas import AVRO
+from tms.serdes.avro_shape import RECORDS, AvroShape, record_name
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+
+_REASON_CHARS = 500
+
+
+class AvroSerde:
+    """One schema."""
+
+    kind = AVRO
+
+    def __init__(self, source: SchemaSource, reader: "AvroSerde | None" = None) -> None:
+        """Compile a schema. Values are given as `reader` has them, if there is one.
+
+        Raises `UnusableSchema`.
+        """
+        self._text = source.text
+        self.schema, self._raw = _parsed(source.text)
+        shape = AvroShape(self._raw)
+        if shape.has_empty_items:
+            raise UnusableSchema("it has arrays whose items take no bytes, so nothing bounds them")
+        self._source = source
+        self._reader = None if reader is None else reader.schema
+        reads, writes, validates = (
+            (_read_py, _write_py, _validation_py)
+            if shape.is_recursive
+            else (fastavro, fastavro, fastavro.validation)
+        )
+        self._read: Callable[..., Any] = reads.schemaless_reader
+        self._write: Callable[..., Any] = writes.schemaless_writer
+        self._validate: Callable[..., Any] = validates.validate
+        self.record_name = record_name(self._raw)
+
+    def read_as(self, reader: "AvroSerde") -> "AvroSerde":
+        """Return a serde whose values have the form that another schema gives them."""
+        return AvroSerde(self._source, reader)
+
+    def encode(self, value: Any) -> bytes:
+        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        out = io.BytesIO()
+        try:
+            self._validate(value, self.schema, raise_errors=True, strict=True)
+            self._write(out, self.schema, value, strict_allow_default=True)
+        except ValidationError as error:
+            raise _misfit(error) from None
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+        except Exception as error:  # fastavro raises what Python does with a wrong value
+            raise Unencodable(_told(error)) from None
+        return out.getvalue()
+
+    def decode(self, data: bytes, at: int) -> Any:
+        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        stream = io.BytesIO(data)
+        stream.seek(at)
+        try:
+            value = self._read(stream, self.schema, self._reader)
+        except Exception as error:  # damaged bytes raise what Python does with them
+            raise self._undecodable(data, at, error) from None
+        if stream.tell() != len(data):
+            raise Undecodable(f"{len(data) - stream.tell()} bytes are left behind the value")
+        return value
+
+    def _undecodable(self, data: bytes, at: int, error: Exception) -> Undecodable:
+        if isinstance(error, RecursionError):
+            return Undecodable("it is nested too deeply")
+        if isinstance(error, EOFError | IndexError):
+            return Undecodable("it is cut off", self._damaged_field(data, at))
+        return Undecodable(_told(error), self._damaged_field(data, at))
+
+    def _damaged_field(self, data: bytes, at: int) -> str:
+        """Return the first field at the top that cannot be read, empty if that is not found."""
+
+        def read(beginning: Any) -> None:
+            stream = io.BytesIO(data)
+            stream.seek(at)
+            self._read(stream, beginning, None)
+
+        return self._first_failing(read)
+
+    def _first_failing(self, work: Callable[[Any], object]) -> str:
+        """Return the first field at the top with which some work fails.
+
+        The work is given a schema that has the fields up to one. Empty: that is not found.
+        """
+        raw = self._raw
+        if not isinstance(raw, dict) or raw.get("type") not in RECORDS:
+            return ""
+        fields = raw["fields"]
+
+        def fails(count: int) -> bool:
+            beginning = {**raw, "fields": fields[:count]}
+            try:
+                work(_parsed(json.dumps(beginning))[0])
+            except Exception:  # as where it failed before
+                return True
+            return False
+
+        first = bisect_left(range(1, len(fields) + 1), True, key=fails)
+        return str(fields[first]["name"]) if first < len(fields) else ""
+
+    def from_json(self, text: bytes) -> Any:
+        """Return the value that Avro's JSON encoding says. Raises `Unencodable`."""
+        try:
+            given = json.loads(text)
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+        except ValueError as error:
+            raise Unencodable(f"it is no JSON: {error}") from None
+        compact = json.dumps(given)
+
+        def read(schema: Any) -> Any:
+            [value] = list(fastavro.json_reader(io.StringIO(compact), schema))
+            return value
+
+        try:
+            value = read(self.schema)
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+        except Exception as error:  # as in `encode`
+            reason = f"it is not in Avro's JSON encoding: {_told(error)}"
+            raise Unencodable(reason, self._first_failing(read)) from None
+        unknown = _unknown_field(given, self._raw)
+        if unknown:
+            raise Unencodable("the schema has no such field", unknown)
+        return value
+
+    def to_json(self, value: Any) -> bytes:
+        """Return Avro's JSON encoding of a value; null for a number that JSON does not have."""
+        out = io.StringIO()
+        try:
+            fastavro.json_writer(out, self.schema, [value])
+            text = out.getvalue()
+            return msgspec.json.encode(json.loads(text, parse_constant=_not_a_number))
+        except RecursionError:
+            raise Undecodable("it is nested too deeply") from None
+        except Exception as error:  # as in `encode`
+            raise Undecodable(f"it has no JSON: {_told(error)}") from None
+
+
+def _not_a_number(_: str) -> None:
+    return None
+
+
+def _told(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:_REASON_CHARS]
+
+
+def _misfit(error: ValidationError) -> Unencodable:
+    """Return what is wrong with a value, with the name of the innermost field that is known."""
+    datum, schema, path = error.errors[0]
+    field = (path or "").rpartition(".")[2]
+    if isinstance(datum, Mapping) and isinstance(schema, dict) and schema.get("type") in RECORDS:
+        for each in schema["fields"]:
+            if each["name"] not in datum and "default" not in each:
+                return Unencodable("it is missing", each["name"])
+    expected = " or ".join(_shown(each.schema) for each in error.errors if each.field == path)
+    return Unencodable(f"{datum!r:.100} is no {expected}", field)
+
+
+def _shown(schema: Any) -> str:
+    if isinstance(schema, dict):
+        return str(schema.get("logicalType") or schema.get("name") or schema.get("type"))
+    return str(schema)
+
+
+def _parsed(text: str) -> tuple[Any, Any]:
+    """Return a schema as fastavro wants it, and as it is. Raises `UnusableSchema`."""
+    try:
+        raw = json.loads(text)
+        # An ill-typed default is taken by the registry, as Confluent's does.
+        parsed = fastavro.parse_schema(raw, _ignore_default_error=True)
+    except RecursionError:
+        raise UnusableSchema("it is nested too deeply") from None
+    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
+        raise UnusableSchema(_told(error)) from None
+    return parsed, raw
+
+
+def _unknown_field(given: Any, schema: Any) -> str:
+    """Return the name of a field at the top that a record does not have, empty if there is none."""
+    if not isinstance(given, dict) or not isinstance(schema, dict):
+        return ""
+    if schema.get("type") not in RECORDS:
+        return ""
+    names = {field["name"] for field in schema["fields"]}
+    return next((name for name in given if name not in names), "")

@@ -1,0 +1,92 @@
+"""JSON values, checked by jsonschema-rs, whose patterns cannot take for ever.
+
+A value is checked when it is encoded and when it is decoded.
+"""
+
+import json
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from tms.core.schemas import JSON
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+
+_REASON_CHARS = 500
+
+
+class JsonSerde:
+    """One schema."""
+
+    kind = JSON
+
+    def __init__(self, source: SchemaSource) -> None:
+        """Compile a schema. Raises `UnusableSchema`."""
+        try:
+            schema = json.loads(source.text)
+            named = [(name, json.loads(text)) for name, text in source.references]
+            self._validator = _validator(schema, named)
+        except RecursionError:
+            raise UnusableSchema("it is nested too deeply") from None
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise UnusableSchema(str(error)[:_REASON_CHARS]) from None
+        title = schema.get("title", "") if isinstance(schema, dict) else ""
+        self.record_name = title if isinstance(title, str) else ""
+
+    def encode(self, value: Any) -> bytes:
+        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        try:
+            encoded = msgspec.json.encode(value)
+            # As it will be read: a tuple is an array, a date text.
+            plain = msgspec.json.decode(encoded)
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+        except (TypeError, ValueError) as error:
+            raise Unencodable(str(error)) from None
+        problem = self._problem(plain)
+        if problem is not None:
+            raise Unencodable(*problem)
+        return encoded
+
+    def decode(self, data: bytes, at: int) -> Any:
+        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        try:
+            value = msgspec.json.decode(data[at:])
+        except RecursionError:
+            raise Undecodable("it is nested too deeply") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Undecodable(str(error)) from None
+        problem = self._problem(value)
+        if problem is not None:
+            raise Undecodable(*problem)
+        return value
+
+    def _problem(self, value: Any) -> tuple[str, str] | None:
+        """Return why a value does not fit, and where; None if it does."""
+        try:
+            self._validator.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            path = ".".join(map(str, error.instance_path))
+            return error.message[:_REASON_CHARS], path
+        except ValueError as error:  # numbers that it does not take
+            return str(error)[:_REASON_CHARS], ""
+        return None
+
+    def from_json(self, text: bytes) -> Any:
+        """Return the value that JSON says. Raises `Unencodable`."""
+        try:
+            return msgspec.json.decode(text)
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unencodable(str(error)) from None
+
+    def to_json(self, value: Any) -> bytes:
+        """Return JSON that says a value."""
+        return msgspec.json.encode(value)
+
+
+def _validator(schema: Any, named: list[tuple[str, Any]]) -> Any:
+    if not named:
+        return jsonschema_rs.validator_for(schema)
+    return jsonschema_rs.validator_for(schema, registry=jsonschema_rs.Registry(named))

@@ -1,0 +1,41 @@
+"""The file of a Protobuf class as a schema, with the files that it imports as references.
+
+As Confluent's serializers do it: a file is registered under the name by which it is imported.
+"""
+
+import base64
+from typing import Any
+
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.message import Message
+
+from tms.core.records import SchemaText
+from tms.core.schemas import PROTOBUF, AsyncSchemas, SchemaReference
+from tms.serdes.standard_protos import STANDARD_FILES
+
+
+async def registered_file(
+    schemas: AsyncSchemas, message: type[Message], *, register: bool
+) -> SchemaText:
+    """Return the schema of a class's file; what that imports is registered, or found."""
+    file: Any = message.DESCRIPTOR.file
+    references = await _references(schemas, file, register=register)
+    return SchemaText(_text(file), PROTOBUF, references, message.DESCRIPTOR.full_name)
+
+
+async def _references(
+    schemas: AsyncSchemas, file: FileDescriptor, *, register: bool
+) -> tuple[SchemaReference, ...]:
+    put = schemas.register if register else schemas.find
+    found = []
+    for each in file.dependencies:
+        if each.name in STANDARD_FILES:
+            continue
+        references = await _references(schemas, each, register=register)
+        version = await put(each.name, _text(each), PROTOBUF, references)
+        found.append(SchemaReference(each.name, each.name, version.version))
+    return tuple(found)
+
+
+def _text(file: FileDescriptor) -> str:
+    return base64.b64encode(file.serialized_pb).decode()

@@ -1,0 +1,182 @@
+"""Protobuf's messages, by Protobuf's own library.
+
+A value is a message: of a class that was generated from the same file, or of the one that is made
+of the schema's descriptor here. A mapping stands for a message as JSON does.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.message import DecodeError, EncodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from tms.core.avro_lengths import avro_varint
+from tms.core.schemas import PROTOBUF
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+from tms.serdes.standard_protos import STANDARD_FILES
+from tms.serdes.wire_format import encode_path, read_path
+
+_FILE_NAME = "schema.proto"
+"""Of a file that nobody refers to."""
+Path = tuple[int, ...]
+
+
+class ProtoSerde:
+    """One schema: the messages of a file."""
+
+    kind = PROTOBUF
+
+    def __init__(self, source: SchemaSource, message: str = "") -> None:
+        """Compile a schema; a mapping stands for a `message`, by default the file's first one.
+
+        Raises `UnusableSchema`.
+        """
+        self._source = source
+        self._paths = dict(_messages(_file(source)))
+        self._path_of = {each.full_name: path for path, each in self._paths.items()}
+        if not self._paths:
+            raise UnusableSchema("it has no message")
+        if message and message not in self._path_of:
+            raise UnusableSchema(f"it has no message {message}")
+        path = self._path_of[message] if message else (0,)
+        self._main = self._paths[path]
+        self.record_name = str(self._main.full_name)
+
+    def with_message(self, message: str) -> "ProtoSerde":
+        """Return a serde in which a mapping stands for another message of the file."""
+        return ProtoSerde(self._source, message)
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The message that a mapping stands for."""
+        return self._main
+
+    def encode(self, value: Any) -> bytes:
+        """Return what stands behind the id in a payload. Raises `Unencodable`."""
+        message = value if isinstance(value, Message) else self._parsed(value)
+        path = self._path_of.get(message.DESCRIPTOR.full_name)
+        if path is None:
+            raise Unencodable(f"the schema has no message {message.DESCRIPTOR.full_name}")
+        try:
+            return encode_path(path) + message.SerializeToString()
+        except EncodeError as error:
+            raise Unencodable(str(error)) from None
+
+    def _parsed(self, value: Any) -> Message:
+        if not isinstance(value, Mapping):
+            name = type(value).__name__
+            raise Unencodable(f"a message or a mapping is expected, not {name}")
+        try:
+            return json_format.ParseDict(dict(value), _class(self._main)())
+        except (json_format.ParseError, TypeError, ValueError) as error:
+            raise Unencodable(str(error)) from None
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+
+    def decode(self, data: bytes, at: int) -> Message:
+        """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
+        path, at = read_path(data, at)
+        descriptor = self._paths.get(path)
+        if descriptor is None:
+            raise Undecodable(f"the schema has no message at {list(path)}")
+        message = _class(descriptor)()
+        try:
+            message.ParseFromString(data[at:])
+        except DecodeError as error:
+            raise Undecodable(str(error), _damaged_field(data[at:], descriptor)) from None
+        if not message.IsInitialized():
+            raise Undecodable("it is required and not there", _missing(message))
+        return message
+
+    def from_json(self, text: bytes) -> Message:
+        """Return the value that Protobuf's JSON mapping says. Raises `Unencodable`."""
+        try:
+            return json_format.Parse(text, _class(self._main)())
+        except (json_format.ParseError, ValueError) as error:
+            raise Unencodable(str(error)) from None
+        except RecursionError:
+            raise Unencodable("it is nested too deeply") from None
+
+    def to_json(self, value: Message) -> bytes:
+        """Return Protobuf's JSON of a value, with the names of fields as the file has them."""
+        try:
+            return json_format.MessageToJson(
+                value,
+                preserving_proto_field_name=True,
+                always_print_fields_with_no_presence=True,
+                indent=None,
+            ).encode()
+        except Exception as error:  # a well-known type may hold what JSON does not have
+            raise Undecodable(f"it has no JSON: {error}") from None
+
+
+def _class(descriptor: Descriptor) -> type[Message]:
+    return message_factory.GetMessageClass(descriptor)
+
+
+def _file(source: SchemaSource) -> FileDescriptor:
+    """Return the file of a schema, in a pool of its own."""
+    pool = descriptor_pool.DescriptorPool()
+    for serialized in STANDARD_FILES.values():
+        pool.AddSerializedFile(serialized)
+    try:
+        for name, text in source.references:
+            if name not in STANDARD_FILES:
+                pool.AddSerializedFile(_named(name, text))
+        name = _FILE_NAME
+        while name in (reference for reference, _ in source.references):
+            name = f"_{name}"
+        pool.AddSerializedFile(_named(name, source.text))
+        return pool.FindFileByName(name)
+    except (TypeError, KeyError, DecodeError, binascii.Error) as error:
+        raise UnusableSchema(f"its descriptor is damaged: {error}") from None
+
+
+def _named(name: str, text: str) -> bytes:
+    """Return a serialized file that is imported by a name."""
+    described = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+    described.name = name
+    return described.SerializeToString()
+
+
+def _messages(file: FileDescriptor) -> Iterator[tuple[Path, Descriptor]]:
+    """Give all messages of a file, with the indexes that lead to them."""
+    described = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
+    for index, each in enumerate(described.message_type):
+        yield from _with_nested((index,), file.message_types_by_name[each.name])
+
+
+def _with_nested(path: Path, message: Descriptor) -> Iterator[tuple[Path, Descriptor]]:
+    yield path, message
+    for index, each in enumerate(message.nested_types):
+        yield from _with_nested((*path, index), each)
+
+
+def _missing(message: Any) -> str:
+    return str(message.FindInitializationErrors()[0])
+
+
+def _damaged_field(data: bytes, descriptor: Descriptor) -> str:
+    """Return the first field at the top that cannot be read, empty if that is not found."""
+    whole = Empty()
+    try:
+        whole.ParseFromString(data)
+    except DecodeError:
+        return ""
+    unknown: Any = UnknownFieldSet(whole)
+    for each in unknown:
+        field = descriptor.fields_by_number.get(each.field_number)
+        if field is None or not isinstance(each.data, bytes):
+            continue
+        alone = _class(descriptor)()
+        raw = avro_varint(each.field_number << 3 | 2) + avro_varint(len(each.data)) + each.data
+        try:
+            alone.ParseFromString(raw)
+        except DecodeError:
+            return str(field.name)
+    return ""

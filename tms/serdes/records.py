@@ -1,0 +1,305 @@
+"""Values of topics, encoded and decoded by the registry's schemas. Needs the extra `schemas`.
+
+What is known of a topic's properties is at most 10 s old, and of what is registered 5 minutes. If
+the server refuses payloads encoded by that, they are encoded once more by what is so now.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import anyio.lowlevel
+from cachetools import LRUCache, TTLCache
+from google.protobuf.message import Message as ProtoMessage
+
+from tms.core.errors import PayloadRefused, PayloadUndecodable, SchemaRefused
+from tms.core.frame import bodies_of, encode_body
+from tms.core.message import Message
+from tms.core.records import Decoding, Encoding, GivenSchema, Record, SchemaText
+from tms.core.schemas import LATEST, AsyncSchemas, SchemaVersion
+from tms.core.services import Services
+from tms.core.topic import TopicId
+from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.serdes.avro_serde import AvroSerde
+from tms.serdes.proto_files import registered_file
+from tms.serdes.proto_serde import ProtoSerde
+from tms.serdes.serde import (
+    SchemaSource,
+    Serde,
+    Undecodable,
+    Unencodable,
+    UnusableSchema,
+    compiled,
+)
+from tms.serdes.serdes import Serdes
+from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
+
+TOPIC_KNOWN_S = 10.0
+REGISTERED_KNOWN_S = 300.0
+_KNOWN_MAX = 1000
+_SINGLE = (str, bytes, Mapping, Record, Message, ProtoMessage)
+"""What is one value though it can be iterated over."""
+_VALUES_A_STEP = 1000
+_NO_SUCH_ID = 40403
+
+
+class Encoder:
+    """What encodes the values of one schema."""
+
+    def __init__(self, schema_id: int, serde: Serde) -> None:
+        self._start = start_of(schema_id)
+        self._serde = serde
+
+    def encode(self, value: Any) -> bytes:
+        """Return a payload. Raises `Unencodable`."""
+        return self._start + self._serde.encode(value)
+
+    def from_json(self, text: bytes) -> Any:
+        """Return the value that JSON says. Raises `Unencodable`."""
+        return self._serde.from_json(text)
+
+
+class Records:
+    """The values of one client's topics. Used on one event loop alone."""
+
+    def __init__(self, services: Services) -> None:
+        """Ask nothing yet."""
+        self._services = services
+        self._serdes = Serdes(lambda: services.schemas)
+        self._topics: TTLCache[TopicId, TopicSchemas] = TTLCache(_KNOWN_MAX, TOPIC_KNOWN_S)
+        self._encoders: TTLCache[Any, Encoder] = TTLCache(_KNOWN_MAX, REGISTERED_KNOWN_S)
+
+    @property
+    def _schemas(self) -> AsyncSchemas:
+        return self._services.schemas
+
+    def forget(self) -> None:
+        """Look anew at what is known of topics, and at what is registered."""
+        self._topics.clear()
+        self._encoders.clear()
+
+    async def topic(self, topic_id: TopicId) -> TopicSchemas:
+        """Return what a topic says of schemas. Raises `TopicNotFound`."""
+        known = self._topics.get(topic_id)
+        if known is None:
+            topic = await self._services.messaging.topic(topic_id)
+            known = self._topics[topic_id] = schemas_of(topic_id, topic.properties)
+        return known
+
+    # Encoding.
+
+    @staticmethod
+    def values_of(given: Any) -> list[Any]:
+        """Return the values that a caller gives: of a list or another iterable each, else one."""
+        if isinstance(given, _SINGLE) or not isinstance(given, Iterable):
+            return [given]
+        return list(given)
+
+    async def bodies(self, topic_id: TopicId, values: Sequence[Any], how: Encoding) -> list[bytes]:
+        """Return the bodies of messages that say values.
+
+        Raises `PayloadRefused`, `SchemaRefused`, `TopicNotFound`.
+        """
+        encode = key_encode = _as_bytes
+        if how.schema is not None:
+            encode = (await self.encoder(topic_id, how.schema, register=how.register)).encode
+        if how.key_schema is not None:
+            found = await self.encoder(topic_id, how.key_schema, is_key=True, register=how.register)
+            key_encode = found.encode
+        bodies: list[tuple[bytes, bool]] = []
+        for index, value in enumerate(values):
+            if index % _VALUES_A_STEP == _VALUES_A_STEP - 1:
+                await anyio.lowlevel.checkpoint()
+            try:
+                if not isinstance(value, Record | Message):
+                    bodies.append((encode(value), False))
+                    continue
+                payload = None if value.is_tombstone else encode(_value_of(value))
+                key = None if value.key is None else key_encode(value.key)
+                bodies.append(encode_body(payload, key, value.headers))
+            except Unencodable as error:
+                raise PayloadRefused(
+                    "value_unfit",
+                    topic=str(topic_id),
+                    index=index,
+                    field=error.field,
+                    reason=error.reason,
+                ) from None
+        return bodies_of(bodies)
+
+    async def encoder(
+        self,
+        topic_id: TopicId,
+        schema: GivenSchema,
+        *,
+        is_key: bool = False,
+        register: bool = True,
+    ) -> Encoder:
+        """Return what encodes values of a topic by a schema. Raises as `bodies`."""
+        key = topic_id, schema, is_key, register
+        known = self._encoders.get(key)
+        if known is None:
+            try:
+                known = await self._encoder(topic_id, schema, is_key=is_key, register=register)
+            except UnusableSchema as error:
+                raise PayloadRefused(
+                    "schema_unusable", topic=str(topic_id), reason=str(error)
+                ) from None
+            self._encoders[key] = known
+        return known
+
+    async def _encoder(
+        self, topic_id: TopicId, schema: GivenSchema, *, is_key: bool, register: bool
+    ) -> Encoder:
+        topic = await self.topic(topic_id)
+        name_subject = topic.subject_of_key if is_key else topic.value_subject
+        if isinstance(schema, SchemaVersion):
+            version, message = schema, ""
+        elif schema == LATEST:
+            version, message = await self._schemas.version(_subject(name_subject, "")), ""
+        else:
+            given = await self._given(schema, register=register)
+            record_name = await self._record_name(given, topic) if topic.is_by_record else ""
+            subject, message = _subject(name_subject, record_name), given.message
+            put = self._schemas.register if register else self._schemas.find
+            version = await put(subject, given.text, given.schema_type, given.references)
+        serde = await self._serdes.of_version(version)
+        if message and isinstance(serde, ProtoSerde):
+            serde = serde.with_message(message)
+        return Encoder(version.id, serde)
+
+    async def _given(self, schema: GivenSchema, *, register: bool) -> SchemaText:
+        """Return a schema as it is registered, with the files that a Protobuf class needs."""
+        if isinstance(schema, str):
+            return SchemaText(schema)
+        if isinstance(schema, SchemaText):
+            return schema
+        if isinstance(schema, type) and issubclass(schema, ProtoMessage):
+            return await registered_file(self._schemas, schema, register=register)
+        raise TypeError(f"a schema is text, tms.SchemaText or a Protobuf class, not {schema!r:.60}")
+
+    async def _record_name(self, given: SchemaText, topic: TopicSchemas) -> str:
+        """Return the full name of a schema's record. Raises `UnusableSchema`."""
+        if given.message:
+            return given.message
+        if given.references:
+            raise UnusableSchema(
+                f"name its subject: {topic.strategy} is for schemas without others"
+            )
+        return compiled(SchemaSource(given.schema_type, given.text)).record_name
+
+    # Decoding.
+
+    async def decoder(self, topic_id: TopicId, how: Decoding) -> "Decoder":
+        """Return what decodes messages of a topic. Raises as `bodies`."""
+        topic = await self.topic(topic_id)
+        reader = None
+        if how.schema is not None:
+            try:
+                reader = await self._reader(topic, how.schema)
+            except UnusableSchema as error:
+                raise PayloadRefused(
+                    "schema_unusable", topic=str(topic_id), reason=str(error)
+                ) from None
+        return Decoder(self._serdes, topic, how, reader)
+
+    async def _reader(self, topic: TopicSchemas, schema: GivenSchema | int) -> AvroSerde:
+        """Return the serde of a reader's schema. Raises `UnusableSchema`."""
+        subject = topic.subject or ""
+        if isinstance(schema, int):
+            serde = await self._serdes.of_id(schema, subject)
+        elif isinstance(schema, SchemaVersion):
+            serde = await self._serdes.of_version(schema)
+        elif schema == LATEST:
+            version = await self._schemas.version(_subject(topic.value_subject, ""))
+            serde = await self._serdes.of_version(version)
+        else:
+            given = await self._given(schema, register=False)
+            serde = compiled(SchemaSource(given.schema_type, given.text))
+        if not isinstance(serde, AvroSerde):
+            raise UnusableSchema("a reader's schema is Avro's")
+        return serde
+
+
+class Decoder:
+    """What decodes the messages of one topic."""
+
+    def __init__(
+        self, serdes: Serdes, topic: TopicSchemas, how: Decoding, reader: AvroSerde | None
+    ) -> None:
+        """Decode as `how` says; Avro's values by `reader`, if there is one."""
+        self._serdes = serdes
+        self._topic = topic
+        self._how = how
+        self._reader = reader
+        self._has_keys = topic.key_subject is not None if how.keys is None else how.keys
+        self._read_as: LRUCache[int, Serde] = LRUCache(_KNOWN_MAX)
+
+    async def records(
+        self, messages: Iterable[Message]
+    ) -> tuple[list[Record], PayloadUndecodable | None]:
+        """Return records up to the first message that cannot be decoded, and why that cannot."""
+        records: list[Record] = []
+        for message in messages:
+            record = await self._record(message)
+            if record.error is not None and self._how.damaged == "raise":
+                return records, PayloadUndecodable(
+                    topic=str(self._topic.topic_id), id=message.id.hex(), reason=record.error
+                )
+            records.append(record)
+        return records, None
+
+    async def _record(self, message: Message) -> Record:
+        value = schema_id = error = None
+        key: Any = message.key
+        try:
+            if not message.is_tombstone:
+                schema_id = schema_id_of(message.payload)
+                serde = await self._serde(schema_id)
+                value = serde.decode(message.payload, START_BYTES)
+            if key is not None and self._has_keys:
+                key_serde = await self._serdes.of_id(
+                    schema_id_of(key), self._topic.key_subject or ""
+                )
+                key = key_serde.decode(key, START_BYTES)
+        except (Undecodable, UnusableSchema) as failure:
+            error = str(failure)
+        except SchemaRefused as refused:
+            if refused.detail.get("error_code") != _NO_SUCH_ID:
+                raise
+            error = f"there is no schema {schema_id}"
+        return Record(
+            value,
+            key,
+            message.headers,
+            message.is_tombstone,
+            message.id,
+            message.payload,
+            schema_id,
+            error,
+        )
+
+    async def _serde(self, schema_id: int) -> Serde:
+        known = self._read_as.get(schema_id)
+        if known is None:
+            known = await self._serdes.of_id(schema_id, self._topic.subject or "")
+            if self._reader is not None and isinstance(known, AvroSerde):
+                known = known.read_as(self._reader)
+            self._read_as[schema_id] = known
+        return known
+
+
+def _subject(name_subject: Any, record_name: str) -> str:
+    try:
+        return str(name_subject(record_name))
+    except ValueError as error:
+        raise UnusableSchema(str(error)) from None
+
+
+def _as_bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise Unencodable(f"without a schema it is bytes, not {type(value).__name__}")
+    return value
+
+
+def _value_of(record: Record | Message) -> Any:
+    return record.value if isinstance(record, Record) else record.payload

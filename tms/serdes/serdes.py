@@ -1,0 +1,77 @@
+"""The serdes of a registry's schemas, found by id and kept. Used on one event loop alone.
+
+A schema's id means one schema for ever, so what is kept stays right.
+"""
+
+from collections.abc import Callable
+
+from cachetools import LRUCache
+
+from tms.core.schemas import FORMS, PROTOBUF, AsyncSchemas, SchemaReference, SchemaVersion
+from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
+
+KEPT_MAX = 1000
+"""How many serdes are kept; the one unused for longest goes first."""
+_REFERENCES_MAX = 1000
+
+
+class Serdes:
+    """Serdes of one registry."""
+
+    def __init__(self, schemas: Callable[[], AsyncSchemas], kept_max: int = KEPT_MAX) -> None:
+        """Find schemas in what `schemas` gives when it is asked."""
+        self._schemas = schemas
+        self._by_id: LRUCache[tuple[str, int], Serde] = LRUCache(kept_max)
+
+    def known(self, schema_id: int, subject: str = "") -> Serde | None:
+        """Return the serde of a schema's id, if it is kept."""
+        return self._by_id.get((_context(subject), schema_id))
+
+    async def of_id(self, schema_id: int, subject: str = "") -> Serde:
+        """Return the serde of a schema's id, in the context of a subject.
+
+        Raises `UnusableSchema`, and as `AsyncSchemas.schema`.
+        """
+        known = self.known(schema_id, subject)
+        if known is not None:
+            return known
+        version = await self._schemas().schema(schema_id, subject)
+        return await self.of_version(version, subject)
+
+    async def of_version(self, version: SchemaVersion, subject: str = "") -> Serde:
+        """Return the serde of a version. Raises as `of_id`."""
+        subject = subject or version.subject
+        known = self.known(version.id, subject)
+        if known is None:
+            known = compiled(await self._source_of(version, subject))
+            self._by_id[_context(subject), version.id] = known
+        return known
+
+    async def _source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
+        kind, form = version.schema_type, FORMS.get(version.schema_type, "")
+        if form and (version.references or kind == PROTOBUF):
+            version = await self._schemas().schema(version.id, subject, form=form)
+        references: dict[str, str] = {}
+        if not form or kind == PROTOBUF:
+            await self._collect(version.references, form, references)
+        return SchemaSource(kind, version.schema, tuple(references.items()))
+
+    async def _collect(
+        self, references: tuple[SchemaReference, ...], form: str, found: dict[str, str]
+    ) -> None:
+        """Add what references lead to, each behind what it needs."""
+        for each in references:
+            if each.name in found:
+                continue
+            if len(found) >= _REFERENCES_MAX:
+                raise UnusableSchema(f"it needs more than {_REFERENCES_MAX} others")
+            version = await self._schemas().version(
+                each.subject, each.version, deleted=True, form=form
+            )
+            await self._collect(version.references, form, found)
+            found.setdefault(each.name, version.schema)
+
+
+def _context(subject: str) -> str:
+    """Return what stands before a subject's own name; empty for the default context."""
+    return f":{subject[1:].partition(':')[0]}:" if subject.startswith(":.") else ""
