@@ -6,7 +6,7 @@ for the first time.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from tms.client.poll import Blocks
 from tms.core import extras
@@ -14,12 +14,9 @@ from tms.core.errors import PayloadRefused
 from tms.core.frame import framed_of
 from tms.core.message import Message, framed_message
 from tms.core.messaging import Published
-from tms.core.records import Decoding, Encoding, Record
+from tms.core.records import Decoding, Encoding, Record, TopicRecords
 from tms.core.services import Services
 from tms.core.topic import TopicId
-
-if TYPE_CHECKING:
-    from tms.serdes.records import Records
 
 Decode = Decoding | Literal[True]
 
@@ -30,9 +27,9 @@ class ClientRecords:
     def __init__(self, services: Services) -> None:
         """Make nothing yet."""
         self._services = services
-        self._made: Records | None = None
+        self._made: TopicRecords | None = None
 
-    def get(self) -> "Records":
+    def get(self) -> TopicRecords:
         """Return it. Raises `ModuleNotFoundError` with what to install."""
         if self._made is None:
             try:

@@ -1,11 +1,14 @@
 """Messages as values: what a payload and a key say by their schemas."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
+from tms.core.errors import PayloadUndecodable
 from tms.core.frame import NO_HEADERS
+from tms.core.message import Message
 from tms.core.schemas import AVRO, SchemaReference, SchemaVersion
+from tms.core.topic import TopicId
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +71,36 @@ class Decoding:
     """Whether keys have schemas; by default if the topic has a key_subject."""
     damaged: Literal["raise", "give"] = "raise"
     """Whether a message that cannot be decoded is an error, or a record with an `error`."""
+
+
+class RecordDecoder(Protocol):
+    """What decodes messages of one topic."""
+
+    async def records(
+        self, messages: Iterable[Message]
+    ) -> tuple[list[Record], PayloadUndecodable | None]:
+        """Return records up to the first message that cannot be decoded, and why that cannot."""
+        ...
+
+
+class TopicRecords(Protocol):
+    """What encodes and decodes the values of a client's topics (`tms.serdes.records`)."""
+
+    def values_of(self, given: Any) -> list[Any]:
+        """Return the values that a caller gives: of a list or another iterable each, else one."""
+        ...
+
+    def forget(self) -> None:
+        """Look anew at what is known of topics, and at what is registered."""
+        ...
+
+    async def bodies(self, topic_id: TopicId, values: Sequence[Any], how: Encoding) -> list[bytes]:
+        """Return the bodies of messages that say values.
+
+        Raises `PayloadRefused`, `SchemaRefused`, `TopicNotFound`.
+        """
+        ...
+
+    async def decoder(self, topic_id: TopicId, how: Decoding) -> RecordDecoder:
+        """Return what decodes messages of a topic. Raises as `bodies`."""
+        ...

@@ -87,8 +87,7 @@ class Records:
 
     # Encoding.
 
-    @staticmethod
-    def values_of(given: Any) -> list[Any]:
+    def values_of(self, given: Any) -> list[Any]:
         """Return the values that a caller gives: of a list or another iterable each, else one."""
         if isinstance(given, _SINGLE) or not isinstance(given, Iterable):
             return [given]
