@@ -4,6 +4,7 @@ The one module that sees everything.
 """
 
 import asyncio
+import importlib.util
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -267,7 +268,7 @@ async def services_on(
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
-        schemas = LocalSchemas(messaging, clock)
+        schemas = _schemas_on(messaging, clock)
         return OpenServices(messaging, elsewhere, subscriptions, namespaces, schemas, engine)
     token = 0 if lease is None else lease.token
     recover = partial(recover_state, tables.transactions, limits, token=token)
@@ -288,8 +289,16 @@ async def services_on(
     subscriptions = SubscriptionService(engine, messaging.states)
     transactions.move_by(subscriptions.moves)
     transactions.publish_by(messaging.references)
-    schemas = LocalSchemas(messaging, clock)
+    schemas = _schemas_on(messaging, clock)
     return OpenServices(messaging, transactions, subscriptions, namespaces, schemas, engine)
+
+
+def _schemas_on(messaging: Service, clock: Clock) -> LocalSchemas:
+    """Return the registry on a service, by which that checks payloads if the extra is installed."""
+    schemas = LocalSchemas(messaging, clock)
+    if importlib.util.find_spec("avro") is not None:
+        messaging.values = schemas.values
+    return schemas
 
 
 def open_transactions(

@@ -20,6 +20,7 @@ from tms.registry.log import REACHED_S_MAX, WayToLog
 from tms.registry.mastership import Mastership
 from tms.registry.members import Announcement, MembersElection
 from tms.registry.metrics import SchemaMetrics
+from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry, RegistryOptions
 from tms.registry.store_election import StoreElection
@@ -57,6 +58,8 @@ class RegistryPart:
         self._way = WayToLog()
         checker = ProcessChecker(settings.registry_check_s_max)
         self.registry = Registry(self._way, options, SystemClock(), checker)
+        self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
+        """What checks payloads; processes of its own, so that they do not hold up schemas."""
         self._settings = settings
         self._mastership: Mastership | None = None
         self._forwarder: Forwarder | None = None

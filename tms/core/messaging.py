@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, overload
 from tms.core.caller import ANYBODY, Caller
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageBlock
+from tms.core.payload_values import PayloadValues
 from tms.core.reading import Reading
 from tms.core.topic import TopicId, TopicMetadata
 
@@ -247,6 +248,11 @@ class Messaging(Protocol):
 
 class MessagingService(Messaging, Protocol):
     """What the service in the process offers besides, to the REST server."""
+
+    @property
+    def values(self) -> PayloadValues | None:
+        """What knows of schemas; None: no registry is installed."""
+        ...
 
     def page_in_memory(self, topic_id: TopicId, reading: Reading) -> Page | None:
         """Return what `page` would, if all of that is in memory and given to everybody; else None.

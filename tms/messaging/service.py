@@ -11,6 +11,7 @@ from time import monotonic
 from tms.core.caller import ANYBODY, Caller, check_may_change
 from tms.core.errors import (
     InvalidRequest,
+    SchemasUnavailable,
     Stopping,
     TmsError,
     TopicIsCompact,
@@ -23,8 +24,11 @@ from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, MessageBlock, id_after
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
+from tms.core.payload_values import PayloadValues, no_registry
 from tms.core.reading import Isolation, Reading, View
 from tms.core.topic import TopicId, TopicMetadata
+from tms.core.topic_properties import SCHEMA_CHECK
+from tms.core.topic_schemas import SchemaCheck, schemas_of
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission, check_keys
@@ -97,6 +101,8 @@ class Service:
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page
         )
+        self.values: PayloadValues | None = None
+        """What knows of schemas; None: no registry is installed."""
         self._stopping = False
         metrics.age_s = self._age_s
         metrics.gauge(
@@ -137,6 +143,7 @@ class Service:
     ) -> None:
         """Create a topic, or a new generation of a deleted one."""
         check_may_change(caller, topic_id)
+        self._check_can_check(properties)
         await self._topics.create(topic_id, properties)
 
     async def update_topic(
@@ -144,7 +151,18 @@ class Service:
     ) -> None:
         """Replace all properties of a topic; what is not given has its default again."""
         check_may_change(caller, topic_id)
+        self._check_can_check(properties)
         await self._topics.update(topic_id, properties)
+
+    def _check_can_check(self, properties: Mapping[str, object] | None) -> None:
+        """Raise `InvalidRequest` if payloads are to be checked, and there is no registry."""
+        if self.values is not None or not isinstance(properties, Mapping):
+            return
+        check = properties.get(SCHEMA_CHECK, SchemaCheck.OFF)
+        if check != SchemaCheck.OFF:
+            raise InvalidRequest(
+                "invalid_properties", property=SCHEMA_CHECK, value=check, reason=no_registry()
+            )
 
     async def trim_topic(
         self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
@@ -185,6 +203,9 @@ class Service:
         if state.topic.is_compact:
             check_keys(payloads)
         payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
+        if SCHEMA_CHECK in state.topic.properties:
+            await self._check_schemas(state.topic, payloads)
+            state = await self._states.get(topic_id)
         if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
             await self._check_last_stored(topic_id, if_last)
             state = await self._states.get(topic_id)
@@ -194,6 +215,15 @@ class Service:
             )
         )
         return published
+
+    async def _check_schemas(self, topic: TopicMetadata, payloads: Sequence[bytes]) -> None:
+        """Raise `PayloadRefused`, `SchemasUnavailable` unless a topic's schemas take payloads."""
+        schemas = schemas_of(topic.id, topic.properties)
+        if schemas.check is SchemaCheck.OFF or not payloads:
+            return
+        if self.values is None:
+            raise SchemasUnavailable(reason=no_registry())
+        await self.values.check(schemas, payloads)
 
     async def _check_last_stored(self, topic_id: TopicId, if_last: bytes) -> None:
         """Raise `TopicMoved` if `if_last` is not the last message that its reference stands for."""
@@ -218,6 +248,10 @@ class Service:
             raise InvalidRequest("empty_publish")
         check_owner(owner, sequence)
         self._admission.all_payloads(publications)
+        for topic_id, payloads in publications.items():
+            state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+            if SCHEMA_CHECK in state.topic.properties:
+                await self._check_schemas(state.topic, payloads)
         try:
             return await publish_all(
                 self._writing,
@@ -247,6 +281,8 @@ class Service:
                 raise TopicIsCompact(topic=str(topic_id))
             self._check_write_pointer(write_pointer)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
+            if SCHEMA_CHECK in state.topic.properties:
+                await self._check_schemas(state.topic, payloads)
             sequence = await self._states.payload_sequence(state, write_pointer)
             await self._writer.submit(
                 StorePayloads(

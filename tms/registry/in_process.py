@@ -17,6 +17,7 @@ from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
 from tms.registry.contracts import told_in_order
 from tms.registry.log import SCHEMAS_TOPIC, WayToLog
+from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.schema import Reference
@@ -31,7 +32,9 @@ class LocalSchemas:
     def __init__(self, messaging: Messaging, clock: Clock) -> None:
         """Read nothing yet."""
         options = RegistryOptions(TopicId(SYSTEM, SCHEMAS_TOPIC))
-        self._registry = Registry(WayToLog(messaging), options, clock, ThreadChecker())
+        checker = ThreadChecker()
+        self._registry = Registry(WayToLog(messaging), options, clock, checker)
+        self.values = RegistryValues(self._registry, checker)
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix."""

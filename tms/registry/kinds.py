@@ -15,18 +15,24 @@ from tms.registry.questions import (
     Answer,
     Compared,
     Comparison,
+    Decodes,
+    FromJson,
     Incompatibility,
     InForm,
+    InJson,
     InvalidSchema,
     NoSchema,
     Parsed,
     Question,
+    RecordName,
     Source,
     Tagged,
     TagsFound,
     TextInForm,
     WhichTags,
 )
+from tms.registry.value_answers import answer_about_values
+from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
 
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """What a worker may have: a text that needs more is refused."""
@@ -73,10 +79,24 @@ def _parsed(source: Source) -> Any:
     return _KINDS[source.kind].parse(source.text, source.references)
 
 
+@functools.lru_cache(_PARSED_KEPT)
+def _serde(source: Source) -> Serde:
+    """Return what encodes and decodes by a schema. Raises `UnusableSchema`, `InvalidSchema`."""
+    if source.kind == AVRO:
+        return compiled(SchemaSource(AVRO, _parsed(source).resolved))
+    if source.kind == JSON:
+        return compiled(SchemaSource(JSON, source.text, source.references))
+    references = [
+        (name, _parsed(Source(PROTOBUF, text, source.references[:number])).serialized)
+        for number, (name, text) in enumerate(source.references)
+    ]
+    return compiled(SchemaSource(PROTOBUF, _parsed(source).serialized, tuple(references)))
+
+
 def _answer(question: Question) -> Answer:
     try:
         return _found(question)
-    except InvalidSchema as error:
+    except (InvalidSchema, UnusableSchema) as error:
         return NoSchema(str(error))
     except MemoryError:
         return NoSchema("the schema needs too much memory")
@@ -95,6 +115,8 @@ def _found(question: Question) -> Answer:
             return TagsFound(_parsed(source).tags)
         case Tagged():
             return TextInForm(_parsed(question.source).tagged(question))
+        case Decodes() | InJson() | FromJson() | RecordName():
+            return answer_about_values(question, _serde(question.source))
     parsed = _parsed(question)
     return Parsed(parsed.text, parsed.normalized, parsed.fields)
 

@@ -115,8 +115,60 @@ class Compared:
     incompatibilities: tuple[Incompatibility, ...]
 
 
-Question = Source | Comparison | InForm | WhichTags | Tagged
-Answer = Parsed | NoSchema | Compared | TextInForm | TagsFound
+class Decodes(NamedTuple):
+    """The question whether payloads, without their ids, are values of a schema."""
+
+    source: Source
+    payloads: tuple[bytes, ...]
+
+
+class InJson(NamedTuple):
+    """The question what payloads, without their ids, are in JSON."""
+
+    source: Source
+    payloads: tuple[bytes, ...]
+
+
+class FromJson(NamedTuple):
+    """The question what the payloads are, without their ids, that JSON says."""
+
+    source: Source
+    texts: tuple[bytes, ...]
+
+
+class RecordName(NamedTuple):
+    """The question what the record of a schema is called."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why one of several payloads or texts does not fit its schema."""
+
+    index: int
+    reason: str
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What was made of each payload or text; nothing of those that were only looked at."""
+
+    parts: tuple[bytes | Misfit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The name of a record; empty if it has none."""
+
+    name: str
+
+
+Question = (
+    Source | Comparison | InForm | WhichTags | Tagged | Decodes | InJson | FromJson | RecordName
+)
+Answer = Parsed | NoSchema | Compared | TextInForm | TagsFound | Misfit | Converted | Named
 
 
 class Unanswered(Exception):

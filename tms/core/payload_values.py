@@ -1,0 +1,62 @@
+"""What a server does with payloads by their schemas: checks, gives and takes them as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tms.core.extras import install_command
+from tms.core.frame import NO_HEADERS
+from tms.core.message import Message
+from tms.core.topic_schemas import TopicSchemas
+
+
+@dataclass(frozen=True, slots=True)
+class GivenValue:
+    """A message to be published, with JSON that says its payload."""
+
+    value: bytes | None
+    """JSON; None: it is a tombstone."""
+    key: bytes | None = None
+    key_value: bytes | None = None
+    """JSON that says the key, where keys have schemas."""
+    headers: Mapping[str, bytes] = field(default_factory=lambda: NO_HEADERS)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldValue:
+    """What a message says."""
+
+    value: bytes | None = None
+    """JSON; None of a tombstone and of what cannot be decoded."""
+    key_value: bytes | None = None
+    """JSON of the key, where keys have schemas."""
+    schema_id: int | None = None
+    error: str | None = None
+    """Why it cannot be decoded."""
+
+
+class PayloadValues(Protocol):
+    """Payloads and keys, by the schemas of the registry.
+
+    Each method raises `SchemasUnavailable` if the registry does not answer.
+    """
+
+    async def check(self, topic: TopicSchemas, bodies: Sequence[bytes]) -> None:
+        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them."""
+        ...
+
+    async def encoded(self, topic: TopicSchemas, values: Sequence[GivenValue]) -> list[bytes]:
+        """Return the bodies of messages that say values, by the latest schemas of the subjects.
+
+        Raises `PayloadRefused`.
+        """
+        ...
+
+    async def told(self, topic: TopicSchemas, messages: Sequence[Message]) -> list[ToldValue]:
+        """Return what messages say."""
+        ...
+
+
+def no_registry() -> str:
+    """Return why payloads cannot be looked into where there is no registry."""
+    return f"this server has no schema registry: {install_command('registry')}"

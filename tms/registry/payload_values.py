@@ -1,0 +1,294 @@
+"""Payloads and keys by the schemas of the registry (`tms.core.payload_values.PayloadValues`).
+
+1. Which schema a payload names is looked up in memory, and if it is not there, in the log.
+2. Whatever bytes and texts say is found out by the checker, in processes of its own: a hostile one
+   holds up nobody else.
+3. A soft-deleted version counts for who reads, not for who publishes.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from cachetools import LRUCache
+
+from tms.core.errors import PayloadRefused, SchemasUnavailable
+from tms.core.frame import bodies_of, encode_body, framed_of, read_frame
+from tms.core.message import Message
+from tms.core.payload_values import GivenValue, ToldValue
+from tms.core.topic_schemas import SchemaCheck, TopicSchemas
+from tms.registry import lookup
+from tms.registry.checker import Checker
+from tms.registry.questions import (
+    Answer,
+    Converted,
+    Decodes,
+    FromJson,
+    InJson,
+    Misfit,
+    Named,
+    NoSchema,
+    Question,
+    RecordName,
+    Source,
+)
+from tms.registry.refusal import SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND, RegistryError
+from tms.registry.service import Registry
+from tms.registry.sources import source_of
+from tms.registry.state import State, Version
+from tms.registry.subjects import context_of
+from tms.serdes.serde import Undecodable
+from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
+
+_NAMES_KEPT = 10_000
+_NO_SUCH = (SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The payloads, or the keys, of some messages."""
+
+    name: str
+    raw: list[tuple[int, bytes]]
+    """With the indexes of their messages."""
+
+
+class RegistryValues:
+    """Payloads and keys by one registry. Used on its event loop alone."""
+
+    def __init__(self, registry: Registry, checker: Checker) -> None:
+        """Have `checker` find out what is in bytes."""
+        self._registry = registry
+        self._checker = checker
+        self._names: LRUCache[Source, str] = LRUCache(_NAMES_KEPT)
+
+    # Who publishes bytes.
+
+    async def check(self, topic: TopicSchemas, bodies: Sequence[bytes]) -> None:
+        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them."""
+        await asyncio.sleep(0)  # what follows asks for its task
+        for part in _parts_of(topic, bodies):
+            await self._check_part(topic, part)
+
+    async def _check_part(self, topic: TopicSchemas, part: _Part) -> None:
+        by_id: dict[int, list[tuple[int, bytes]]] = {}
+        for index, raw in part.raw:
+            try:
+                by_id.setdefault(schema_id_of(raw), []).append((index, raw))
+            except Undecodable as error:
+                raise _without_schema(topic, part.name, index, error.reason) from None
+        for schema_id, found in by_id.items():
+            source = await self._source_for_publisher(topic, part.name, schema_id, found[0][0])
+            if topic.check is SchemaCheck.FULL:
+                payloads = tuple(raw[START_BYTES:] for _, raw in found)
+                answer = await self._ask(Decodes(source, payloads))
+                if isinstance(answer, NoSchema):
+                    raise _unusable(topic, part.name, answer.reason)
+                if isinstance(answer, Misfit):
+                    where = {"part": part.name, "index": found[answer.index][0]}
+                    raise _unfit("payload_unfit", topic, answer, **where, schema_id=schema_id)
+
+    async def _source_for_publisher(
+        self, topic: TopicSchemas, part: str, schema_id: int, index: int
+    ) -> Source:
+        """Return the schema of an id, if it is one of the topic's subject."""
+        is_by_record = part == "payload" and topic.is_by_record
+        try:
+            if is_by_record:
+                version = await self._found(partial(lookup.version_of_id, schema_id=schema_id))
+                source = await self._source(version)
+                subject = topic.value_subject(await self._record_name(source))
+            else:
+                name = topic.value_subject if part == "payload" else topic.subject_of_key
+                subject = name("")
+            version = await self._found(partial(_live, schema_id=schema_id, given=subject))
+            return await self._source(version)
+        except (RegistryError, ValueError) as error:
+            raise _without_schema(topic, part, index, str(error), schema_id) from None
+
+    # Who publishes JSON.
+
+    async def encoded(self, topic: TopicSchemas, values: Sequence[GivenValue]) -> list[bytes]:
+        """Return the bodies of messages that say values, by the latest schemas of the subjects."""
+        await asyncio.sleep(0)  # as in `check`
+        texts = [(index, one.value) for index, one in enumerate(values) if one.value is not None]
+        payloads = await self._encoded_part(topic, _Part("payload", texts))
+        keyed = [
+            (index, one.key_value) for index, one in enumerate(values) if one.key_value is not None
+        ]
+        keys = await self._encoded_part(topic, _Part("key", keyed))
+        return bodies_of(
+            [
+                encode_body(payloads.get(index), keys.get(index, one.key), one.headers)
+                for index, one in enumerate(values)
+            ]
+        )
+
+    async def _encoded_part(self, topic: TopicSchemas, part: _Part) -> dict[int, bytes]:
+        if not part.raw:
+            return {}
+        try:
+            name = topic.value_subject if part.name == "payload" else topic.subject_of_key
+            version = await self._found(partial(_latest, given=name("")))
+            source = await self._source(version)
+        except (RegistryError, ValueError) as error:
+            raise _unusable(topic, part.name, str(error)) from None
+        answer = await self._ask(FromJson(source, tuple(text for _, text in part.raw)))
+        if isinstance(answer, NoSchema):
+            raise _unusable(topic, part.name, answer.reason)
+        assert isinstance(answer, Converted)
+        start = start_of(version.id)
+        made: dict[int, bytes] = {}
+        for (index, _), encoded in zip(part.raw, answer.parts, strict=True):
+            if isinstance(encoded, Misfit):
+                where = {"part": part.name, "index": index}
+                raise _unfit("value_unfit", topic, encoded, **where, schema_id=version.id)
+            made[index] = start + encoded
+        return made
+
+    # Who reads JSON.
+
+    async def told(self, topic: TopicSchemas, messages: Sequence[Message]) -> list[ToldValue]:
+        """Return what messages say."""
+        await asyncio.sleep(0)  # as in `check`
+        payloads = [
+            (index, each.payload) for index, each in enumerate(messages) if not each.is_tombstone
+        ]
+        values = await self._told_part(topic.subject, payloads)
+        keys: dict[int, ToldValue] = {}
+        if topic.key_subject is not None:
+            raw = [(index, each.key) for index, each in enumerate(messages) if each.key is not None]
+            keys = await self._told_part(topic.key_subject, raw)
+        nothing = ToldValue()
+        return [
+            _joined(values.get(index, nothing), keys.get(index, nothing))
+            for index in range(len(messages))
+        ]
+
+    async def _told_part(
+        self, subject: str | None, raw: list[tuple[int, bytes]]
+    ) -> dict[int, ToldValue]:
+        told: dict[int, ToldValue] = {}
+        by_id: dict[int, list[tuple[int, bytes]]] = {}
+        for index, data in raw:
+            try:
+                by_id.setdefault(schema_id_of(data), []).append((index, data))
+            except Undecodable as error:
+                told[index] = ToldValue(error=error.reason)
+        for schema_id, found in by_id.items():
+            parts = await self._in_json(subject, schema_id, [data for _, data in found])
+            for (index, _), part in zip(found, parts, strict=True):
+                if isinstance(part, bytes):
+                    told[index] = ToldValue(part, schema_id=schema_id)
+                else:
+                    told[index] = ToldValue(schema_id=schema_id, error=_shown(part))
+        return told
+
+    async def _in_json(
+        self, subject: str | None, schema_id: int, raw: list[bytes]
+    ) -> Sequence[bytes | Misfit]:
+        try:
+            look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject or "")
+            source = await self._source(await self._found(look))
+        except RegistryError as error:
+            return [Misfit(0, str(error))] * len(raw)
+        answer = await self._ask(InJson(source, tuple(data[START_BYTES:] for data in raw)))
+        if isinstance(answer, NoSchema):
+            return [Misfit(0, answer.reason)] * len(raw)
+        assert isinstance(answer, Converted)
+        return answer.parts
+
+    # The registry.
+
+    async def _found(self, look: Callable[[State], T]) -> T:
+        """Return what is found. Raises `RegistryError` (404…), `SchemasUnavailable`."""
+        try:
+            return await self._registry.find(look)
+        except RegistryError as error:
+            if error.code in _NO_SUCH:
+                raise
+            raise SchemasUnavailable(reason=str(error)) from None
+
+    async def _source(self, version: Version) -> Source:
+        return await self._registry.answer(partial(source_of, schema=version.schema))
+
+    async def _record_name(self, source: Source) -> str:
+        name = self._names.get(source)
+        if name is None:
+            answer = await self._ask(RecordName(source))
+            name = self._names[source] = answer.name if isinstance(answer, Named) else ""
+        return name
+
+    async def _ask(self, question: Question) -> Answer:
+        [answer] = await self._checker.answers([question])
+        return answer
+
+
+def _parts_of(topic: TopicSchemas, bodies: Sequence[bytes]) -> list[_Part]:
+    """Return the payloads, and the keys if they have schemas."""
+    framed = frozenset(framed_of(bodies))
+    payloads: list[tuple[int, bytes]] = []
+    keys: list[tuple[int, bytes]] = []
+    for index, body in enumerate(bodies):
+        if index not in framed:
+            payloads.append((index, body))
+            continue
+        key, _, has_payload, end = read_frame(body)
+        if has_payload:
+            payloads.append((index, body[end:]))
+        if key is not None:
+            keys.append((index, key))
+    parts = [_Part("payload", payloads)]
+    return [*parts, _Part("key", keys)] if topic.key_subject is not None else parts
+
+
+def _without_schema(
+    topic: TopicSchemas, part: str, index: int, reason: str, schema_id: int | None = None
+) -> PayloadRefused:
+    named = {} if schema_id is None else {"schema_id": schema_id}
+    return PayloadRefused(
+        "payload_without_schema",
+        topic=str(topic.topic_id),
+        part=part,
+        index=index,
+        reason=reason,
+        **named,
+    )
+
+
+def _unusable(topic: TopicSchemas, part: str, reason: str) -> PayloadRefused:
+    return PayloadRefused("schema_unusable", topic=str(topic.topic_id), part=part, reason=reason)
+
+
+def _unfit(code: str, topic: TopicSchemas, misfit: Misfit, **where: object) -> PayloadRefused:
+    why = {"field": misfit.field, "reason": misfit.reason}
+    return PayloadRefused(code, topic=str(topic.topic_id), **where, **why)
+
+
+def _joined(value: ToldValue, key: ToldValue) -> ToldValue:
+    error = value.error or (f"the key: {key.error}" if key.error else None)
+    return ToldValue(value.value, key.value, value.schema_id, error)
+
+
+def _shown(misfit: Misfit) -> str:
+    return f"{misfit.field}: {misfit.reason}" if misfit.field else misfit.reason
+
+
+def _live(state: State, schema_id: int, given: str) -> Version:
+    """Return a version of a subject that has an id. Raises `RegistryError` (40403)."""
+    subject = state.meant(given)
+    for version in state.space(context_of(subject)).uses.get(schema_id, {}).values():
+        if version.subject == subject and not version.is_deleted:
+            return version
+    raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{given}'")
+
+
+def _latest(state: State, given: str) -> Version:
+    """Return the latest version of a subject. Raises `RegistryError` (40401)."""
+    version = state.latest(state.meant(given))
+    if version is None:
+        raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    return version
