@@ -18,6 +18,7 @@ from api.http.media_types import (
     arrow_decoder_of,
     check_json,
     format_of,
+    wants_decoded,
 )
 from api.http.query_parameters import transaction_id_of
 from api.http.sides import ClientSide, ServerSide
@@ -169,6 +170,12 @@ class Exchange:
         """Return the format of a poll's answer: the body's, unless Accept asks for Arrow."""
         accept = self.headers.get(b"accept")
         return body_format if accept is None else answer_format_of(accept, body_format)
+
+    @property
+    def wants_decoded(self) -> bool:
+        """Whether the answer to a poll is to be JSON of what messages say by their schemas."""
+        accept = self.headers.get(b"accept")
+        return accept is not None and wants_decoded(accept)
 
     def check_json(self) -> None:
         """Raise `InvalidRequest` (unsupported_content_type) if the body says it is no JSON.

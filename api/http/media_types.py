@@ -85,6 +85,16 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     return FORMATS[version]
 
 
+@lru_cache(_VALUES_KEPT)
+def wants_decoded(accept: bytes) -> bool:
+    """Whether an Accept asks for JSON of what messages say by their schemas."""
+    for item in accept.decode("latin-1").lower().split(","):
+        media_type, *parameters = (part.replace(" ", "") for part in item.split(";"))
+        if media_type == JSON.content_type and "decode=true" in parameters:
+            return not any(map(_ZERO_QUALITY.fullmatch, parameters))
+    return False
+
+
 def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
     """Return what decodes messages from Arrow, where a Content-Type names that.
 

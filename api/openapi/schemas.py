@@ -30,12 +30,14 @@ from tms.wire.json_fields import (
     tagged,
 )
 from tms.wire.json_messages import MessageBody
+from tms.wire.json_told_values import DecodedBody
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.media_types import (
     ARROW_FRAMES_TYPE,
     ARROW_TYPE,
     AVRO_FRAMES_TYPE,
     BASE64_TYPE,
+    DECODED_TYPE,
 )
 
 _BODIES = schemas_of(
@@ -47,7 +49,9 @@ _BODIES = schemas_of(
     },
     answered=False,
 )
-_ANSWERS = schemas_of({"Error": ErrorBody, "Topic": TopicBody}, answered=True)
+_ANSWERS = schemas_of(
+    {"Error": ErrorBody, "Topic": TopicBody, "DecodedMessage": DecodedBody}, answered=True
+)
 _MESSAGE = schemas_of({"Message": MessageBody}, answered=True)["Message"]
 _PUBLISH = _BODIES["PublishRequest"]
 _MESSAGES: Json = {"type": "array", "items": _MESSAGE}
@@ -134,6 +138,7 @@ PUBLISH_CONTENT = {
         bytes={"messages": [{"base64": "AP8="}]},
         keyed={"messages": [{"payload": "hello", "key": "k", "headers": {"trace": "7f"}}]},
         tombstone={"messages": [{"payload": None, "key": "k"}]},
+        value={"messages": [{"value": {"count": 1}, "key": "k"}]},
         transactional={"transactionWritePointer": WRITE_POINTER, "messages": ["hello"]},
         stored={"transactionWritePointer": WRITE_POINTER, "messages": []},
     ),
@@ -200,6 +205,10 @@ MESSAGES_CONTENT = {
     ),
     BASE64_TYPE: json_media(
         reference("ConsumeResponseBase64"), messages=[{"id": ID_EXAMPLE, "payload": "aGVsbG8="}]
+    ),
+    DECODED_TYPE: json_media(
+        {"type": "array", "items": reference("DecodedMessage")},
+        messages=[{"id": ID_EXAMPLE, "value": {"count": 1}, "schemaId": 1}],
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),

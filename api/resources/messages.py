@@ -22,6 +22,7 @@ from api.openapi.schemas import (
 )
 from api.openapi.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
 from api.resources.paths import NAMESPACE, TOPIC
+from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
 from tms.wire.bodies import BodyFormat, PublishRequest
@@ -54,8 +55,12 @@ async def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyF
     if decode_arrow is None:
         body_format = exchange.body_format()
         if len(body) < _STEPS_FROM_BYTES:
-            return body_format.decode_publish(body, messages_max), body_format
-        return await _in_turns(body_format.publish_steps(body, messages_max)), body_format
+            request = body_format.decode_publish(body, messages_max)
+        else:
+            request = await _in_turns(body_format.publish_steps(body, messages_max))
+        if request.values:
+            request = await encoded(exchange, request)
+        return request, body_format
     write_pointer = whole_number_of(values_of(exchange.query), "write_pointer")
     return PublishRequest(write_pointer, decode_arrow(body, messages_max)), None
 
@@ -144,6 +149,13 @@ _WRITE_ERRORS = (
     *TOPIC_ERRORS,
     *BODY_ERRORS,
 )
+_SCHEMA_ERRORS = (
+    "payload_without_schema",
+    "payload_unfit",
+    "value_unfit",
+    "schema_unusable",
+    "schemas_unavailable",
+)
 _SIZE_ERRORS = (
     "message_too_large",
     "message_over_namespace_limit",
@@ -172,7 +184,9 @@ OPERATIONS = (
             "If an answer is lost, asking again gives 409 if it was done: read behind the id. With "
             "`ids=true` the messages' ids are told: in JSON as a list; in Avro by the first and "
             "the last one, between which sequence ids ascend by one, and behind 65,535 go on at 0 "
-            "of the next millisecond. Of what was stored before no ids are told."
+            "of the next millisecond. Of what was stored before no ids are told. A message with a "
+            "`value` is encoded by the latest schema of the topic's subject. If the topic has a "
+            "`schema_check`, payloads that do not fit are refused: 422."
         ),
         query=PUBLISH_QUERY,
         request=PUBLISH_CONTENT,
@@ -190,6 +204,7 @@ OPERATIONS = (
             "invalid_message_id",
             *_WRITE_ERRORS,
             *_SIZE_ERRORS,
+            *_SCHEMA_ERRORS,
         ),
         is_taskless=True,
     ),
@@ -218,6 +233,10 @@ OPERATIONS = (
             "key_required",
             "owner_busy",
             "transactions_elsewhere",
+            "payload_without_schema",
+            "payload_unfit",
+            "schema_unusable",
+            "schemas_unavailable",
             *_SIZE_ERRORS,
             *TOPIC_ERRORS,
             *BODY_ERRORS,
@@ -241,7 +260,13 @@ OPERATIONS = (
             "The messages were stored. There is no body; for Arrow it is JSON with the number of "
             "`messages`."
         ),
-        errors=("invalid_store", "topic_is_compact", *_WRITE_ERRORS, *_SIZE_ERRORS),
+        errors=(
+            "invalid_store",
+            "topic_is_compact",
+            *_WRITE_ERRORS,
+            *_SIZE_ERRORS,
+            *_SCHEMA_ERRORS,
+        ),
         is_taskless=True,
     ),
     Operation(

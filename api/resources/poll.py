@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
+from api.http.exchange import BROKEN_OFF, JSON_TYPE, OK, ClientGone, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.http.query_parameters import choice_of, id_of, polled_transaction_of, values_of, wait_of
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
+from api.resources.values import DecodedAnswer
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import MessagingService, Page
@@ -95,7 +96,7 @@ class _Poll:
         self, messaging: MessagingService, topic_id: TopicId, reading: Reading, joined_messages: int
     ) -> None:
         self._messaging = messaging
-        self._topic_id = topic_id
+        self.topic_id = topic_id
         self._reading = reading
         self._joined_messages = joined_messages
         self.is_done = False
@@ -105,7 +106,7 @@ class _Poll:
         reading = self._reading
         left = reading.limit or 0
         limit = min(left, messages_max or self._joined_messages or left)
-        page = await self._messaging.page(self._topic_id, reading._replace(limit=limit), wait_s)
+        page = await self._messaging.page(self.topic_id, reading._replace(limit=limit), wait_s)
         self.is_done = page.next_position is None or left <= page.count
         if page.next_position is not None:
             self._reading = reading.behind(page.next_position, page.count)
@@ -178,6 +179,9 @@ async def poll(exchange: Exchange) -> None:
     topic_id, messaging = exchange.topic_id, exchange.context.services.messaging
     body_format = exchange.body_format()
     reading, wait_s = _reading_of(exchange, body_format, body)
+    if exchange.wants_decoded:
+        await _answer_decoded(exchange, _Poll(messaging, topic_id, reading, 0), wait_s)
+        return
     answer_format = exchange.answer_format(body_format)
     joined = answer_format.joined_messages
 
@@ -221,6 +225,29 @@ async def _stream(
     await exchange.send_part(answer_format.encode_end(first=not is_begun), more=False)
 
 
+async def _answer_decoded(exchange: Exchange, asked: _Poll, wait_s: float) -> None:
+    """Answer with what messages say by their schemas."""
+    answer = await DecodedAnswer.to(exchange)
+    page = await asked.first_page(exchange, wait_s)
+    first = await answer.part(page)
+    if asked.is_done:
+        await exchange.answer(OK, first + answer.end(), JSON_TYPE, _headers_of(page))
+        return
+    await exchange.start_stream(JSON_TYPE)
+    try:
+        await exchange.send_part(first, more=True)
+        while not asked.is_done:
+            part = await answer.part(await asked.page())
+            if part:
+                await exchange.send_part(part, more=True)
+        await exchange.send_part(answer.end(), more=False)
+    except ClientGone:
+        raise
+    except Exception as error:
+        _broken_streams.add(asked.topic_id, error)
+        exchange.status = BROKEN_OFF
+
+
 OPERATIONS = (
     Operation(
         name="poll",
@@ -237,7 +264,8 @@ OPERATIONS = (
             "started now. "
             "There is no position on the server: to go on, poll from the last id with "
             "`inclusive` false. An answer that breaks off without its end is incomplete. For many "
-            "messages, Accept `application/vnd.apache.arrow.stream`."
+            "messages, Accept `application/vnd.apache.arrow.stream`. With Accept "
+            "`application/json;decode=true` each message has a `value`, as its schema says."
         ),
         query=POLL_QUERY,
         request=POLL_CONTENT,
@@ -267,6 +295,7 @@ OPERATIONS = (
             "transaction_unknown",
             "transaction_not_in_progress",
             "transactions_elsewhere",
+            "schemas_unavailable",
             "unsupported_content_type",
             *TOPIC_ERRORS,
             *BODY_ERRORS,

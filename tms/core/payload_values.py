@@ -45,10 +45,13 @@ class PayloadValues(Protocol):
         """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them."""
         ...
 
-    async def encoded(self, topic: TopicSchemas, values: Sequence[GivenValue]) -> list[bytes]:
-        """Return the bodies of messages that say values, by the latest schemas of the subjects.
+    async def encoded(
+        self, topic: TopicSchemas, values: Mapping[int, GivenValue]
+    ) -> dict[int, tuple[bytes, bool]]:
+        """Return the bodies of messages that say values, each with whether it is framed.
 
-        Raises `PayloadRefused`.
+        They are encoded by the latest schemas of the subjects. Raises `PayloadRefused`, which names
+        a value by its number.
         """
         ...
 

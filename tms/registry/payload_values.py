@@ -7,7 +7,7 @@
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -15,7 +15,7 @@ from typing import TypeVar
 from cachetools import LRUCache
 
 from tms.core.errors import PayloadRefused, SchemasUnavailable
-from tms.core.frame import bodies_of, encode_body, framed_of, read_frame
+from tms.core.frame import encode_body, framed_of, read_frame
 from tms.core.message import Message
 from tms.core.payload_values import GivenValue, ToldValue
 from tms.core.topic_schemas import SchemaCheck, TopicSchemas
@@ -111,21 +111,21 @@ class RegistryValues:
 
     # Who publishes JSON.
 
-    async def encoded(self, topic: TopicSchemas, values: Sequence[GivenValue]) -> list[bytes]:
+    async def encoded(
+        self, topic: TopicSchemas, values: Mapping[int, GivenValue]
+    ) -> dict[int, tuple[bytes, bool]]:
         """Return the bodies of messages that say values, by the latest schemas of the subjects."""
         await asyncio.sleep(0)  # as in `check`
-        texts = [(index, one.value) for index, one in enumerate(values) if one.value is not None]
+        texts = [(index, one.value) for index, one in values.items() if one.value is not None]
         payloads = await self._encoded_part(topic, _Part("payload", texts))
         keyed = [
-            (index, one.key_value) for index, one in enumerate(values) if one.key_value is not None
+            (index, one.key_value) for index, one in values.items() if one.key_value is not None
         ]
         keys = await self._encoded_part(topic, _Part("key", keyed))
-        return bodies_of(
-            [
-                encode_body(payloads.get(index), keys.get(index, one.key), one.headers)
-                for index, one in enumerate(values)
-            ]
-        )
+        return {
+            index: encode_body(payloads.get(index), keys.get(index, one.key), one.headers)
+            for index, one in values.items()
+        }
 
     async def _encoded_part(self, topic: TopicSchemas, part: _Part) -> dict[int, bytes]:
         if not part.raw:

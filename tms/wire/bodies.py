@@ -3,11 +3,13 @@
 Which bytes say it is in `avro_bodies` and `json_bodies`; `docs/formats.md` has examples.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
 from tms.core.message import MessageBlock
 from tms.core.messaging import Published, RollbackRange
+from tms.core.payload_values import GivenValue
 from tms.wire.transaction_bodies import SubscriptionBodies, TransactionBodies
 
 MESSAGES_A_STEP = 2_000
@@ -30,6 +32,8 @@ class PublishRequest(NamedTuple):
 
     write_pointer: int | None
     payloads: Sequence[bytes]
+    values: Mapping[int, GivenValue] = MappingProxyType({})
+    """By their places among the payloads, messages that are still to be encoded by schemas."""
 
 
 class PollRequest(NamedTuple):

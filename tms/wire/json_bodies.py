@@ -8,6 +8,7 @@ import msgspec
 from tms.core.frame import Bodies, framed_of
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
+from tms.core.payload_values import GivenValue
 from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_of
 from tms.wire.caps import messages_cap
 from tms.wire.json_fields import (
@@ -24,7 +25,7 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
-from tms.wire.json_messages import GivenMessage, encode_rows, given_bodies
+from tms.wire.json_messages import GivenMessage, encode_rows, given_bodies, given_values
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
 from tms.wire.json_transactions import JsonTransactions
@@ -145,18 +146,20 @@ class JsonFormat:
         pointer = untagged(value.transactionWritePointer, "long")
         if pointer is not None:
             pointer = int64(pointer, "transactionWritePointer")
+        values: dict[int, GivenValue] = {}
         bodies = Bodies()
         framed: list[int] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
-            some = given_bodies(
-                messages[start : start + MESSAGES_A_STEP], base64_only=self._base64_only
-            )
+            given = messages[start : start + MESSAGES_A_STEP]
+            some = given_bodies(given, base64_only=self._base64_only)
+            found = given_values(given, base64_only=self._base64_only)
+            values.update({start + index: value for index, value in found.items()})
             framed += [start + index for index in framed_of(some)]
             bodies += some
         bodies.framed = framed
-        return PublishRequest(pointer, bodies)
+        return PublishRequest(pointer, bodies, values)
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""

@@ -1,7 +1,8 @@
 """Messages in JSON: what a publish gives, and what a poll answers.
 
 A message that has a payload alone is its bytes (`json_values`). Any other is an object with
-`payload`, null if there is none, `key` and `headers`.
+`payload`, null if there is none, `key` and `headers`. Instead of `payload` and `key`, an object may
+have `value` and `keyValue`, JSON that the topic's schemas encode.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ import msgspec
 from tms.core.errors import InvalidRequest
 from tms.core.frame import bodies_of, encode_body, read_frame
 from tms.core.message import MessageBlock
+from tms.core.payload_values import GivenValue
 from tms.wire.json_fields import (
     Json,
     MessageIdText,
@@ -40,6 +42,21 @@ _WITH_KEY: Json = {
     },
     "additionalProperties": False,
 }
+_WITH_VALUE: Json = {
+    "type": "object",
+    "description": (
+        "A message whose payload is encoded by the latest schema of the topic's subject. Avro is "
+        "in its JSON encoding, Protobuf in its JSON mapping."
+    ),
+    "required": ["value"],
+    "properties": {
+        "value": {"description": "Any JSON that fits the schema."},
+        "key": one_of(_BYTES, {"type": "null"}),
+        "keyValue": {"description": "JSON of the key, where keys have schemas."},
+        "headers": _HEADERS,
+    },
+    "additionalProperties": False,
+}
 _GIVEN_BYTES = reference("GivenBytes")
 
 
@@ -49,11 +66,20 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
     base64: str | msgspec.UnsetType = msgspec.UNSET
     bytes: JsonBytes | msgspec.UnsetType = msgspec.UNSET
     payload: JsonBytes | msgspec.UnsetType | None = msgspec.UNSET
+    value: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     key: JsonBytes | None = None
+    keyValue: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET  # noqa: N815
     headers: dict[str, JsonBytes] = {}
 
+    @property
+    def is_value(self) -> bool:
+        """Whether it has to be encoded by a schema."""
+        return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
-GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+
+GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
+GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+"""A message where no value is taken."""
 
 
 class MessageBody(msgspec.Struct):
@@ -83,11 +109,60 @@ def given_bodies(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
     return bodies_of([_body_of(message, base64_only=base64_only) for message in messages])
 
 
+def given_payloads(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
+    """Return the bodies of messages where no value is taken. Raises `InvalidRequest`."""
+    if given_values(messages, base64_only=base64_only):
+        raise InvalidRequest(
+            "invalid_body", format="json", expected="values are published to one topic at a time"
+        )
+    return given_bodies(messages, base64_only=base64_only)
+
+
+def given_values(messages: Sequence[Any], *, base64_only: bool) -> dict[int, GivenValue]:
+    """Return the messages that a request gives as values, by their indexes.
+
+    Raises `InvalidRequest`.
+    """
+    return {
+        index: _value_of(each, base64_only=base64_only)
+        for index, each in enumerate(messages)
+        if isinstance(each, GivenBody) and each.is_value
+    }
+
+
+def _value_of(message: GivenBody, *, base64_only: bool) -> GivenValue:
+    forms = message.base64, message.bytes, message.payload, message.value
+    given = [form for form in forms if form is not msgspec.UNSET]
+    is_tombstone = given == [None]
+    two_keys = message.key is not None and message.keyValue is not msgspec.UNSET
+    if len(given) != 1 or two_keys or not (is_tombstone or given == [message.value]):
+        raise InvalidRequest(
+            "invalid_body",
+            format="json",
+            expected="value, or payload null; key or keyValue; and headers",
+        )
+    return GivenValue(
+        None if isinstance(message.value, msgspec.UnsetType) else bytes(message.value),
+        None if message.key is None else bytes_of(message.key, base64_only=base64_only),
+        None if isinstance(message.keyValue, msgspec.UnsetType) else bytes(message.keyValue),
+        _headers_of(message, base64_only=base64_only),
+    )
+
+
+def _headers_of(message: GivenBody, *, base64_only: bool) -> dict[str, bytes]:
+    return {
+        _name(name): bytes_of(value, base64_only=base64_only)
+        for name, value in message.headers.items()
+    }
+
+
 def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, bool]:
     if isinstance(message, str):
         return bytes_of(message, base64_only=base64_only), False
     forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
     given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
+    if message.is_value:
+        return b"", False  # its place, until it is encoded
     if len(given) != 1 or ("payload" not in given and (message.key is not None or message.headers)):
         raise InvalidRequest(
             "invalid_body", format="json", expected="a message as text, base64, or with a payload"
@@ -99,11 +174,7 @@ def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, boo
     if name == "bytes":
         return payload or b"", False
     key = None if message.key is None else bytes_of(message.key, base64_only=base64_only)
-    headers = {
-        _name(name): bytes_of(value, base64_only=base64_only)
-        for name, value in message.headers.items()
-    }
-    return encode_body(payload, key, headers)
+    return encode_body(payload, key, _headers_of(message, base64_only=base64_only))
 
 
 def _name(text: str) -> str:

@@ -29,7 +29,7 @@ from tms.wire.json_fields import (
     Version,
     described_by,
 )
-from tms.wire.json_messages import GivenMessage, given_bodies
+from tms.wire.json_messages import GivenPayload, given_payloads
 from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
 from tms.wire.transaction_bodies import (
     CommitRequest,
@@ -161,7 +161,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
     topics: Annotated[
         dict[
             str,
-            Annotated[list[GivenMessage], msgspec.Meta(extra_json_schema={"minItems": 1})],
+            Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})],
         ],
         msgspec.Meta(
             description="Messages by the name of their topic.",
@@ -273,7 +273,7 @@ class JsonTransactions:
         value = decode(_publish_all_decoder, body)
         cap.check(sum(map(len, value.topics.values())))
         topics = {
-            name: given_bodies(messages, base64_only=self._base64_only)
+            name: given_payloads(messages, base64_only=self._base64_only)
             for name, messages in value.topics.items()
         }
         return PublishAllRequest(topics, value.owner, value.sequence)

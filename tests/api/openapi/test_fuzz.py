@@ -41,10 +41,13 @@ BEYOND_SCHEMAS = (
     "invalid_rollback_range",
     "invalid_transaction",
     "message_over_namespace_limit",
+    "payload_without_schema",
     "publish_rate_exceeded",
     "request_over_namespace_limit",
+    "schema_unusable",
     "start_time_in_seconds",
     "ttl_over_namespace_limit",
+    "value_unfit",
 )
 """Refusals of what a JSON schema cannot tell from what is taken."""
 

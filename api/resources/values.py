@@ -1,0 +1,82 @@
+"""Messages as values: JSON that the schemas of a topic encode and decode.
+
+A poll that accepts `application/json;decode=true` is answered in JSON with `value` instead of
+`payload`. Each part of the answer is decoded away from the event loop.
+"""
+
+from collections.abc import Sequence
+
+from api.http.exchange import Exchange
+from tms.core.errors import SchemasUnavailable
+from tms.core.frame import bodies_of, framed_of
+from tms.core.message import Message
+from tms.core.messaging import Page
+from tms.core.payload_values import PayloadValues, no_registry
+from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.wire.bodies import PublishRequest
+from tms.wire.json_told_values import encode_told
+
+_MESSAGES_A_STEP = 1000
+TYPE = b"application/json"
+
+
+def _values_of(exchange: Exchange) -> PayloadValues:
+    values = exchange.context.services.messaging.values
+    if values is None:
+        raise SchemasUnavailable(reason=no_registry())
+    return values
+
+
+async def _schemas_of(exchange: Exchange) -> TopicSchemas:
+    topic_id = exchange.topic_id
+    topic = await exchange.context.services.messaging.topic(topic_id)
+    return schemas_of(topic_id, topic.properties)
+
+
+async def encoded(exchange: Exchange, request: PublishRequest) -> PublishRequest:
+    """Return a request with the bodies of the messages that it gives as values.
+
+    Raises `PayloadRefused`, `SchemasUnavailable`, `TopicNotFound`.
+    """
+    values = _values_of(exchange)
+    made = await values.encoded(await _schemas_of(exchange), request.values)
+    framed = frozenset(framed_of(request.payloads))
+    bodies = [(body, index in framed) for index, body in enumerate(request.payloads)]
+    for index, body in made.items():
+        bodies[index] = body
+    return PublishRequest(request.write_pointer, bodies_of(bodies))
+
+
+class DecodedAnswer:
+    """The answer to one poll, in parts."""
+
+    def __init__(self, values: PayloadValues, schemas: TopicSchemas) -> None:
+        self._values = values
+        self._schemas = schemas
+        self._is_first = True
+
+    @classmethod
+    async def to(cls, exchange: Exchange) -> "DecodedAnswer":
+        """Return the answer to a request. Raises `SchemasUnavailable`, `TopicNotFound`."""
+        return cls(_values_of(exchange), await _schemas_of(exchange))
+
+    async def part(self, page: Page) -> bytes:
+        """Return the next bytes of the answer; none for a page without messages."""
+        messages = [message for block in page.blocks for message in block]
+        rows = [
+            await self._rows(messages[start : start + _MESSAGES_A_STEP])
+            for start in range(0, len(messages), _MESSAGES_A_STEP)
+        ]
+        if not rows:
+            return b""
+        start = b"[" if self._is_first else b","
+        self._is_first = False
+        return start + b",".join(rows)
+
+    async def _rows(self, messages: Sequence[Message]) -> bytes:
+        told = await self._values.told(self._schemas, messages)
+        return encode_told(messages, told)
+
+    def end(self) -> bytes:
+        """Return the last bytes of the answer."""
+        return b"[]" if self._is_first else b"]"

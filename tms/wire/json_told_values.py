@@ -1,0 +1,71 @@
+"""Messages in JSON as values: what a poll answers that accepts `application/json;decode=true`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from tms.core.message import Message
+from tms.core.payload_values import ToldValue
+from tms.wire.json_fields import MessageIdText, described_by, reference
+from tms.wire.json_values import JsonBytes, encode, json_of
+
+_BYTES = reference("GivenBytes")
+
+
+class DecodedBody(msgspec.Struct, omit_defaults=True):
+    """A message, as its schemas say."""
+
+    id: MessageIdText
+    value: Annotated[
+        msgspec.Raw | msgspec.UnsetType | None,
+        described_by({"description": "What the payload says; null if there is no payload."}),
+    ] = msgspec.UNSET
+    schemaId: Annotated[  # noqa: N815
+        int | msgspec.UnsetType, msgspec.Meta(description="Of the schema that the payload names.")
+    ] = msgspec.UNSET
+    key: Annotated[JsonBytes | msgspec.UnsetType, described_by(_BYTES)] = msgspec.UNSET
+    keyValue: Annotated[  # noqa: N815
+        msgspec.Raw | msgspec.UnsetType,
+        described_by({"description": "What the key says, where keys have schemas."}),
+    ] = msgspec.UNSET
+    headers: Annotated[
+        dict[str, JsonBytes] | msgspec.UnsetType,
+        described_by({"type": "object", "additionalProperties": _BYTES}),
+    ] = msgspec.UNSET
+    payload: Annotated[
+        JsonBytes | msgspec.UnsetType,
+        described_by({**_BYTES, "description": "Of what cannot be decoded."}),
+    ] = msgspec.UNSET
+    error: Annotated[
+        str | msgspec.UnsetType, msgspec.Meta(description="Why it cannot be decoded.")
+    ] = msgspec.UNSET
+
+
+def encode_told(messages: Sequence[Message], told: Sequence[ToldValue]) -> bytes:
+    """Return the elements of the answer's array, without its brackets."""
+    rows = [_row(message, value) for message, value in zip(messages, told, strict=True)]
+    return encode(rows)[1:-1]
+
+
+def _row(message: Message, told: ToldValue) -> DecodedBody:
+    row = DecodedBody(message.id.hex())
+    if message.is_tombstone:
+        row.value = None
+    elif told.value is not None:
+        row.value = msgspec.Raw(told.value)
+    if told.schema_id is not None:
+        row.schemaId = told.schema_id
+    if told.key_value is not None:
+        row.keyValue = msgspec.Raw(told.key_value)
+    elif message.key is not None:
+        row.key = json_of(message.key, base64_only=False)
+    if message.headers:
+        row.headers = {
+            name: json_of(value, base64_only=False) for name, value in message.headers.items()
+        }
+    if told.error is not None:
+        row.error = told.error
+        if not message.is_tombstone and told.value is None:
+            row.payload = json_of(message.payload, base64_only=False)
+    return row
