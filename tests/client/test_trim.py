@@ -83,8 +83,11 @@ def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None
         ("retention_bytes", "0", "number"),
         ("retention_messages", "many", "number"),
         ("retention_of_mine", "x", "reserved"),
-        ("subject", "orders", "reserved"),
-        ("schema_check", "true", "reserved"),
+        ("schema_of_mine", "x", "reserved"),
+        ("subject", "", "subject of the registry"),
+        ("key_subject", "a\nb", "subject of the registry"),
+        ("subject_strategy", "mine", "topic_record"),
+        ("schema_check", "yes", "full"),
     ],
 )
 def test_properties_without_a_meaning_are_refused(
@@ -106,6 +109,10 @@ def test_properties_without_a_meaning_are_refused(
         ("tombstone_s", "0"),
         ("retention_bytes", "5"),
         ("retention_messages", "100000"),
+        ("subject", ":.ctx:orders-value"),
+        ("key_subject", "orders-key"),
+        ("subject_strategy", "record"),
+        ("schema_check", "full"),
     ],
 )
 def test_properties_with_a_meaning_are_kept(

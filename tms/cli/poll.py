@@ -4,21 +4,22 @@ import base64
 import binascii
 import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from tms.cli.durations import duration
+from tms.cli.lines import json_of, text_of
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Start, Subscription
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
+from tms.core.records import Decoding, Record
 from tms.core.transaction import Transaction
-from tms.wire.json_values import json_of as json_bytes
 from tms.wire.transaction_codec import decode_transaction
 
 EXAMPLES = """\b
@@ -28,12 +29,14 @@ Examples:
   tms poll orders --after 0000019f0c8e4a2100000000000000000000000000
   tms poll orders --follow --json
   tms poll orders --committed
+  tms poll orders --decode                     what messages say by their schemas, as JSON
   tms poll orders --subscription billing       what is new to it, and then it is moved"""
 
 FOLLOW_WAIT_S = 20.0
 CONSUMED_MAX = 1000
 """How many messages are printed, while following, before the subscription is moved."""
 
+_DECODING = Decoding(as_json=True, damaged="give")
 _ID_CHARS = 2 * ID_BYTES
 
 From = Annotated[
@@ -75,6 +78,13 @@ Committed = Annotated[
         "--committed", help="Only what is committed, up to the first that is in progress."
     ),
 ]
+Decode = Annotated[
+    bool,
+    typer.Option(
+        "--decode",
+        help="What messages say by their schemas, as JSON; of a damaged one, why, and its bytes.",
+    ),
+]
 Subscribed = Annotated[
     str | None,
     typer.Option(
@@ -98,6 +108,7 @@ def poll(
     tx: Tx = None,
     committed: Committed = False,
     subscription: Subscribed = None,
+    decode: Decode = False,
 ) -> None:
     """Read messages, oldest first.
 
@@ -122,89 +133,67 @@ def poll(
         if subscription is not None:
             consumer = source.subscription(subscription)
             how = {"committed": committed, "wait_s": FOLLOW_WAIT_S if follow else wait_s}
-            _consume(target, consumer, limit, follow=follow, **how)
+            decoded = partial(source.decode, how=_DECODING) if decode else None
+            _consume(target, consumer, limit, decoded, follow=follow, **how)
             return
-        messages: Iterable[Message]
+        where["decode"] = _DECODING if decode else False
+        found: Iterable[Message | Record]
         if follow:
             source.properties()  # a wrong name or address is told now, not waited for
-            messages = itertools.islice(source.follow(committed=committed, **where), limit)
+            found = itertools.islice(source.follow(committed=committed, **where), limit)
         else:
-            messages = source.poll(
+            found = source.poll(
                 limit=limit, tx=transaction, committed=committed, wait_s=wait_s, **where
             )
-        _print(target, messages, flush=follow)
+        _print(target, found, flush=follow)
 
 
-def _print(
-    target: Target, messages: Iterable[Message], *, flush: bool
-) -> tuple[Message | None, int]:
-    """Print messages; return the last one, and how many there were."""
-    last, count = None, 0
-    for last in messages:
-        print(json_of(last) if target.as_json else text_of(last), flush=flush)
-        count += 1
-    return last, count
+def _print(target: Target, found: Iterable[Message | Record], *, flush: bool) -> None:
+    for each in found:
+        print(json_of(each) if target.as_json else text_of(each), flush=flush)
 
 
 def _consume(
-    target: Target, consumer: Subscription, limit: int | None, *, follow: bool, **how: Any
+    target: Target,
+    consumer: Subscription,
+    limit: int | None,
+    decoded: Callable[[list[Message]], list[Record]] | None,
+    *,
+    follow: bool,
+    **how: Any,
 ) -> None:
     """Print what is behind the position, then move it: what was not printed comes again."""
     left = limit
     while left != 0:
         asked = left
-        if follow:
+        if follow or decoded is not None:
             asked = CONSUMED_MAX if left is None else min(left, CONSUMED_MAX)
-        last, count = _print(target, consumer.poll(asked, **how), flush=follow)
+        last, count = _print_consumed(target, consumer.poll(asked, **how), decoded, flush=follow)
         if last is not None:
             sys.stdout.flush()
             consumer.advance(last)
         left = None if left is None else left - count
-        if not follow:
+        if not follow and (decoded is None or not count):
             return
 
 
-def text_of(message: Message) -> str:
-    """Return the line for people. What a terminal would not print is escaped."""
-    published = datetime.fromtimestamp(message.publish_timestamp / 1000, UTC)
-    time = published.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    said = [time, message.id.hex()]
-    said += [] if message.key is None else [f"key={_printable(message.key)}"]
-    said += [
-        f"{_printable(name.encode())}={_printable(value)}"
-        for name, value in message.headers.items()
-    ]
-    said.append("(no payload)" if message.is_tombstone else _printable(message.payload))
-    return "  ".join(said)
-
-
-def _printable(raw: bytes) -> str:
-    text = raw.decode(errors="backslashreplace")
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
-
-
-def json_of(message: Message) -> str:
-    """Return the line for programs."""
-    line: dict[str, object] = {"id": message.id.hex(), "timestamp": message.publish_timestamp}
-    if message.key is not None:
-        line |= _told("key", message.key)
-    if message.headers:
-        line["headers"] = {
-            name: json_bytes(value, base64_only=False) for name, value in message.headers.items()
-        }
-    line |= {"payload": None} if message.is_tombstone else _told("payload", message.payload)
-    return msgspec.json.encode(line).decode()
-
-
-def _told(name: str, raw: bytes) -> dict[str, str]:
-    try:
-        return {name: raw.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(raw).decode()}
+def _print_consumed(
+    target: Target,
+    messages: Iterable[Message],
+    decoded: Callable[[list[Message]], list[Record]] | None,
+    *,
+    flush: bool,
+) -> tuple[Message | None, int]:
+    """Print messages; return the last one, and how many there were."""
+    last, count = None, 0
+    if decoded is not None:
+        given = list(messages)
+        _print(target, decoded(given), flush=flush)
+        return (given[-1] if given else None), len(given)
+    for last in messages:
+        _print(target, (last,), flush=flush)
+        count += 1
+    return last, count
 
 
 def parse_message_id(text: str, option: str) -> bytes:

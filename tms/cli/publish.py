@@ -20,11 +20,13 @@ from tms.cli.poll import parse_message_id
 from tms.cli.progress import with_progress
 from tms.cli.rollback import text_of
 from tms.cli.target import Target, TopicArgument, with_target
+from tms.cli.values import as_values, encoding_of
 from tms.client import Topic
 from tms.client.given_messages import GivenMessage
 from tms.client.start import IfLast
 from tms.core.errors import TmsError
 from tms.core.messaging import EMPTY
+from tms.core.records import Encoding
 
 EXAMPLES = """\b
 Examples:
@@ -34,6 +36,7 @@ Examples:
   tms publish pictures --file *.png
   tms publish prices "19.90" --key apples --header currency=EUR
   tms publish prices --tombstone --key apples           the key is gone
+  tms publish orders --schema order.avsc '{"id": "7"}'  encoded by its schema
   tms publish orders "in a transaction" --tx $(tms tx start)"""
 
 RETRY_FOR_S = 30.0
@@ -78,6 +81,29 @@ Tombstone = Annotated[
     bool, typer.Option("--tombstone", help="A message without payload: its --key is gone.")
 ]
 
+SchemaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schema",
+        metavar="FILE|latest",
+        help="Messages are JSON, encoded by this schema, which is registered; or by the latest of "
+        "the topic's subject. Avro is in its JSON encoding.",
+    ),
+]
+KeySchemaOption = Annotated[
+    str | None,
+    typer.Option("--key-schema", metavar="FILE|latest", help="The same of keys."),
+]
+SchemaTypeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--schema-type",
+        metavar="TYPE",
+        help="AVRO, JSON or PROTOBUF; by default what the file's name ends with says: .proto, "
+        ".json, or else Avro.",
+    ),
+]
+
 IfLastOption = Annotated[
     str | None,
     typer.Option(
@@ -109,6 +135,9 @@ def publish(
     headers: HeadersOption = None,
     key_separator: KeySeparator = None,
     is_tombstone: Tombstone = False,
+    schema: SchemaOption = None,
+    key_schema: KeySchemaOption = None,
+    schema_type: SchemaTypeOption = None,
     if_last: IfLastOption = None,
     write_pointer: WritePointer = None,
     buffer: Buffer = False,
@@ -117,6 +146,7 @@ def publish(
     given = inputs or []
     form = _form_of(given, from_stdin=from_stdin, lines=lines, whole_files=whole_files)
     frames = frames_of(key, headers or [], key_separator)
+    encoding = encoding_of(schema, key_schema, schema_type)
     if key_separator is not None and form not in (_Form.STDIN, _Form.LINES):
         raise typer.BadParameter("--key-separator is for --stdin and --lines")
     if is_tombstone and (given or form is not _Form.ARGUMENTS or key is None):
@@ -131,7 +161,9 @@ def publish(
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
         messages = [text.encode(errors="surrogateescape") for text in given]
         with target.connect() as client:
-            report = _Report(target, client.topic(topic), write_pointer, frames, buffer=buffer)
+            report = _Report(
+                target, client.topic(topic), write_pointer, frames, encoding, buffer=buffer
+            )
             if is_tombstone:
                 report.publish_one([frames.tombstone()], last)
             else:
@@ -143,7 +175,9 @@ def publish(
     with target.connect() as client:
         client.topic(topic).properties()  # a wrong name or address is told before the input is read
     with target.connect(retry_for_s=RETRY_FOR_S) as client:
-        report = _Report(target, client.topic(topic), write_pointer, frames, buffer=buffer)
+        report = _Report(
+            target, client.topic(topic), write_pointer, frames, encoding, buffer=buffer
+        )
         report.publish(with_progress(_batches(form, paths), total_bytes))
 
 
@@ -175,10 +209,12 @@ class _Report:
         topic: Topic,
         write_pointer: int | None,
         frames: Frames,
+        encoding: Encoding | None,
         *,
         buffer: bool,
     ) -> None:
         self._target = target
+        self._encoding = encoding
         self._frames = frames
         self._topic = topic
         self._write_pointer = write_pointer
@@ -207,8 +243,14 @@ class _Report:
 
     def publish_one(self, messages: Sequence[GivenMessage], if_last: IfLast | None = None) -> None:
         """Publish one batch, and print what is told of it."""
+        how = self._encoding or Encoding()
         published = self._topic.publish(
-            messages, self._write_pointer, buffer=self._buffer, if_last=if_last
+            messages if self._encoding is None else as_values(messages, self._encoding),
+            self._write_pointer,
+            schema=how.schema,
+            key_schema=how.key_schema,
+            buffer=self._buffer,
+            if_last=if_last,
         )
         self._count += len(messages)
         written = published.rollback_range

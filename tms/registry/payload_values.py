@@ -264,8 +264,8 @@ def _unusable(topic: TopicSchemas, part: str, reason: str) -> PayloadRefused:
 
 
 def _unfit(code: str, topic: TopicSchemas, misfit: Misfit, **where: object) -> PayloadRefused:
-    why = {"field": misfit.field, "reason": misfit.reason}
-    return PayloadRefused(code, topic=str(topic.topic_id), **where, **why)
+    named = {"field": misfit.field} if misfit.field else {}
+    return PayloadRefused(code, topic=str(topic.topic_id), **where, **named, reason=misfit.reason)
 
 
 def _joined(value: ToldValue, key: ToldValue) -> ToldValue:

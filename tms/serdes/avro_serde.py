@@ -154,7 +154,7 @@ class AvroSerde:
         """Return Avro's JSON encoding of a value; null for a number that JSON does not have."""
         out = io.StringIO()
         try:
-            fastavro.json_writer(out, self.schema, [value])
+            fastavro.json_writer(out, self._reader or self.schema, [value])
             text = out.getvalue()
             return msgspec.json.encode(json.loads(text, parse_constant=_not_a_number))
         except RecursionError:

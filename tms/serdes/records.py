@@ -14,7 +14,7 @@ from google.protobuf.message import Message as ProtoMessage
 from tms.core.errors import PayloadRefused, PayloadUndecodable, SchemaRefused
 from tms.core.frame import bodies_of, encode_body
 from tms.core.message import Message
-from tms.core.records import Decoding, Encoding, GivenSchema, Record, SchemaText
+from tms.core.records import Decoding, Encoding, GivenSchema, JsonText, Record, SchemaText
 from tms.core.schemas import LATEST, AsyncSchemas, SchemaVersion
 from tms.core.services import Services
 from tms.core.topic import TopicId
@@ -51,11 +51,9 @@ class Encoder:
 
     def encode(self, value: Any) -> bytes:
         """Return a payload. Raises `Unencodable`."""
+        if isinstance(value, JsonText):
+            value = self._serde.from_json(value.text)
         return self._start + self._serde.encode(value)
-
-    def from_json(self, text: bytes) -> Any:
-        """Return the value that JSON says. Raises `Unencodable`."""
-        return self._serde.from_json(text)
 
 
 class Records:
@@ -116,13 +114,9 @@ class Records:
                 key = None if value.key is None else key_encode(value.key)
                 bodies.append(encode_body(payload, key, value.headers))
             except Unencodable as error:
-                raise PayloadRefused(
-                    "value_unfit",
-                    topic=str(topic_id),
-                    index=index,
-                    field=error.field,
-                    reason=error.reason,
-                ) from None
+                named = {"field": error.field} if error.field else {}
+                where = {"topic": str(topic_id), "index": index, **named}
+                raise PayloadRefused("value_unfit", **where, reason=error.reason) from None
         return bodies_of(bodies)
 
     async def encoder(
@@ -248,24 +242,22 @@ class Decoder:
         return records, None
 
     async def _record(self, message: Message) -> Record:
-        value = schema_id = error = None
+        value = schema_id = key_schema_id = error = None
         key: Any = message.key
         try:
             if not message.is_tombstone:
                 schema_id = schema_id_of(message.payload)
-                serde = await self._serde(schema_id)
-                value = serde.decode(message.payload, START_BYTES)
+                value = self._decoded(await self._serde(schema_id), message.payload)
             if key is not None and self._has_keys:
-                key_serde = await self._serdes.of_id(
-                    schema_id_of(key), self._topic.key_subject or ""
-                )
-                key = key_serde.decode(key, START_BYTES)
+                subject = self._topic.key_subject or ""
+                key_serde = await self._serdes.of_id(schema_id_of(key), subject)
+                key, key_schema_id = self._decoded(key_serde, key), schema_id_of(key)
         except (Undecodable, UnusableSchema) as failure:
             error = str(failure)
         except SchemaRefused as refused:
             if refused.detail.get("error_code") != _NO_SUCH_ID:
                 raise
-            error = f"there is no schema {schema_id}"
+            error = str(refused.detail.get("reason"))
         return Record(
             value,
             key,
@@ -274,8 +266,13 @@ class Decoder:
             message.id,
             message.payload,
             schema_id,
+            key_schema_id,
             error,
         )
+
+    def _decoded(self, serde: Serde, data: bytes) -> Any:
+        value = serde.decode(data, START_BYTES)
+        return serde.to_json(value) if self._how.as_json else value
 
     async def _serde(self, schema_id: int) -> Serde:
         known = self._read_as.get(schema_id)

@@ -1,0 +1,77 @@
+"""A message, or a record whose values are JSON, as a line: for people and for programs."""
+
+import base64
+from datetime import UTC, datetime
+
+import msgspec
+
+from tms.core.message import Message
+from tms.core.records import Record
+from tms.wire.json_values import json_of as json_bytes
+
+
+def text_of(given: Message | Record) -> str:
+    """Return the line for people. What a terminal would not print is escaped."""
+    published = datetime.fromtimestamp(_timestamp_of(given.id) / 1000, UTC)
+    time = published.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    said = [time, given.id.hex()]
+    said += [] if given.key is None else [f"key={_printable(given.key)}"]
+    said += [
+        f"{_printable(name.encode())}={_printable(value)}" for name, value in given.headers.items()
+    ]
+    said.append(_said_of(given))
+    return "  ".join(said)
+
+
+def _said_of(given: Message | Record) -> str:
+    if isinstance(given, Record) and given.error is not None:
+        return f"(damaged: {given.error})  {_printable(given.payload)}"
+    if given.is_tombstone:
+        return "(no payload)"
+    return _printable(given.value if isinstance(given, Record) else given.payload)
+
+
+def json_of(given: Message | Record) -> str:
+    """Return the line for programs."""
+    line: dict[str, object] = {"id": given.id.hex(), "timestamp": _timestamp_of(given.id)}
+    if isinstance(given, Record) and given.key_schema_id is not None:
+        line["key"] = msgspec.Raw(given.key)
+    elif given.key is not None:
+        line |= _told("key", given.key)
+    if given.headers:
+        line["headers"] = {
+            name: json_bytes(value, base64_only=False) for name, value in given.headers.items()
+        }
+    line |= _told_by(given) if isinstance(given, Record) else _payload_of(given)
+    return msgspec.json.encode(line).decode()
+
+
+def _told_by(record: Record) -> dict[str, object]:
+    named = {} if record.schema_id is None else {"schema_id": record.schema_id}
+    if record.error is not None:
+        return {**named, "error": record.error, **_told("payload", record.payload)}
+    return {**named, "value": None if record.is_tombstone else msgspec.Raw(record.value)}
+
+
+def _payload_of(message: Message) -> dict[str, object]:
+    return {"payload": None} if message.is_tombstone else {**_told("payload", message.payload)}
+
+
+def _timestamp_of(message_id: bytes) -> int:
+    return int.from_bytes(message_id[:8])
+
+
+def _printable(raw: bytes) -> str:
+    text = raw.decode(errors="backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _told(name: str, raw: bytes) -> dict[str, str]:
+    try:
+        return {name: raw.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(raw).decode()}

@@ -1,0 +1,63 @@
+"""Values that `tms publish` is given: JSON that schemas encode."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from tms.client.given_messages import GivenMessage
+from tms.core.message import Message
+from tms.core.records import Encoding, JsonText, Record, SchemaText
+from tms.core.schemas import AVRO, JSON, LATEST, PROTOBUF
+
+_BY_SUFFIX = {".proto": PROTOBUF, ".json": JSON}
+_TYPES = (AVRO, JSON, PROTOBUF)
+
+
+def encoding_of(
+    schema: str | None, key_schema: str | None, schema_type: str | None
+) -> Encoding | None:
+    """Return how options say that values are encoded; None if they say nothing.
+
+    Raises a usage error.
+    """
+    if schema is None and key_schema is None:
+        if schema_type is not None:
+            raise typer.BadParameter("--schema-type is for --schema and --key-schema")
+        return None
+    if schema_type is not None and schema_type.upper() not in _TYPES:
+        raise typer.BadParameter(f"--schema-type {schema_type} is none of {', '.join(_TYPES)}")
+    return Encoding(
+        _schema_of(schema, schema_type, "--schema"),
+        _schema_of(key_schema, schema_type, "--key-schema"),
+    )
+
+
+def _schema_of(given: str | None, schema_type: str | None, option: str) -> SchemaText | str | None:
+    if given is None or given == LATEST:
+        return given
+    path = Path(given)
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise typer.BadParameter(f"{given} cannot be read: {reason}", param_hint=option) from None
+    kind = schema_type.upper() if schema_type else _BY_SUFFIX.get(path.suffix, AVRO)
+    return SchemaText(text, kind)
+
+
+def as_values(messages: Sequence[GivenMessage], encoding: Encoding) -> list[Record]:
+    """Return messages whose payloads, or keys, are JSON that schemas encode."""
+    whole = (each if isinstance(each, Message) else Message(each) for each in messages)
+    return [_record(each, encoding) for each in whole]
+
+
+def _record(message: Message, encoding: Encoding) -> Record:
+    value = message.payload if encoding.schema is None else JsonText(message.payload)
+    key = message.key
+    return Record(
+        value,
+        key if key is None or encoding.key_schema is None else JsonText(key),
+        message.headers,
+        message.is_tombstone,
+    )
