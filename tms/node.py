@@ -297,7 +297,7 @@ def _schemas_on(messaging: Service, clock: Clock) -> LocalSchemas:
     """Return the registry on a service, by which that checks payloads if the extra is installed."""
     schemas = LocalSchemas(messaging, clock)
     if importlib.util.find_spec("avro") is not None:
-        messaging.values = schemas.values
+        messaging.schema_checks.values = schemas.values
     return schemas
 
 

@@ -120,7 +120,7 @@ async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: O
         if schemas is not None:
             schemas.register(registry)
             schemas.stand_on(services.messaging)
-            services.messaging.values = schemas.values
+            services.messaging.schema_checks.values = schemas.values
             await schemas.elect()
         await serve_app(
             _listeners(settings, app, schemas),
@@ -254,7 +254,7 @@ class _Part:
             self._is_leading = True
             self._schemas.register(registry)
             self._schemas.stand_on(services.messaging)
-            services.messaging.values = self._schemas.values
+            services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
         raising = asyncio.create_task(raise_when_all_know(self._instances, services.raise_format))
         try:

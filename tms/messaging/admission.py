@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from tms.core.avro_lengths import MORE_FOLLOWS, read_length
 from tms.core.clock import Clock
-from tms.core.errors import InvalidRequest, RateExceeded, TooLarge
+from tms.core.errors import InvalidRequest, RateExceeded, TooLarge, TransactionExpired
 from tms.core.frame import KEY_FLAG, frame_parts, framed_of, read_frame
-from tms.core.limits import MS_PER_S, Limits
+from tms.core.limits import INT64_MAX, MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.namespaces import NamespaceRules
 from tms.core.topic import TopicId, parse_properties
 
@@ -156,6 +156,19 @@ class Admission:
                 namespace, len(payloads), total, self._clock.steady_ms()
             )
         return total
+
+    def write_pointer(self, write_pointer: int) -> None:
+        """Raise `InvalidRequest`, `TransactionExpired` if nothing may be written under it."""
+        if not 0 < write_pointer <= INT64_MAX:
+            raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
+        age_ms = self._clock.now_ms() - write_pointer // WRITE_POINTERS_PER_MS
+        lifetime_s_max = self._limits.transaction_lifetime_s_max
+        if age_ms >= lifetime_s_max * MS_PER_S:
+            raise TransactionExpired(
+                write_pointer=write_pointer,
+                age_s=age_ms // MS_PER_S,
+                transaction_lifetime_s_max=lifetime_s_max,
+            )
 
     def all_payloads(self, publications: Mapping[TopicId, Sequence[bytes]]) -> None:
         """Check a publish to several topics as one, per namespace. Raises as `payload_bytes`."""

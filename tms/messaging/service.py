@@ -11,24 +11,21 @@ from time import monotonic
 from tms.core.caller import ANYBODY, Caller, check_may_change
 from tms.core.errors import (
     InvalidRequest,
-    SchemasUnavailable,
     Stopping,
     TmsError,
     TopicIsCompact,
     TopicMoved,
     TransactionDuplicate,
-    TransactionExpired,
     TransactionsElsewhere,
 )
-from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
+from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, MessageBlock, id_after
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
-from tms.core.payload_values import PayloadValues, no_registry
+from tms.core.payload_values import PayloadValues
 from tms.core.reading import Isolation, Reading, View
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import SCHEMA_CHECK
-from tms.core.topic_schemas import SchemaCheck, schemas_of
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
 from tms.messaging.admission import Admission, check_keys
@@ -41,6 +38,7 @@ from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.rollbacks import Rollbacks
+from tms.messaging.schema_checks import SchemaChecks
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import UnfinishedPublications
@@ -76,6 +74,7 @@ class Service:
         self._threads = engine.threads
         self._writer = engine.writer
         limits, metrics = engine.limits, engine.metrics
+        self.schema_checks = SchemaChecks()
         budget = CacheBudget(limits.cache_bytes_max)
         self._states = LoadedTopics(
             self._tables, self._threads, budget, engine.traffic, limits.topics_in_memory_max
@@ -101,16 +100,12 @@ class Service:
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page
         )
-        self.values: PayloadValues | None = None
-        """What knows of schemas; None: no registry is installed."""
         self._stopping = False
         metrics.age_s = self._age_s
-        metrics.gauge(
-            "cache_bytes", "Memory that recent messages take, in bytes.", lambda: budget.used_bytes
-        )
-        metrics.gauge(
-            "topics_in_memory", "Topics that are kept in memory.", lambda: len(self._states)
-        )
+        told = "Memory that recent messages take, in bytes."
+        metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
+        told = "Topics that are kept in memory."
+        metrics.gauge("topics_in_memory", told, lambda: len(self._states))
 
     def _age_s(self, write_pointer: int) -> float | None:
         """Return how old what is in progress under a write pointer is, None where nothing is."""
@@ -124,6 +119,11 @@ class Service:
     def metrics(self) -> MessagingMetrics:
         """What is counted."""
         return self._engine.metrics
+
+    @property
+    def values(self) -> PayloadValues | None:
+        """What knows of schemas; None: no registry is installed."""
+        return self.schema_checks.values
 
     @property
     def states(self) -> LoadedTopics:
@@ -143,7 +143,7 @@ class Service:
     ) -> None:
         """Create a topic, or a new generation of a deleted one."""
         check_may_change(caller, topic_id)
-        self._check_can_check(properties)
+        self.schema_checks.check_properties(properties)
         await self._topics.create(topic_id, properties)
 
     async def update_topic(
@@ -151,18 +151,8 @@ class Service:
     ) -> None:
         """Replace all properties of a topic; what is not given has its default again."""
         check_may_change(caller, topic_id)
-        self._check_can_check(properties)
+        self.schema_checks.check_properties(properties)
         await self._topics.update(topic_id, properties)
-
-    def _check_can_check(self, properties: Mapping[str, object] | None) -> None:
-        """Raise `InvalidRequest` if payloads are to be checked, and there is no registry."""
-        if self.values is not None or not isinstance(properties, Mapping):
-            return
-        check = properties.get(SCHEMA_CHECK, SchemaCheck.OFF)
-        if check != SchemaCheck.OFF:
-            raise InvalidRequest(
-                "invalid_properties", property=SCHEMA_CHECK, value=check, reason=no_registry()
-            )
 
     async def trim_topic(
         self, topic_id: TopicId, before_ms: int, *, caller: Caller = ANYBODY
@@ -204,7 +194,7 @@ class Service:
             check_keys(payloads)
         payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
         if SCHEMA_CHECK in state.topic.properties:
-            await self._check_schemas(state.topic, payloads)
+            await self.schema_checks.check(state.topic, payloads)
             state = await self._states.get(topic_id)
         if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
             await self._check_last_stored(topic_id, if_last)
@@ -215,15 +205,6 @@ class Service:
             )
         )
         return published
-
-    async def _check_schemas(self, topic: TopicMetadata, payloads: Sequence[bytes]) -> None:
-        """Raise `PayloadRefused`, `SchemasUnavailable` unless a topic's schemas take payloads."""
-        schemas = schemas_of(topic.id, topic.properties)
-        if schemas.check is SchemaCheck.OFF or not payloads:
-            return
-        if self.values is None:
-            raise SchemasUnavailable(reason=no_registry())
-        await self.values.check(schemas, payloads)
 
     async def _check_last_stored(self, topic_id: TopicId, if_last: bytes) -> None:
         """Raise `TopicMoved` if `if_last` is not the last message that its reference stands for."""
@@ -251,7 +232,7 @@ class Service:
         for topic_id, payloads in publications.items():
             state = self._states.loaded(topic_id) or await self._states.get(topic_id)
             if SCHEMA_CHECK in state.topic.properties:
-                await self._check_schemas(state.topic, payloads)
+                await self.schema_checks.check(state.topic, payloads)
         try:
             return await publish_all(
                 self._writing,
@@ -282,7 +263,7 @@ class Service:
             self._check_write_pointer(write_pointer)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
             if SCHEMA_CHECK in state.topic.properties:
-                await self._check_schemas(state.topic, payloads)
+                await self.schema_checks.check(state.topic, payloads)
             sequence = await self._states.payload_sequence(state, write_pointer)
             await self._writer.submit(
                 StorePayloads(
@@ -296,15 +277,7 @@ class Service:
             )
 
     def _check_write_pointer(self, write_pointer: int) -> None:
-        if not 0 < write_pointer <= INT64_MAX:
-            raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
-        age_ms = self._clock.now_ms() - write_pointer // WRITE_POINTERS_PER_MS
-        if age_ms >= self._limits.transaction_lifetime_s_max * 1000:
-            raise TransactionExpired(
-                write_pointer=write_pointer,
-                age_s=age_ms // 1000,
-                transaction_lifetime_s_max=self._limits.transaction_lifetime_s_max,
-            )
+        self._admission.write_pointer(write_pointer)
         self._writing.check(write_pointer)
 
     def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:

@@ -311,7 +311,7 @@ async def test_a_subject_may_be_in_another_context(rest: Rest) -> None:
 
 async def test_a_server_without_a_registry_says_so(rest: Rest) -> None:
     await rest.create()
-    rest.service.values = None
+    rest.service.schema_checks.values = None
     answer = await publish(rest, {"value": 1})
     assert refusal(answer) == (503, "schemas_unavailable")
     answer = await rest.post("poll", {}, headers={"accept": DECODED_TYPE})
