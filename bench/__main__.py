@@ -24,6 +24,7 @@ from bench import (
     registry,
     spark,
     transactions,
+    values,
     wrk,
 )
 from bench.rounds import FULL, QUICK
@@ -40,6 +41,7 @@ _SUITES = {
     "growth": growth.run,
     "memory": memory.run,
     "registry": registry.run,
+    "values": values.run,
     "hbase": hbase.run,
     "metadata": metadata.run,
     "spark": spark.run,
