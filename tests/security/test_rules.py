@@ -1,0 +1,133 @@
+"""The decision, held against a naive one; and what a rule cannot be."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource
+from tms.security.resources import subject_resource as subject
+from tms.security.resources import topic_resource as topic
+from tms.security.rules import Decision, Effect, Identity, InvalidRule, Rule, RuleBook
+
+NAMES = st.text("ab", min_size=1, max_size=3)
+PATTERNS = st.one_of(NAMES, NAMES.map("{}*".format), st.just("*"))
+WHO = st.one_of(
+    st.sampled_from(["ann", "bob", "*"]), st.sampled_from(["g", "h"]).map("group:{}".format)
+)
+IDENTITIES = st.builds(
+    Identity, st.sampled_from(["ann", "bob", "eve", "g"]), st.frozensets(st.sampled_from("gh"))
+)
+RESOURCES = st.one_of(
+    st.just(SERVER), st.builds(topic, NAMES, st.none() | NAMES), st.builds(subject, NAMES)
+)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rule:
+    kind = draw(st.sampled_from(Kind))
+    actions = draw(st.frozensets(st.sampled_from(sorted(ACTIONS_OF[kind])), min_size=1))
+    has_one = actions == {Action.SUBSCRIBE}
+    return Rule(
+        draw(st.uuids().map(str)),
+        draw(WHO),
+        draw(st.sampled_from(Effect)),
+        actions,
+        kind,
+        draw(PATTERNS) if kind is Kind.TOPIC else "",
+        "" if kind is Kind.SERVER else draw(PATTERNS),
+        draw(PATTERNS) if has_one else "*",
+    )
+
+
+def fits(pattern: str, name: str) -> bool:
+    if pattern == "*":
+        return True
+    if pattern[-1] == "*":
+        return name[: len(pattern) - 1] == pattern[:-1]
+    return pattern == name
+
+
+def naive(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:
+    """Return whether it is allowed, by looking at each rule for itself."""
+    effects = set()
+    for rule in given:
+        is_for = rule.who in ("*", who.principal) or rule.who in [f"group:{g}" for g in who.groups]
+        is_of = rule.kind is what.kind and action in rule.actions
+        if not is_for or not is_of:
+            continue
+        is_there = what.kind is not Kind.TOPIC or fits(rule.namespace, what.namespace)
+        if what.kind is not Kind.SERVER:
+            is_there = is_there and (
+                rule.name == "*" if what.name is None else fits(rule.name, what.name)
+            )
+        if is_there and (rule.subscription == "*" or (name and fits(rule.subscription, name))):
+            effects.add(rule.effect)
+    return effects == {Effect.ALLOW}
+
+
+@given(st.lists(rules(), max_size=8), IDENTITIES, RESOURCES, st.none() | NAMES, st.randoms())
+def test_it_decides_as_a_naive_reader_of_all_rules_would(
+    given: list[Rule], who: Identity, what: Resource, name: str | None, chance: Any
+) -> None:
+    book = RuleBook(given)
+    shuffled = [*given]
+    chance.shuffle(shuffled)
+    allowed = {action: naive(given, who, action, what, name) for action in ACTIONS_OF[what.kind]}
+    for action, is_allowed in allowed.items():
+        decision = book.decide(who, action, what, name)
+        assert decision.is_allowed == is_allowed
+        assert decision.is_visible == any(allowed.values())
+        assert decision == RuleBook(shuffled).decide(who, action, what, name)
+        if decision.rule is not None:
+            assert (decision.rule.effect is Effect.ALLOW) == is_allowed
+    assert not book.decide(who, Action.GRANT, subject("a")).is_allowed
+
+
+@given(st.lists(rules(), max_size=5), RESOURCES)
+def test_a_superuser_may_do_everything(given: list[Rule], what: Resource) -> None:
+    book = RuleBook(given, superusers=["root"])
+    for action in Action:
+        decision = book.decide(Identity("root"), action, what)
+        assert decision == Decision(is_allowed=True, rule=None, is_visible=True)
+    assert not RuleBook([]).decide(Identity("root"), Action.OPERATE, SERVER).is_allowed
+
+
+def test_a_group_is_no_principal_of_its_name() -> None:
+    rule = Rule("1", "group:g", Effect.ALLOW, frozenset([Action.OPERATE]), Kind.SERVER)
+    book = RuleBook([rule])
+    assert not book.decide(Identity("g"), Action.OPERATE, SERVER).is_allowed
+    assert book.decide(Identity("x", frozenset("g")), Action.OPERATE, SERVER).rule is rule
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"who": ""},
+        {"who": "group:"},
+        {"who": "x" * 256},
+        {"actions": frozenset()},
+        {"actions": frozenset([Action.OPERATE])},
+        {"namespace": ""},
+        {"name": ""},
+        {"namespace": "a*b"},
+        {"name": "**"},
+        {"subscription": "s*", "actions": frozenset([Action.PUBLISH])},
+        {"kind": Kind.SERVER, "actions": frozenset([Action.OPERATE])},
+        {"kind": Kind.SUBJECT, "actions": frozenset([Action.READ])},
+    ],
+)
+def test_a_rule_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
+    right: dict[str, Any] = {
+        "id": "1",
+        "who": "ann",
+        "effect": Effect.ALLOW,
+        "kind": Kind.TOPIC,
+        "actions": frozenset([Action.PUBLISH]),
+        "namespace": "ns",
+        "name": "t*",
+    }
+    assert Rule(**right)
+    with pytest.raises(InvalidRule, match="rule 1: .*expected"):
+        Rule(**{**right, **wrong})

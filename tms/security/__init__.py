@@ -1,0 +1,1 @@
+"""Who may do what: identities, rules, and the decision. Pure; nothing here asks anybody."""

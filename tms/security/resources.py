@@ -1,0 +1,91 @@
+"""What can be done to what: actions, and the resources that they are done to.
+
+resource        actions
+a topic         publish, consume, subscribe, manage, describe
+a namespace     manage, describe: its settings, and topics that may come
+the server      transact, transact-any, operate, grant
+a subject       read, write, compatibility, delete
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What kind of thing an action is done to."""
+
+    TOPIC = "topic"
+    SERVER = "server"
+    SUBJECT = "subject"
+
+
+class Action(StrEnum):
+    """What may be allowed or denied."""
+
+    PUBLISH = "publish"
+    """Publish, store, and roll back one's own."""
+    CONSUME = "consume"
+    """Poll, and ask for positions and parts."""
+    SUBSCRIBE = "subscribe"
+    """Make, move and delete subscriptions."""
+    MANAGE = "manage"
+    """Create, delete and trim topics, and set properties and settings."""
+    DESCRIBE = "describe"
+    """See that it is there, and its properties."""
+    TRANSACT = "transact"
+    """Start transactions, and end one's own."""
+    TRANSACT_ANY = "transact-any"
+    """End those of others too."""
+    OPERATE = "operate"
+    """Look after the server: cleanup, debug, metrics, the cluster."""
+    GRANT = "grant"
+    """Change rules and tokens."""
+    READ = "read"
+    WRITE = "write"
+    COMPATIBILITY = "compatibility"
+    """Change the settings of a subject."""
+    DELETE = "delete"
+
+
+ACTIONS_OF: Mapping[Kind, frozenset[Action]] = {
+    Kind.TOPIC: frozenset(
+        (Action.PUBLISH, Action.CONSUME, Action.SUBSCRIBE, Action.MANAGE, Action.DESCRIBE)
+    ),
+    Kind.SERVER: frozenset((Action.TRANSACT, Action.TRANSACT_ANY, Action.OPERATE, Action.GRANT)),
+    Kind.SUBJECT: frozenset((Action.READ, Action.WRITE, Action.COMPATIBILITY, Action.DELETE)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One thing that somebody would do something to."""
+
+    kind: Kind
+    namespace: str = ""
+    """Of a topic; empty for other kinds."""
+    name: str | None = ""
+    """Of a topic or subject. None: all topics of a namespace, those to come too."""
+
+    def __str__(self) -> str:
+        """Return how it is told."""
+        if self.kind is Kind.SERVER:
+            return "the server"
+        if self.kind is Kind.SUBJECT:
+            return f"subject {self.name}"
+        return (
+            f"namespace {self.namespace}" if self.name is None else f"{self.namespace}:{self.name}"
+        )
+
+
+SERVER = Resource(Kind.SERVER)
+
+
+def topic_resource(namespace: str, name: str | None) -> Resource:
+    """Return a topic, or all of a namespace if there is no name."""
+    return Resource(Kind.TOPIC, namespace, name)
+
+
+def subject_resource(name: str) -> Resource:
+    """Return a subject of the schema registry."""
+    return Resource(Kind.SUBJECT, name=name)

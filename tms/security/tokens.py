@@ -1,0 +1,67 @@
+"""Static tokens: made, and known again by a hash.
+
+    token := "tms_", id, "_", secret
+    id: 12 of a-z and 0-9; secret: 32 random bytes in base64url
+
+The secret is random, so a fast hash of it is enough. What is kept is the id, the hash, whose it is,
+and when it ends.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+_SECRET_BYTES = 32
+_ID_CHARS = 12
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+_TOKEN = re.compile(r"tms_([a-z0-9]{12})_([A-Za-z0-9_-]{43})", re.ASCII)
+_NEVER_MATCHES = bytes(hashlib.sha256().digest_size)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptToken:
+    """What is kept of a token: not the token."""
+
+    id: str
+    sha256: bytes
+    """Of its secret as it is written."""
+    principal: str
+    groups: frozenset[str] = frozenset()
+    expires_ms: int | None = None
+    """In ms since 1970; None: never."""
+
+
+def new_token(
+    principal: str, groups: frozenset[str] = frozenset(), expires_ms: int | None = None
+) -> tuple[str, KeptToken]:
+    """Return a token, which is told once, and what is kept of it."""
+    token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    kept = KeptToken(token_id, _hashed(secret), principal, groups, expires_ms)
+    return f"tms_{token_id}_{secret}", kept
+
+
+def token_id_of(token: str) -> str | None:
+    """Return the id of a token, None if it has not the form of one."""
+    found = _TOKEN.fullmatch(token)
+    return None if found is None else found[1]
+
+
+def is_token(token: str, kept: KeptToken | None, now_ms: int) -> bool:
+    """Whether a token is the one of which something is kept, and has not ended at `now_ms`.
+
+    It takes as long if nothing is kept.
+    """
+    found = _TOKEN.fullmatch(token)
+    secret = "" if found is None else found[2]
+    wanted = _NEVER_MATCHES if kept is None else kept.sha256
+    is_same = hmac.compare_digest(_hashed(secret), wanted)
+    if kept is None or found is None or found[1] != kept.id or not is_same:
+        return False
+    return kept.expires_ms is None or now_ms < kept.expires_ms
+
+
+def _hashed(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
