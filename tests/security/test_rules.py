@@ -129,5 +129,5 @@ def test_a_rule_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
         "name": "t*",
     }
     assert Rule(**right)
-    with pytest.raises(InvalidRule, match="rule 1: .*expected"):
+    with pytest.raises(InvalidRule, match=r"rule 1: .*expected"):
         Rule(**{**right, **wrong})
