@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource
 from tms.security.resources import subject_resource as subject
 from tms.security.resources import topic_resource as topic
-from tms.security.rules import Decision, Effect, Identity, InvalidRule, Rule, RuleBook
+from tms.security.rules import Effect, Identity, InvalidRule, Rule, RuleBook, Ruling
 
 NAMES = st.text("ab", min_size=1, max_size=3)
 PATTERNS = st.one_of(NAMES, NAMES.map("{}*".format), st.just("*"))
@@ -90,7 +90,7 @@ def test_a_superuser_may_do_everything(given: list[Rule], what: Resource) -> Non
     book = RuleBook(given, superusers=["root"])
     for action in Action:
         decision = book.decide(Identity("root"), action, what)
-        assert decision == Decision(is_allowed=True, rule=None, is_visible=True)
+        assert decision == Ruling(is_allowed=True, rule=None, is_visible=True)
     assert not RuleBook([]).decide(Identity("root"), Action.OPERATE, SERVER).is_allowed
 
 

@@ -131,9 +131,10 @@ class Topic:
         `RuntimeError` for a transaction that has ended, and `TypeError` for a message that is
         neither bytes nor a `Message`.
         """
+        given = _taken_here(messages)
         return self._bridge.call(
             lambda: self._topic.publish(
-                messages,
+                given,
                 tx,
                 schema=schema,
                 key_schema=key_schema,
@@ -156,8 +157,9 @@ class Topic:
         The values and schemas are those of `publish`. Raises `PayloadRefused`, `SchemaRefused`,
         `TopicNotFound`.
         """
+        given = _taken_here(values)
         return self._bridge.call(
-            lambda: self._topic.encode(values, schema, key_schema=key_schema, register=register)
+            lambda: self._topic.encode(given, schema, key_schema=key_schema, register=register)
         )
 
     def decode(self, messages: Iterable[Message], how: Decoding | None = None) -> list[Record]:
@@ -165,14 +167,16 @@ class Topic:
 
         Raises `PayloadUndecodable`, unless `how` gives damaged ones as records with an error.
         """
-        return self._bridge.call(lambda: self._topic.decode(messages, how))
+        given = list(messages)
+        return self._bridge.call(lambda: self._topic.decode(given, how))
 
     def store(self, messages: GivenMessages, tx: Tx) -> None:
         """Store messages, at least one, to be published later; durable on return.
 
         The same as `publish(messages, tx, buffer=True)`.
         """
-        self._bridge.call(lambda: self._topic.store(messages, tx))
+        given = _taken_here(messages)
+        self._bridge.call(lambda: self._topic.store(given, tx))
 
     def rollback(self, published: Published | RollbackRange) -> None:
         """Roll back what a transactional publish wrote: transactions do not see it any more.
@@ -369,3 +373,11 @@ class Topic:
         Raises `TopicNotFound`.
         """
         return self._bridge.call(self._topic.subscriptions)
+
+
+def _taken_here(given: Any) -> Any:
+    """Return what is given, but what an iterator gives as a list.
+
+    One that polls cannot be asked in the client's loop, and a slow one would hold that up.
+    """
+    return list(given) if isinstance(given, Iterator) else given

@@ -107,7 +107,7 @@ def _wrong(rule: Rule, **detail: object) -> InvalidRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Ruling:
     """Whether somebody may do something."""
 
     is_allowed: bool
@@ -134,10 +134,10 @@ class RuleBook:
         action: Action,
         resource: Resource,
         subscription: str | None = None,
-    ) -> Decision:
+    ) -> Ruling:
         """Return whether an identity may do an action to a resource."""
         if identity.principal in self._superusers:
-            return Decision(is_allowed=True, rule=None, is_visible=True)
+            return Ruling(is_allowed=True, rule=None, is_visible=True)
         about = [
             rule
             for name in identity.names
@@ -147,7 +147,7 @@ class RuleBook:
         rule = _decisive(about, action)
         is_allowed = rule is not None and rule.effect is Effect.ALLOW
         is_visible = is_allowed or any(_allows(about, each) for each in ACTIONS_OF[resource.kind])
-        return Decision(is_allowed, rule, is_visible)
+        return Ruling(is_allowed, rule, is_visible)
 
 
 def _decisive(rules: Iterable[Rule], action: Action) -> Rule | None:

@@ -5,9 +5,7 @@
 2. A schema that has arrays whose items take no bytes is not used, because a few bytes could say
    that there are billions of items.
 3. A field that the schema does not have is an error when a value is encoded, not passed over.
-
-JSON of a value is Avro's JSON encoding, as the specification has it: a value of a union that is not
-null is an object with the type's name, and bytes are text of code points up to 255.
+4. Numbers and decimals are bounded (`avro_bounds`), and JSON is not fastavro's (`avro_json`).
 """
 
 import io
@@ -18,13 +16,21 @@ from typing import Any
 
 import fastavro
 import msgspec
-from fastavro import _read_py, _validation_py, _write_py
+from fastavro import _validation_py, _write_py
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.validation import ValidationError
 
 from tms.core.schemas import AVRO
+from tms.serdes.avro_bounds import read_nested
+from tms.serdes.avro_json import AvroJson, copied
 from tms.serdes.avro_shape import RECORDS, AvroShape, record_name
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+from tms.serdes.serde import (
+    SchemaSource,
+    Undecodable,
+    Unencodable,
+    UnusableSchema,
+    shown_value,
+)
 
 _REASON_CHARS = 500
 
@@ -39,19 +45,20 @@ class AvroSerde:
 
         Raises `UnusableSchema`.
         """
-        self._text = source.text
-        self.schema, self._raw = _parsed(source.text)
-        shape = AvroShape(self._raw)
+        self.schema, named, self._raw = _parsed(source.text)
+        try:
+            shape = AvroShape(self._raw)
+            self.json_form = AvroJson(self.schema, named)
+        except RecursionError:
+            raise UnusableSchema("it is nested too deeply") from None
         if shape.has_empty_items:
             raise UnusableSchema("it has arrays whose items take no bytes, so nothing bounds them")
         self._source = source
-        self._reader = None if reader is None else reader.schema
-        reads, writes, validates = (
-            (_read_py, _write_py, _validation_py)
-            if shape.is_recursive
-            else (fastavro, fastavro, fastavro.validation)
-        )
-        self._read: Callable[..., Any] = reads.schemaless_reader
+        self._reader = reader
+        is_nested = shape.is_recursive
+        writes = _write_py if is_nested else fastavro
+        validates = _validation_py if is_nested else fastavro.validation
+        self._read: Callable[..., Any] = read_nested if is_nested else fastavro.schemaless_reader
         self._write: Callable[..., Any] = writes.schemaless_writer
         self._validate: Callable[..., Any] = validates.validate
         self.record_name = record_name(self._raw)
@@ -78,12 +85,15 @@ class AvroSerde:
         """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
         stream = io.BytesIO(data)
         stream.seek(at)
+        reader = self._reader
         try:
-            value = self._read(stream, self.schema, self._reader)
+            value = self._read(stream, self.schema, reader and reader.schema)
         except Exception as error:  # damaged bytes raise what Python does with them
             raise self._undecodable(data, at, error) from None
         if stream.tell() != len(data):
             raise Undecodable(f"{len(data) - stream.tell()} bytes are left behind the value")
+        if reader is not None and reader.json_form.has_shared_defaults:
+            return copied(value)
         return value
 
     def _undecodable(self, data: bytes, at: int, error: Exception) -> Undecodable:
@@ -95,28 +105,18 @@ class AvroSerde:
 
     def _damaged_field(self, data: bytes, at: int) -> str:
         """Return the first field at the top that cannot be read, empty if that is not found."""
-
-        def read(beginning: Any) -> None:
-            stream = io.BytesIO(data)
-            stream.seek(at)
-            self._read(stream, beginning, None)
-
-        return self._first_failing(read)
-
-    def _first_failing(self, work: Callable[[Any], object]) -> str:
-        """Return the first field at the top with which some work fails.
-
-        The work is given a schema that has the fields up to one. Empty: that is not found.
-        """
         raw = self._raw
         if not isinstance(raw, dict) or raw.get("type") not in RECORDS:
             return ""
         fields = raw["fields"]
 
         def fails(count: int) -> bool:
+            """Return whether a record of the fields up to one cannot be read."""
             beginning = {**raw, "fields": fields[:count]}
+            stream = io.BytesIO(data)
+            stream.seek(at)
             try:
-                work(_parsed(json.dumps(beginning))[0])
+                self._read(stream, _parsed(json.dumps(beginning))[0], None)
             except Exception:  # as where it failed before
                 return True
             return False
@@ -132,39 +132,19 @@ class AvroSerde:
             raise Unencodable("it is nested too deeply") from None
         except ValueError as error:
             raise Unencodable(f"it is no JSON: {error}") from None
-        compact = json.dumps(given)
-
-        def read(schema: Any) -> Any:
-            [value] = list(fastavro.json_reader(io.StringIO(compact), schema))
-            return value
-
         try:
-            value = read(self.schema)
+            return self.json_form.value(given)
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
-        except Exception as error:  # as in `encode`
-            reason = f"it is not in Avro's JSON encoding: {_told(error)}"
-            raise Unencodable(reason, self._first_failing(read)) from None
-        unknown = _unknown_field(given, self._raw)
-        if unknown:
-            raise Unencodable("the schema has no such field", unknown)
-        return value
 
     def to_json(self, value: Any) -> bytes:
         """Return Avro's JSON encoding of a value; null for a number that JSON does not have."""
-        out = io.StringIO()
         try:
-            fastavro.json_writer(out, self._reader or self.schema, [value])
-            text = out.getvalue()
-            return msgspec.json.encode(json.loads(text, parse_constant=_not_a_number))
+            return msgspec.json.encode((self._reader or self).json_form.told(value))
         except RecursionError:
             raise Undecodable("it is nested too deeply") from None
-        except Exception as error:  # as in `encode`
+        except UnicodeError as error:
             raise Undecodable(f"it has no JSON: {_told(error)}") from None
-
-
-def _not_a_number(_: str) -> None:
-    return None
 
 
 def _told(error: Exception) -> str:
@@ -180,7 +160,7 @@ def _misfit(error: ValidationError) -> Unencodable:
             if each["name"] not in datum and "default" not in each:
                 return Unencodable("it is missing", each["name"])
     expected = " or ".join(_shown(each.schema) for each in error.errors if each.field == path)
-    return Unencodable(f"{datum!r:.100} is no {expected}", field)
+    return Unencodable(f"{shown_value(datum)} is no {expected}", field)
 
 
 def _shown(schema: Any) -> str:
@@ -189,24 +169,35 @@ def _shown(schema: Any) -> str:
     return str(schema)
 
 
-def _parsed(text: str) -> tuple[Any, Any]:
-    """Return a schema as fastavro wants it, and as it is. Raises `UnusableSchema`."""
+def _parsed(text: str) -> tuple[Any, dict[str, Any], Any]:
+    """Return a schema as fastavro wants it, its named types, and it as it is.
+
+    Raises `UnusableSchema`.
+    """
+    named: dict[str, Any] = {}
     try:
-        raw = json.loads(text)
+        raw = _loaded(text)
         # An ill-typed default is taken by the registry, as Confluent's does.
-        parsed = fastavro.parse_schema(raw, _ignore_default_error=True)
+        parsed = fastavro.parse_schema(raw, named, _ignore_default_error=True)
     except RecursionError:
         raise UnusableSchema("it is nested too deeply") from None
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
         raise UnusableSchema(_told(error)) from None
-    return parsed, raw
+    # By these fastavro knows that a schema is parsed; it sets them in records alone.
+    for each in parsed if isinstance(parsed, list) else [parsed]:
+        if isinstance(each, dict):
+            each.update(__fastavro_parsed=True, __named_schemas=named)
+    return parsed, named, raw
 
 
-def _unknown_field(given: Any, schema: Any) -> str:
-    """Return the name of a field at the top that a record does not have, empty if there is none."""
-    if not isinstance(given, dict) or not isinstance(schema, dict):
-        return ""
-    if schema.get("type") not in RECORDS:
-        return ""
-    names = {field["name"] for field in schema["fields"]}
-    return next((name for name in given if name not in names), "")
+def _loaded(text: str) -> Any:
+    """Return a schema from its JSON, without the marks by which fastavro takes it as parsed."""
+    raw = json.loads(text)
+    branches = raw if isinstance(raw, list) else [raw]
+    for each in branches:
+        if isinstance(each, dict):
+            each.pop("__fastavro_parsed", None)
+            each.pop("__named_schemas", None)
+        elif isinstance(each, list):
+            raise UnusableSchema("a union has a union in it")
+    return raw

@@ -33,7 +33,8 @@ class AvroShape:
             case "record" | "error":
                 return self._look_record(schema, namespace)
             case "array":
-                self.has_empty_items |= not self._look(schema["items"], namespace)
+                if not self._look(schema["items"], namespace):
+                    self.has_empty_items = True
             case "map":
                 self._look(schema["values"], namespace)
             case "fixed":

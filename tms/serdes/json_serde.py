@@ -29,7 +29,8 @@ class JsonSerde:
         except RecursionError:
             raise UnusableSchema("it is nested too deeply") from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise UnusableSchema(str(error)[:_REASON_CHARS]) from None
+            reason = getattr(error, "message", str(error))  # the rest repeats the schema
+            raise UnusableSchema(reason[:_REASON_CHARS]) from None
         title = schema.get("title", "") if isinstance(schema, dict) else ""
         self.record_name = title if isinstance(title, str) else ""
 
@@ -87,6 +88,13 @@ class JsonSerde:
 
 
 def _validator(schema: Any, named: list[tuple[str, Any]]) -> Any:
-    if not named:
-        return jsonschema_rs.validator_for(schema)
-    return jsonschema_rs.validator_for(schema, registry=jsonschema_rs.Registry(named))
+    """Return what checks values by a schema; without `$schema` it is one of draft 7."""
+    registry = jsonschema_rs.Registry(named, draft=jsonschema_rs.Draft7, retriever=_not_there)
+    has_draft = isinstance(schema, dict) and "$schema" in schema
+    make = jsonschema_rs.validator_for if has_draft else jsonschema_rs.Draft7Validator
+    return make(schema, registry=registry, retriever=_not_there)
+
+
+def _not_there(uri: str) -> Any:
+    """Find nothing: a schema must not have files read, or anything asked of other servers."""
+    raise ValueError(f"it is not a reference of the schema: {uri}")

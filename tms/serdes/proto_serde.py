@@ -5,8 +5,7 @@ of the schema's descriptor here. A mapping stands for a message as JSON does.
 """
 
 import base64
-import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -71,12 +70,15 @@ class ProtoSerde:
         if not isinstance(value, Mapping):
             name = type(value).__name__
             raise Unencodable(f"a message or a mapping is expected, not {name}")
+        return self._read(lambda made, **pool: json_format.ParseDict(dict(value), made, **pool))
+
+    def _read(self, read: Callable[..., Message]) -> Message:
         try:
-            return json_format.ParseDict(dict(value), _class(self._main)())
-        except (json_format.ParseError, TypeError, ValueError) as error:
-            raise Unencodable(str(error)) from None
+            return read(_class(self._main)(), descriptor_pool=self._main.file.pool)
         except RecursionError:
             raise Unencodable("it is nested too deeply") from None
+        except Exception as error:  # it raises what Python does with a wrong value
+            raise Unencodable(str(error)) from None
 
     def decode(self, data: bytes, at: int) -> Message:
         """Return the value that begins at `at` and is the rest. Raises `Undecodable`."""
@@ -95,21 +97,21 @@ class ProtoSerde:
 
     def from_json(self, text: bytes) -> Message:
         """Return the value that Protobuf's JSON mapping says. Raises `Unencodable`."""
-        try:
-            return json_format.Parse(text, _class(self._main)())
-        except (json_format.ParseError, ValueError) as error:
-            raise Unencodable(str(error)) from None
-        except RecursionError:
-            raise Unencodable("it is nested too deeply") from None
+        is_well_known = self.record_name.startswith("google.protobuf.")
+        if not is_well_known and not text.lstrip().startswith(b"{"):
+            raise Unencodable("it is no object of JSON")
+        return self._read(lambda made, **pool: json_format.Parse(text, made, **pool))
 
     def to_json(self, value: Message) -> bytes:
         """Return Protobuf's JSON of a value, with the names of fields as the file has them."""
+        pool: Any = value.DESCRIPTOR.file.pool
         try:
             return json_format.MessageToJson(
                 value,
                 preserving_proto_field_name=True,
                 always_print_fields_with_no_presence=True,
                 indent=None,
+                descriptor_pool=pool,
             ).encode()
         except Exception as error:  # a well-known type may hold what JSON does not have
             raise Undecodable(f"it has no JSON: {error}") from None
@@ -133,7 +135,7 @@ def _file(source: SchemaSource) -> FileDescriptor:
             name = f"_{name}"
         pool.AddSerializedFile(_named(name, source.text))
         return pool.FindFileByName(name)
-    except (TypeError, KeyError, DecodeError, binascii.Error) as error:
+    except (TypeError, ValueError, KeyError, DecodeError) as error:
         raise UnusableSchema(f"its descriptor is damaged: {error}") from None
 
 

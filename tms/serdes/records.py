@@ -128,7 +128,9 @@ class Records:
         register: bool = True,
     ) -> Encoder:
         """Return what encodes values of a topic by a schema. Raises as `bodies`."""
-        key = topic_id, schema, is_key, register
+        # A version may have metadata, which has no hash.
+        named = (schema.subject, schema.id) if isinstance(schema, SchemaVersion) else schema
+        key = topic_id, named, is_key, register
         known = self._encoders.get(key)
         if known is None:
             try:
@@ -207,6 +209,8 @@ class Records:
             serde = await self._serdes.of_version(version)
         else:
             given = await self._given(schema, register=False)
+            if given.references:
+                raise UnusableSchema("a reader's schema that refers to others is given by its id")
             serde = compiled(SchemaSource(given.schema_type, given.text))
         if not isinstance(serde, AvroSerde):
             raise UnusableSchema("a reader's schema is Avro's")

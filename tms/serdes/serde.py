@@ -1,5 +1,6 @@
 """What a compiled schema does, whatever its type, and what can go wrong."""
 
+import reprlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,6 +17,15 @@ class SchemaSource:
     """Avro's with what it refers to in it; Protobuf's is a descriptor of the file in base64."""
     references: tuple[tuple[str, str], ...] = ()
     """Names and texts, each behind those that it needs; none of Avro's."""
+
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 100
+
+
+def shown_value(value: object) -> str:
+    """Return the beginning of a value, however deep and long it is."""
+    return _REPR.repr(value)
 
 
 class UnusableSchema(ValueError):

@@ -1,0 +1,165 @@
+"""Values in the form of another schema, as Avro's own library reads them."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from avro.io import BinaryDecoder, DatumReader
+from avro.schema import parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.serdes.avro_samples import schemas_with_value
+from tests.serdes.compiling import avro, record
+from tms.serdes.serde import Undecodable
+
+WIDER = {"int": ["long", "float", "double"], "long": ["float", "double"], "float": ["double"]}
+DEFAULTS: list[tuple[Any, Any]] = [
+    ("int", 3),
+    ("double", 1.5),
+    ("string", "x"),
+    ("boolean", True),
+    ("bytes", "a"),
+    (["null", "int"], None),
+    (["int", "null"], 3),
+    ({"type": "array", "items": "int"}, [1, 2]),
+    ({"type": "map", "values": "bytes"}, {"a": "b"}),
+    ({"type": "enum", "name": "New", "symbols": ["A", "B"]}, "B"),
+    (record("New", a="int", b=("int", 7)), {"a": 1}),
+]
+
+
+def theirs(writer: Any, reader: Any, data: bytes) -> Any:
+    """Return what Avro's own library reads."""
+    schemas = parse(json.dumps(writer)), parse(json.dumps(reader))
+    return DatumReader(*schemas).read(BinaryDecoder(io.BytesIO(data)))
+
+
+@st.composite
+def evolved(draw: st.DrawFn) -> tuple[Any, Any, Any]:
+    """Give a writer's schema, a reader's and a value of the writer's."""
+    count = draw(st.integers(0, 4))
+    fields = [draw(schemas_with_value(logical=False, prefix=f"F{n}N")) for n in range(count)]
+    written = [{"name": f"f{n}", "type": kind} for n, (kind, _) in enumerate(fields)]
+    value = {f"f{n}": each for n, (_, each) in enumerate(fields)}
+    read = [_changed(draw, each) for each in written if draw(st.integers(0, 3))]
+    if draw(st.booleans()):
+        kind, default = draw(st.sampled_from(DEFAULTS))
+        read.append({"name": "new", "type": kind, "default": default})
+    read = draw(st.permutations(read))
+    writer, reader = [{"type": "record", "name": "R", "fields": each} for each in (written, read)]
+    return writer, reader, value
+
+
+def _is_flat(union: list[Any]) -> bool:
+    return all(isinstance(each, str) for each in union)
+
+
+def _changed(draw: st.DrawFn, field: dict[str, Any]) -> dict[str, Any]:
+    kind = field["type"]
+    if isinstance(kind, str) and kind in WIDER and draw(st.booleans()):
+        kind = draw(st.sampled_from(WIDER[kind]))
+    if isinstance(kind, list):
+        kind = draw(st.permutations([*{*kind} - {"null"}, "null"] if _is_flat(kind) else kind))
+    elif isinstance(kind, str) and kind != "null" and draw(st.booleans()):
+        kind = draw(st.permutations([kind, "null"]))
+    return {**field, "type": kind}
+
+
+@settings(max_examples=150, deadline=None)
+@given(evolved())
+def test_what_is_read_by_a_later_schema_is_what_avros_own_library_reads(
+    drawn: tuple[Any, Any, Any],
+) -> None:
+    writer, reader, value = drawn
+    data = avro(writer).encode(value)
+
+    assert avro(writer).read_as(avro(reader)).decode(data, 0) == theirs(writer, reader, data)
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "value", "expected"),
+    [
+        ("int", "double", 5, 5.0),
+        ("string", "bytes", "ab", b"ab"),
+        ("bytes", "string", b"ab", "ab"),
+        (["int", "string"], "long", 5, 5),
+        ("int", ["null", "double"], 5, 5.0),
+        ({"type": "array", "items": "int"}, {"type": "array", "items": "double"}, [1], [1.0]),
+        (
+            {"type": "map", "values": "int"},
+            {"type": "map", "values": ["null", "long"]},
+            {"a": 1},
+            {"a": 1},
+        ),
+        (
+            {"type": "enum", "name": "E", "symbols": ["A", "B"]},
+            {"type": "enum", "name": "E", "symbols": ["C", "A"], "default": "C"},
+            "B",
+            "C",
+        ),
+        (
+            record("S", a="int"),
+            record("T", a="int") | {"aliases": ["S"]},
+            {"a": 1},
+            {"a": 1},
+        ),
+    ],
+)
+def test_types_are_promoted_as_the_specification_says(
+    written: Any, read: Any, value: Any, expected: Any
+) -> None:
+    writer, reader = avro(record("R", x=written)), avro(record("R", x=read))
+
+    decoded = writer.read_as(reader).decode(writer.encode({"x": value}), 0)
+
+    assert decoded == {"x": expected}
+    assert type(decoded["x"]) is type(expected)
+
+
+def test_a_field_is_found_by_its_old_name() -> None:
+    writer = avro(record("R", old="int", gone="int"))
+    reader = record("R", new="int")
+    reader["fields"][0]["aliases"] = ["old"]
+
+    assert writer.read_as(avro(reader)).decode(b"\x02\x04", 0) == {"new": 1}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("int", "string"), ("long", "int"), ("double", "float"), (["int", "string"], "int")],
+)
+def test_a_type_that_is_no_wider_one_cannot_be_read(written: Any, read: Any) -> None:
+    writer, reader = avro(record("R", x=written)), avro(record("R", x=read))
+    value = "x" if isinstance(written, list) else 1
+
+    with pytest.raises(Undecodable):
+        writer.read_as(reader).decode(writer.encode({"x": value}), 0)
+
+
+def test_a_new_field_without_a_default_cannot_be_read() -> None:
+    writer = avro(record("R", x="int"))
+
+    with pytest.raises(Undecodable, match="No default value for field y"):
+        writer.read_as(avro(record("R", y="int"))).decode(b"\x02", 0)
+
+
+def test_whoever_changes_a_default_changes_it_for_nobody_else() -> None:
+    writer = avro({"type": "array", "items": record("R", x="int")})
+    new: Any = ({"type": "map", "values": {"type": "array", "items": "int"}}, {"a": []})
+    serde = writer.read_as(avro({"type": "array", "items": record("R", x="int", y=new)}))
+    data = writer.encode([{"x": 1}, {"x": 2}])
+
+    first, second = serde.decode(data, 0)
+    first["y"]["a"].append(1)
+
+    assert second["y"] == {"a": []}
+    assert serde.decode(data, 0)[0]["y"] == {"a": []}
+
+
+def test_what_is_read_as_another_schema_is_told_in_its_json() -> None:
+    writer, reader = avro(record("R", a="int", b="int")), record("R", a="long", c=("string", "x"))
+    serde = writer.read_as(avro(reader))
+
+    assert serde.to_json(serde.decode(b"\x02\x04", 0)) == b'{"a":1,"c":"x"}'

@@ -1,0 +1,242 @@
+"""Avro's values: random schemas, their JSON, and what is wrong with values that do not fit."""
+
+import io
+import json
+import math
+from typing import Any
+
+import pytest
+from avro.io import BinaryDecoder, DatumReader
+from avro.schema import parse
+from hypothesis import given, settings
+
+from tests.serdes.avro_samples import TREE, schemas_with_value, trees
+from tests.serdes.compiling import avro, record
+from tms.core.schemas import AVRO
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema, compiled
+
+few = settings(max_examples=150, deadline=None)
+Drawn = tuple[Any, Any]
+ORDER = record(
+    "Order",
+    id="int",
+    name="string",
+    note=["null", "string"],
+    home=record("Home", street="string", number="int"),
+    tags={"type": "array", "items": "string"},
+    sums={"type": "map", "values": "long"},
+)
+GIVEN = {
+    "id": 1,
+    "name": "Ada",
+    "note": None,
+    "home": {"street": "High", "number": 2},
+    "tags": ["a"],
+    "sums": {"a": 1},
+}
+
+
+@few
+@given(schemas_with_value())
+def test_what_is_encoded_is_decoded_and_told_in_json_and_back(drawn: Drawn) -> None:
+    schema, value = drawn
+    serde = avro(schema)
+    encoded = serde.encode(value)
+    assert serde.decode(encoded, 0) == value
+    assert serde.decode(b"start" + encoded, 5) == value
+
+    told = serde.to_json(value)
+    assert serde.encode(serde.from_json(told)) == encoded
+    assert serde.to_json(serde.from_json(told)) == told
+
+
+@few
+@given(schemas_with_value(logical=False))
+def test_avros_own_library_reads_what_is_encoded(drawn: Drawn) -> None:
+    schema, value = drawn
+    text = json.dumps(schema)
+    decoder = BinaryDecoder(io.BytesIO(avro(schema).encode(value)))
+
+    assert DatumReader(parse(text), parse(text)).read(decoder) == value
+
+
+@settings(max_examples=50, deadline=None)
+@given(trees)
+def test_values_within_themselves_are_encoded_and_told(tree: Any) -> None:
+    serde = avro(TREE)
+    encoded = serde.encode(tree)
+
+    assert serde.decode(encoded, 0) == tree
+    assert serde.from_json(serde.to_json(tree)) == tree
+
+
+@few
+@given(schemas_with_value())
+def test_bytes_left_behind_a_value_are_an_error(drawn: Drawn) -> None:
+    schema, value = drawn
+    serde = avro(schema)
+
+    with pytest.raises(Undecodable, match=r"^2 bytes are left behind the value$"):
+        serde.decode(serde.encode(value) + b"ab", 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "reason"),
+    [
+        ({"id": "x"}, "id", "'x' is no int"),
+        ({"id": 1 << 31}, "id", "2147483648 is no int"),
+        ({"id": -(1 << 31) - 1}, "id", "-2147483649 is no int"),
+        ({"id": True}, "id", "True is no int"),
+        ({"name": b"x"}, "name", "b'x' is no string"),
+        ({"note": 5}, "note", "5 is no null or string"),
+        ({"home": {"street": "High", "number": None}}, "number", "None is no int"),
+        ({"home": {"number": 2}}, "street", "it is missing"),
+        ({"home": 5}, "home", "5 is no Home"),
+        ({"tags": [5]}, "tags", "5 is no string"),
+        ({"sums": {"a": 1 << 63}}, "sums", "9223372036854775808 is no long"),
+        ({"more": 1}, "", "record contains more fields than the schema specifies: more"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_field(
+    change: dict[str, Any], field: str, reason: str
+) -> None:
+    with pytest.raises(Unencodable) as raised:
+        avro(ORDER).encode(GIVEN | change)
+
+    assert (raised.value.field, raised.value.reason) == (field, reason)
+
+
+@pytest.mark.parametrize("name", list(GIVEN))
+def test_a_field_that_is_missing_is_named(name: str) -> None:
+    rest = {each: value for each, value in GIVEN.items() if each != name}
+    serde = avro(ORDER)
+    for refuse in (lambda: serde.encode(rest), lambda: serde.from_json(json.dumps(rest).encode())):
+        with pytest.raises(Unencodable) as raised:
+            refuse()
+        assert (raised.value.field, raised.value.reason) == (name, "it is missing")
+
+
+@pytest.mark.parametrize("given", [None, 5, "x", [], [GIVEN], b""])
+def test_what_is_no_record_is_refused(given: Any) -> None:
+    with pytest.raises(Unencodable, match=r"is no Order$"):
+        avro(ORDER).encode(given)
+
+
+@pytest.mark.parametrize("damaged", range(1, 7))
+def test_damaged_bytes_are_told_with_their_field(damaged: int) -> None:
+    fields: Any = {f"f{n}": "string" for n in range(1, 7)}
+    serde = avro(record("R", **fields))
+    whole = b"".join(b"\x02" + (b"\xff" if n == damaged else b"a") for n in range(1, 7))
+
+    with pytest.raises(Undecodable) as raised:
+        serde.decode(whole, 0)
+    assert raised.value.field == f"f{damaged}"
+    with pytest.raises(Undecodable) as raised:
+        serde.decode(b"x" + serde.encode(dict.fromkeys(fields, "a"))[: damaged * 2 - 1], 1)
+    assert (raised.value.field, raised.value.reason) == (f"f{damaged}", "it is cut off")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ('"id":"x"', "id"),
+        ('"id":1.5', "id"),
+        ('"id":2147483648', "id"),
+        ('"note":"plain"', "note"),
+        ('"note":{"int":1}', "note"),
+        ('"note":{}', "note"),
+        ('"home":5', "home"),
+        ('"home":{"street":"x","number":1,"more":1}', "more"),
+        ('"home":{"street":"x","number":"1"}', "number"),
+        ('"tags":{}', "tags"),
+        ('"tags":[1]', "tags"),
+        ('"sums":{"a":null}', "sums"),
+        ('"more":1', "more"),
+    ],
+)
+def test_json_that_does_not_fit_is_refused_with_its_field(change: str, field: str) -> None:
+    serde = avro(ORDER)
+    text = json.dumps(GIVEN)[:-1].encode()
+    assert serde.from_json(text + b"}") == GIVEN
+
+    with pytest.raises(Unencodable) as raised:
+        serde.from_json(text + b"," + change.encode() + b"}")
+    assert raised.value.field == field
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff", b'{"a":1}x', b"1" * 5000])
+def test_what_is_no_json_is_refused(text: bytes) -> None:
+    with pytest.raises(Unencodable):
+        avro({"type": "map", "values": "long"}).from_json(text)
+
+
+def test_numbers_that_json_does_not_have_are_null() -> None:
+    serde = avro(record("R", a="double", b="float", c=["null", "double"], d="string"))
+    value = {"a": math.nan, "b": math.inf, "c": -math.inf, "d": "NaN, Infinity"}
+
+    told = serde.to_json(serde.decode(serde.encode(value), 0))
+
+    assert told == b'{"a":null,"b":null,"c":{"double":null},"d":"NaN, Infinity"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        (b"null", 0),
+        (b'{"int":5}', 1),
+        (b'{"long":5}', 2),
+        (b'{"First":{"n":1}}', 3),
+        (b'{"Second":{"n":1}}', 4),
+        (b'{"map":{"n":1}}', 5),
+    ],
+)
+def test_json_says_which_branch_of_a_union_is_encoded(text: bytes, index: int) -> None:
+    records = record("First", n="int"), record("Second", n="int")
+    serde = avro(["null", "int", "long", *records, {"type": "map", "values": "int"}])
+
+    assert serde.encode(serde.from_json(text))[0] == index * 2
+
+
+def test_a_default_is_what_its_json_says() -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    schema = record(
+        "R",
+        b=("bytes", "\u00ff"),
+        d=({"type": "int", "logicalType": "date"}, 1),
+        m=(decimal, "\u0001"),
+        r=(record("S", x="int", y=("bytes", "a")), {"x": 1}),
+        u=(["double", "null"], 1),
+        a=({"type": "array", "items": "bytes"}, ["a"]),
+    )
+    serde = avro(schema)
+
+    encoded = serde.encode({})
+
+    assert serde.encode(serde.from_json(b"{}")) == encoded
+    assert json.loads(serde.to_json({})) == json.loads(serde.to_json(serde.decode(encoded, 0)))
+    assert serde.decode(encoded, 0) == avro(record("R")).read_as(serde).decode(b"", 0)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "{",
+        "{}",
+        '"nosuch"',
+        '{"type":"record","name":"R"',
+        '{"type":"record","name":"R","fields":[{"name":"a","type":"S"}]}',
+        '{"type":"enum","name":"E"}',
+        '[["int"]]',
+        "5",
+        "null",
+    ],
+)
+def test_what_is_no_schema_is_unusable(schema: str) -> None:
+    with pytest.raises(UnusableSchema):
+        compiled(SchemaSource(AVRO, schema))
+
+
+def test_an_ill_typed_default_does_not_keep_values_away() -> None:
+    serde = avro(record("R", a=("int", "x"), b=(["null", "int"], "y")))
+
+    assert serde.decode(serde.encode({"a": 1, "b": None}), 0) == {"a": 1, "b": None}

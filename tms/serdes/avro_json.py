@@ -1,0 +1,253 @@
+"""Avro's JSON encoding, and the defaults that a schema says in JSON. Pure.
+
+A value of a union that is not null is an object with the type's name. Bytes are text of code points
+up to 255, and logical types are what stands below them. fastavro's own JSON cannot be used: it
+fails for values nested in themselves, takes values of other types, and passes unknown fields over.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from fastavro.read import LOGICAL_READERS
+from fastavro.write import LOGICAL_WRITERS
+
+from tms.serdes.avro_shape import RECORDS
+from tms.serdes.serde import Undecodable, Unencodable, shown_value
+
+_NUMBERS = ("float", "double")
+_PAIR = 2
+"""What a type's name and a value are."""
+_Known = dict[tuple[int, int], Any]
+"""What came of a value by a branch, by the ids of both: JSON, or the error."""
+
+
+class AvroJson:
+    """The JSON of one schema's values."""
+
+    def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
+        """Take a schema as fastavro parsed it, with all named types in it.
+
+        The defaults in it become values, as far as they are right.
+        """
+        self._schema = schema
+        self._named = named
+        self._has_raw_defaults = True
+        fields = [
+            field
+            for each in named.values()
+            for field in each.get("fields", ())
+            if "default" in field
+        ]
+        values = [self._default_of(field) for field in fields]
+        for field, value in zip(fields, values, strict=True):
+            field["default"] = value
+        self._has_raw_defaults = False
+        self.has_shared_defaults = any(isinstance(value, dict | list) for value in values)
+        """Whether a default may be changed by who has a value in which it is."""
+
+    def value(self, given: Any) -> Any:
+        """Return the value that JSON, parsed, says. Raises `Unencodable`.
+
+        Where another branch of a union might be taken for it, it is a pair with the branch's name.
+        """
+        return self._value(given, self._schema, "")
+
+    def told(self, value: Any) -> Any:
+        """Return a value as JSON has it. Raises `Undecodable`."""
+        return self._told(value, self._schema, "", {})
+
+    def _default_of(self, field: Any) -> Any:
+        """Return the value of a field's default; as it is if it is ill-typed.
+
+        The registry takes such a one, as Confluent's does.
+        """
+        try:
+            return self._value(field["default"], field["type"], "")
+        except (Unencodable, RecursionError):
+            return field["default"]
+
+    def _described(self, schema: Any) -> Any:
+        if isinstance(schema, dict):
+            return schema
+        return self._named.get(schema, {"type": schema})
+
+    def _name(self, schema: Any) -> str:
+        described = self._described(schema)
+        return str(described.get("name", described["type"]))
+
+    # From JSON.
+
+    def _value(self, given: Any, schema: Any, field: str) -> Any:
+        if isinstance(schema, list):
+            in_union = self._default_in_union if self._has_raw_defaults else self._value_in_union
+            return in_union(given, schema, field)
+        described = self._described(schema)
+        kind = described["type"]
+        if kind == "array" and isinstance(given, list):
+            return [self._value(each, described["items"], field) for each in given]
+        if kind == "map" and isinstance(given, dict):
+            values = described["values"]
+            return {key: self._value(each, values, field) for key, each in given.items()}
+        if kind in RECORDS and isinstance(given, dict):
+            return self._record(given, described)
+        raw = _raw_of(given, kind)
+        if _fits(raw, described):
+            read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
+            with suppress(Exception):  # they raise what Python does with a wrong value
+                return raw if read is None else read(raw, described, None)
+        raise Unencodable(f"{shown_value(given)} is no {_shown(described)}", field)
+
+    def _value_in_union(self, given: Any, schema: list[Any], field: str) -> Any:
+        if given is None and "null" in map(self._name, schema):
+            return None
+        if not isinstance(given, dict) or len(given) != 1:
+            reason = f"{shown_value(given)} is no object with the name of one of a union's types"
+            raise Unencodable(reason, field)
+        [(name, inner)] = given.items()
+        chosen = next((each for each in schema if self._name(each) == name), None)
+        if chosen is None or name == "null":
+            raise Unencodable(f"its union has no {name:.100}", field)
+        value = self._value(inner, chosen, field)
+        others = [each for each in schema if each is not chosen]
+        is_known_by_name = isinstance(chosen, str) or chosen["type"] in RECORDS
+        if is_known_by_name and any(_fits(value, self._described(each)) for each in others):
+            return (name, value)
+        return value
+
+    def _record(self, given: dict[str, Any], described: Any) -> dict[str, Any]:
+        fields = {field["name"]: field for field in described["fields"]}
+        unknown = next((name for name in given if name not in fields), None)
+        if unknown is not None:
+            raise Unencodable("the schema has no such field", unknown)
+        value = {}
+        for name, field in fields.items():
+            if name in given:
+                value[name] = self._value(given[name], field["type"], name)
+            elif "default" not in field:
+                raise Unencodable("it is missing", name)
+            else:
+                value[name] = self._absent(field)
+        return value
+
+    def _absent(self, field: Any) -> Any:
+        default = field["default"]
+        if self._has_raw_defaults:
+            return self._value(default, field["type"], field["name"])
+        return copied(default)
+
+    def _default_in_union(self, given: Any, schema: list[Any], field: str) -> Any:
+        """Return the value of a default, which is no object with a type's name."""
+        for branch in schema:
+            try:
+                return self._value(given, branch, field)
+            except Unencodable:
+                continue
+        raise Unencodable(f"{shown_value(given)} is of no type of its union", field)
+
+    # To JSON.
+
+    def _told(self, value: Any, schema: Any, field: str, known: _Known) -> Any:
+        if isinstance(schema, list):
+            return self._told_in_union(value, schema, field, known)
+        described = self._described(schema)
+        kind = described["type"]
+        write = LOGICAL_WRITERS.get(f"{kind}-{described.get('logicalType')}")
+        try:
+            raw = value if write is None else write(value, described)
+        except Exception:  # as of the readers
+            raw = None
+        if not _fits(raw, described):
+            raise Undecodable(f"{shown_value(value)} is no {_shown(described)}", field)
+        if kind == "array":
+            return [self._told(each, described["items"], field, known) for each in raw]
+        if kind == "map":
+            values = described["values"]
+            return {key: self._told(each, values, field, known) for key, each in raw.items()}
+        if kind in RECORDS:
+            return {
+                each["name"]: self._told(
+                    raw[each["name"]] if each["name"] in raw else each["default"],
+                    *(each["type"], each["name"], known),
+                )
+                for each in described["fields"]
+            }
+        if kind in _NUMBERS:
+            return float(raw) if math.isfinite(raw) else None
+        return raw.decode("latin-1") if kind in ("bytes", "fixed") else raw
+
+    def _told_in_union(self, value: Any, schema: list[Any], field: str, known: _Known) -> Any:
+        """Return a value by the first branch that it fits; what was found out is `known`."""
+        if isinstance(value, tuple) and len(value) == _PAIR:
+            schema = [each for each in schema if self._name(each) == value[0]]
+            value = value[1]
+        for branch in schema:
+            place = id(value), id(branch)
+            if place not in known:
+                try:
+                    known[place] = self._told(value, branch, field, known)
+                except Undecodable as error:
+                    known[place] = error
+            told = known[place]
+            if not isinstance(told, Undecodable):
+                return None if value is None else {self._name(branch): told}
+        raise Undecodable(f"{shown_value(value)} is of no type of its union", field)
+
+
+def copied(value: Any) -> Any:
+    """Return a value that shares no list and no mapping with another."""
+    if isinstance(value, dict):
+        return {key: copied(each) for key, each in value.items()}
+    return [copied(each) for each in value] if isinstance(value, list) else value
+
+
+def _raw_of(given: Any, kind: str) -> Any:
+    """Return what stands in bytes for what is given in JSON, None if nothing does."""
+    try:
+        if kind in ("bytes", "fixed"):
+            return given.encode("latin-1") if isinstance(given, str) else None
+        return float(given) if kind in _NUMBERS and _is_number(given) else given
+    except (UnicodeEncodeError, OverflowError):
+        return None
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def _is_whole(value: Any, bits: int) -> bool:
+    bound = 1 << bits
+    return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
+
+
+def _looks_like_record(value: Any, described: Any) -> bool:
+    fields = described["fields"]
+    if not isinstance(value, Mapping) or set(value) - {each["name"] for each in fields}:
+        return False
+    return all(each["name"] in value or "default" in each for each in fields)
+
+
+_FITS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "null": lambda value, _: value is None,
+    "boolean": lambda value, _: isinstance(value, bool),
+    "int": lambda value, _: _is_whole(value, 31),
+    "long": lambda value, _: _is_whole(value, 63),
+    "float": lambda value, _: _is_number(value),
+    "double": lambda value, _: _is_number(value),
+    "string": lambda value, _: isinstance(value, str),
+    "bytes": lambda value, _: isinstance(value, bytes | bytearray),
+    "fixed": lambda value, kind: isinstance(value, bytes) and len(value) == kind["size"],
+    "enum": lambda value, kind: isinstance(value, str) and value in kind["symbols"],
+    "array": lambda value, _: isinstance(value, Sequence) and not isinstance(value, str | bytes),
+    "map": lambda value, _: isinstance(value, Mapping),
+}
+
+
+def _fits(value: Any, described: Any) -> bool:
+    """Return whether a value looks like one of a type; what is in it is not looked at."""
+    return _FITS.get(described["type"], _looks_like_record)(value, described)
+
+
+def _shown(described: Any) -> str:
+    return str(described.get("logicalType") or described.get("name") or described["type"])
