@@ -11,6 +11,7 @@ from typing import Any
 from api.http.exchange import OK, Exchange, topic_id_of
 from tms.core.caller import Caller
 from tms.core.topic import TopicId
+from tms.security.resources import Action
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
@@ -54,6 +55,8 @@ class Operation:
 
     name: str
     """The operationId, and the metrics' label."""
+    action: Action | None
+    """What somebody must be allowed who does it; None: nothing. Nobody asks yet."""
     method: str
     path: str
     handler: Handler

@@ -12,6 +12,7 @@ from api.registry.requests import answer, page, text
 from tms import __version__
 from tms.registry import deletion
 from tms.registry.service import Registry
+from tms.security.resources import Action
 from tms.wire.registry_bodies import StatusBody
 
 TAG = "Registry"
@@ -89,6 +90,7 @@ class AboutHandlers:
         return (
             get(
                 name="registry",
+                action=None,
                 path="/",
                 handler=self.root,
                 is_page=True,
@@ -99,6 +101,7 @@ class AboutHandlers:
             ),
             get(
                 name="registry_id",
+                action=Action.READ,
                 path="/v1/metadata/id",
                 handler=self.id,
                 summary="Which registry is this?",
@@ -108,6 +111,7 @@ class AboutHandlers:
             ),
             get(
                 name="registry_status",
+                action=Action.READ,
                 path="/status",
                 handler=self.status,
                 summary="What this server is",
@@ -117,6 +121,7 @@ class AboutHandlers:
             ),
             get(
                 name="registry_version",
+                action=Action.READ,
                 path="/v1/metadata/version",
                 handler=self.version,
                 summary="The version of the server",
@@ -126,6 +131,7 @@ class AboutHandlers:
             ),
             get(
                 name="registry_openapi",
+                action=Action.READ,
                 path="/openapi.json",
                 handler=self.openapi,
                 summary="This document",
@@ -140,6 +146,7 @@ class AboutHandlers:
         return (
             row(
                 name="contexts",
+                action=Action.READ,
                 method="GET",
                 path="/contexts",
                 handler=self.contexts,
@@ -151,6 +158,7 @@ class AboutHandlers:
             ),
             row(
                 name="delete_context",
+                action=Action.DELETE,
                 method="DELETE",
                 path="/contexts/{context}",
                 handler=self.delete_context,

@@ -10,6 +10,7 @@ from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
 from tms.registry import lookup
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
 from tms.registry.service import Registry
+from tms.security.resources import Action
 from tms.wire.registry_bodies import CompatibilityBody
 
 TAG = "Compatibility"
@@ -61,6 +62,7 @@ class CompatibilityHandlers:
         return (
             row(
                 name="check_version",
+                action=Action.READ,
                 path=f"{VERSIONS}/{{version}}",
                 summary="Would a schema fit a version?",
                 description="By the level that counts for the subject.",
@@ -68,6 +70,7 @@ class CompatibilityHandlers:
             ),
             row(
                 name="check_versions",
+                action=Action.READ,
                 path=VERSIONS,
                 summary="Would a schema fit the versions?",
                 description="The latest one, or all if the level is transitive.",

@@ -28,6 +28,7 @@ from tms.registry import lookup
 from tms.registry.service import Registry
 from tms.registry.sources import KINDS
 from tms.registry.state import Version
+from tms.security.resources import Action
 from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBody
 
 TAG = "Schemas"
@@ -126,6 +127,7 @@ class SchemaHandlers:
         return (
             of_id(
                 name="schema_by_id",
+                action=Action.READ,
                 path="/schemas/ids/{id}",
                 handler=self.by_id,
                 is_taskless=True,
@@ -137,6 +139,7 @@ class SchemaHandlers:
             ),
             of_id(
                 name="schema_text_by_id",
+                action=Action.READ,
                 path="/schemas/ids/{id}/schema",
                 handler=self.text_by_id,
                 summary="The text of an id's schema",
@@ -147,6 +150,7 @@ class SchemaHandlers:
             ),
             of_id(
                 name="subjects_of_id",
+                action=Action.READ,
                 path="/schemas/ids/{id}/subjects",
                 handler=self.subjects_of_id,
                 summary="The subjects that have an id",
@@ -157,6 +161,7 @@ class SchemaHandlers:
             ),
             of_id(
                 name="versions_of_id",
+                action=Action.READ,
                 path="/schemas/ids/{id}/versions",
                 handler=self.versions_of_id,
                 summary="The versions that have an id",
@@ -171,6 +176,7 @@ class SchemaHandlers:
         return (
             _get(
                 name="schema_by_guid",
+                action=Action.READ,
                 path="/schemas/guids/{guid}",
                 handler=self.by_guid,
                 summary="The schema of a guid",
@@ -182,6 +188,7 @@ class SchemaHandlers:
             ),
             _get(
                 name="ids_of_guid",
+                action=Action.READ,
                 path="/schemas/guids/{guid}/ids",
                 handler=self.ids_of_guid,
                 summary="The ids of a guid",
@@ -192,6 +199,7 @@ class SchemaHandlers:
             ),
             _get(
                 name="schemas",
+                action=Action.READ,
                 path="/schemas",
                 handler=self.all,
                 summary="The versions of all subjects",
@@ -202,6 +210,7 @@ class SchemaHandlers:
             ),
             _get(
                 name="schema_types",
+                action=Action.READ,
                 path="/schemas/types",
                 handler=self.types,
                 summary="The types of schemas",

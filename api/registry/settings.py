@@ -15,6 +15,7 @@ from tms.registry.refusal import INVALID_MODE, RegistryError
 from tms.registry.service import Registry
 from tms.registry.settings import Config
 from tms.registry.subjects import DEFAULT_SCOPE
+from tms.security.resources import Action
 from tms.wire.registry_bodies import ConfigBody, ConfigRequest, ConfigSetBody, ModeBody
 
 _config_decoder = msgspec.json.Decoder(ConfigRequest)
@@ -100,6 +101,7 @@ class SettingHandlers:
         return (
             row(
                 name=name,
+                action=Action.READ,
                 method="GET",
                 handler=self.config,
                 summary=f"The settings {where}",
@@ -111,6 +113,7 @@ class SettingHandlers:
             ),
             row(
                 name=f"set_{name}",
+                action=Action.COMPATIBILITY,
                 method="PUT",
                 handler=self.set_config,
                 summary=f"Change settings {where}",
@@ -122,6 +125,7 @@ class SettingHandlers:
             ),
             row(
                 name=f"delete_{name}",
+                action=Action.COMPATIBILITY,
                 method="DELETE",
                 handler=self.delete_config,
                 summary=f"Give up the settings {where}",
@@ -138,6 +142,7 @@ class SettingHandlers:
         return (
             row(
                 name=name,
+                action=Action.READ,
                 method="GET",
                 handler=self.mode,
                 summary=f"The mode {where}",
@@ -149,6 +154,7 @@ class SettingHandlers:
             ),
             row(
                 name=f"set_{name}",
+                action=Action.COMPATIBILITY,
                 method="PUT",
                 handler=self.set_mode,
                 summary=f"Set the mode {where}",
@@ -162,6 +168,7 @@ class SettingHandlers:
             ),
             row(
                 name=f"delete_{name}",
+                action=Action.COMPATIBILITY,
                 method="DELETE",
                 handler=self.delete_mode,
                 summary=f"Give up the mode {where}",

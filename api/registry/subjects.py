@@ -25,6 +25,7 @@ from tms.registry import deletion, lookup
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.service import Registry
 from tms.registry.tagging import TagChange, register_tagged
+from tms.security.resources import Action
 from tms.wire.registry_bodies import SchemaRequest, TagsRequest
 
 TAG = "Subjects"
@@ -117,6 +118,7 @@ class SubjectHandlers:
         return (
             row(
                 name="subjects",
+                action=Action.READ,
                 method="GET",
                 path="/subjects",
                 handler=self.subjects,
@@ -128,6 +130,7 @@ class SubjectHandlers:
             ),
             row(
                 name="look_up_schema",
+                action=Action.READ,
                 method="POST",
                 path=SUBJECT,
                 handler=self.look_up,
@@ -141,6 +144,7 @@ class SubjectHandlers:
             ),
             row(
                 name="delete_subject",
+                action=Action.DELETE,
                 method="DELETE",
                 path=SUBJECT,
                 handler=self.delete_subject,
@@ -153,6 +157,7 @@ class SubjectHandlers:
             ),
             row(
                 name="versions",
+                action=Action.READ,
                 method="GET",
                 path=VERSIONS,
                 handler=self.versions,
@@ -165,6 +170,7 @@ class SubjectHandlers:
             ),
             row(
                 name="register_schema",
+                action=Action.WRITE,
                 method="POST",
                 path=VERSIONS,
                 handler=self.register,

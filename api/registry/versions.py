@@ -28,6 +28,7 @@ from tms.registry.refusal import MALFORMED, RegistryError
 from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.tagging import TagChange, TagsToWrite, write_tags
+from tms.security.resources import Action
 from tms.wire.registry_bodies import TagsRequest
 
 VERSION = f"{VERSIONS}/{{version}}"
@@ -125,6 +126,7 @@ class VersionHandlers:
         return (
             row(
                 name="version",
+                action=Action.READ,
                 method="GET",
                 path=VERSION,
                 handler=self.version,
@@ -136,6 +138,7 @@ class VersionHandlers:
             ),
             row(
                 name="version_text",
+                action=Action.READ,
                 method="GET",
                 path=f"{VERSION}/schema",
                 handler=self.version_text,
@@ -147,6 +150,7 @@ class VersionHandlers:
             ),
             row(
                 name="version_with_metadata",
+                action=Action.READ,
                 method="GET",
                 path=f"{SUBJECT}/metadata",
                 handler=self.with_metadata,
@@ -159,6 +163,7 @@ class VersionHandlers:
             ),
             row(
                 name="referrers",
+                action=Action.READ,
                 method="GET",
                 path=f"{VERSION}/referencedby",
                 handler=self.referrers,
@@ -175,6 +180,7 @@ class VersionHandlers:
         return (
             row(
                 name="delete_version",
+                action=Action.DELETE,
                 method="DELETE",
                 path=VERSION,
                 handler=self.delete_version,
@@ -187,6 +193,7 @@ class VersionHandlers:
             ),
             row(
                 name="write_tags",
+                action=Action.WRITE,
                 method="POST",
                 path=f"{VERSION}/tags",
                 handler=self.write_tags,

@@ -7,6 +7,7 @@ from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media
 from api.openapi.structs import answer_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
+from tms.security.resources import Action
 from tms.wire.json_states import encode_state
 
 CLEANUP = "/v1/cleanup"
@@ -101,6 +102,7 @@ async def run(exchange: Exchange) -> None:
 OPERATIONS = (
     Operation(
         name="getCleanup",
+        action=Action.OPERATE,
         method="GET",
         path=CLEANUP,
         handler=show,
@@ -113,6 +115,7 @@ OPERATIONS = (
     ),
     Operation(
         name="runCleanup",
+        action=Action.OPERATE,
         method="POST",
         path=CLEANUP,
         handler=run,

@@ -6,6 +6,7 @@ from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of
 from api.resources.paths import CLUSTER
 from tms.core.cluster import ClusterState, Role
+from tms.security.resources import Action
 from tms.wire.json_fields import Json
 from tms.wire.json_states import encode_state
 
@@ -50,6 +51,7 @@ async def show(exchange: Exchange) -> None:
 OPERATIONS = (
     Operation(
         name="getCluster",
+        action=Action.OPERATE,
         method="GET",
         path=CLUSTER,
         handler=show,

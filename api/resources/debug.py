@@ -18,6 +18,7 @@ from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection, P
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
+from tms.security.resources import Action
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME
 
 DEBUG = "/v1/debug"
@@ -180,6 +181,7 @@ _ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy", *SERVICE
 OPERATIONS = (
     Operation(
         name="debugRows",
+        action=Action.OPERATE,
         method="GET",
         path=f"{DEBUG}/rows",
         handler=rows,
@@ -194,6 +196,7 @@ OPERATIONS = (
     ),
     Operation(
         name="debugSize",
+        action=Action.OPERATE,
         method="GET",
         path=f"{DEBUG}/size",
         handler=size,
@@ -212,6 +215,7 @@ OPERATIONS = (
     ),
     Operation(
         name="debugProblems",
+        action=Action.OPERATE,
         method="GET",
         path=f"{DEBUG}/problems",
         handler=problems,
@@ -236,6 +240,7 @@ OPERATIONS = (
     ),
     Operation(
         name="debugExplain",
+        action=Action.OPERATE,
         method="GET",
         path=f"{DEBUG}/namespaces/{{namespace}}/topics/{{topic}}/explain",
         handler=explain,

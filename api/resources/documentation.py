@@ -13,6 +13,7 @@ from starlette.routing import Route
 from api.http.exchange import Exchange
 from api.http.operation import Operation
 from api.http.pages import page_of
+from tms.security.resources import Action
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -87,6 +88,7 @@ async def _show(request: Request) -> HTMLResponse:
 OPERATIONS = (
     Operation(
         name="docs",
+        action=Action.OPERATE,
         method="GET",
         path="/docs",
         handler=page_of(Starlette(routes=[Route("/docs", _show)])),

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from tms import __version__
+from tms.security.resources import Action
 
 _TEXT_TYPE = b"text/plain; charset=utf-8"
 _OBJECT = {"application/json": {"schema": {"type": "object"}}}
@@ -92,6 +93,7 @@ async def openapi(exchange: Exchange) -> None:
 OPERATIONS = (
     Operation(
         name="welcome",
+        action=None,
         method="GET",
         path="/",
         handler=welcome,
@@ -105,6 +107,7 @@ OPERATIONS = (
     ),
     Operation(
         name="health",
+        action=None,
         method="GET",
         path="/health",
         handler=health,
@@ -117,6 +120,7 @@ OPERATIONS = (
     ),
     Operation(
         name="ready",
+        action=None,
         method="GET",
         path="/ready",
         handler=ready,
@@ -129,6 +133,7 @@ OPERATIONS = (
     ),
     Operation(
         name="metrics",
+        action=Action.OPERATE,
         method="GET",
         path="/metrics",
         handler=metrics,
@@ -141,6 +146,7 @@ OPERATIONS = (
     ),
     Operation(
         name="ping",
+        action=None,
         method="GET",
         path="/ping",
         handler=ping,
@@ -153,6 +159,7 @@ OPERATIONS = (
     ),
     Operation(
         name="openapi",
+        action=Action.OPERATE,
         method="GET",
         path="/openapi.json",
         handler=openapi,

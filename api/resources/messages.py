@@ -25,6 +25,7 @@ from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
+from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, PublishRequest
 from tms.wire.caps import messages_cap
 from tms.wire.json_bodies import encode_written
@@ -170,6 +171,7 @@ _SIZE_ERRORS = (
 OPERATIONS = (
     Operation(
         name="publish",
+        action=Action.PUBLISH,
         method="POST",
         path=f"{TOPIC}/publish",
         handler=publish,
@@ -210,6 +212,7 @@ OPERATIONS = (
     ),
     Operation(
         name="publishAll",
+        action=Action.PUBLISH,
         method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,
@@ -245,6 +248,7 @@ OPERATIONS = (
     ),
     Operation(
         name="store",
+        action=Action.PUBLISH,
         method="POST",
         path=f"{TOPIC}/store",
         handler=store,
@@ -271,6 +275,7 @@ OPERATIONS = (
     ),
     Operation(
         name="rollback",
+        action=Action.PUBLISH,
         method="POST",
         path=f"{TOPIC}/rollback",
         handler=rollback,

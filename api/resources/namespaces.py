@@ -7,6 +7,7 @@ from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
+from tms.security.resources import Action
 from tms.wire.json_namespaces import (
     NamespaceBody,
     SettingsBody,
@@ -86,6 +87,7 @@ _NAME_ERRORS = ("invalid_namespace_name", "not_found", *_STORE_ERRORS)
 OPERATIONS = (
     Operation(
         name="listNamespaces",
+        action=Action.DESCRIBE,
         method="GET",
         path=NAMESPACES,
         handler=list_namespaces,
@@ -101,6 +103,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getNamespace",
+        action=Action.DESCRIBE,
         method="GET",
         path=NAMESPACE,
         handler=show,
@@ -113,6 +116,7 @@ OPERATIONS = (
     ),
     Operation(
         name="putNamespace",
+        action=Action.MANAGE,
         method="PUT",
         path=NAMESPACE,
         handler=declare,
@@ -139,6 +143,7 @@ OPERATIONS = (
     ),
     Operation(
         name="deleteNamespace",
+        action=Action.MANAGE,
         method="DELETE",
         path=NAMESPACE,
         handler=delete,

@@ -24,6 +24,7 @@ from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import MessagingService, Page
 from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
+from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
 from tms.wire.json_fields import POINTER
 from tms.wire.transaction_codec import decode_transaction
@@ -251,6 +252,7 @@ async def _answer_decoded(exchange: Exchange, asked: _Poll, wait_s: float) -> No
 OPERATIONS = (
     Operation(
         name="poll",
+        action=Action.CONSUME,
         method="POST",
         path=f"{TOPIC}/poll",
         handler=poll,

@@ -19,6 +19,7 @@ from api.openapi.range_schemas import (
 )
 from api.resources.paths import NAMESPACE, TOPIC
 from tms.core.topic import check_namespace
+from tms.security.resources import Action
 from tms.wire.json_ranges import decode_asked, encode_ranges, encode_reach, encode_splits
 
 
@@ -69,6 +70,7 @@ _RANGE_ERRORS = (
 OPERATIONS = (
     Operation(
         name="getPositions",
+        action=Action.CONSUME,
         method="POST",
         path=f"{NAMESPACE}/positions",
         handler=ranges,
@@ -92,6 +94,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getSplits",
+        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/splits",
         handler=splits,
@@ -109,6 +112,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getReach",
+        action=Action.CONSUME,
         method="GET",
         path=f"{TOPIC}/reach",
         handler=reach,

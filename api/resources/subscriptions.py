@@ -12,6 +12,7 @@ from api.openapi.transaction_schemas import (
 )
 from api.resources.paths import TOPIC
 from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat
 from tms.wire.json_bodies import JSON
 from tms.wire.json_reports import encode_subscriptions
@@ -78,6 +79,7 @@ _POSITION_ERRORS = ("invalid_body", "invalid_message_id", "unsupported_content_t
 OPERATIONS = (
     Operation(
         name="createSubscription",
+        action=Action.SUBSCRIBE,
         method="PUT",
         path=SUBSCRIPTION,
         handler=create,
@@ -99,6 +101,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getSubscription",
+        action=Action.SUBSCRIBE,
         method="GET",
         path=SUBSCRIPTION,
         handler=show,
@@ -111,6 +114,7 @@ OPERATIONS = (
     ),
     Operation(
         name="deleteSubscription",
+        action=Action.SUBSCRIBE,
         method="DELETE",
         path=SUBSCRIPTION,
         handler=delete,
@@ -122,6 +126,7 @@ OPERATIONS = (
     ),
     Operation(
         name="listSubscriptions",
+        action=Action.SUBSCRIBE,
         method="GET",
         path=SUBSCRIPTIONS,
         handler=list_subscriptions,
@@ -134,6 +139,7 @@ OPERATIONS = (
     ),
     Operation(
         name="advanceSubscription",
+        action=Action.SUBSCRIBE,
         method="POST",
         path=f"{SUBSCRIPTION}/advance",
         handler=advance,

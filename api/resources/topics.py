@@ -21,6 +21,7 @@ from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
+from tms.security.resources import Action
 from tms.wire.json_bodies import JSON
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
@@ -115,6 +116,7 @@ _PROPERTIES_ERRORS = (
 OPERATIONS = (
     Operation(
         name="createTopic",
+        action=Action.MANAGE,
         method="PUT",
         path=TOPIC,
         handler=create,
@@ -134,6 +136,7 @@ OPERATIONS = (
     ),
     Operation(
         name="updateTopic",
+        action=Action.MANAGE,
         method="PUT",
         path=f"{TOPIC}/properties",
         handler=update,
@@ -155,6 +158,7 @@ OPERATIONS = (
     ),
     Operation(
         name="trimTopic",
+        action=Action.MANAGE,
         method="POST",
         path=f"{TOPIC}/trim",
         handler=trim,
@@ -182,6 +186,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getTopic",
+        action=Action.DESCRIBE,
         method="GET",
         path=TOPIC,
         handler=show,
@@ -197,6 +202,7 @@ OPERATIONS = (
     ),
     Operation(
         name="deleteTopic",
+        action=Action.MANAGE,
         method="DELETE",
         path=TOPIC,
         handler=delete,
@@ -208,6 +214,7 @@ OPERATIONS = (
     ),
     Operation(
         name="listTopics",
+        action=Action.DESCRIBE,
         method="GET",
         path=TOPICS,
         handler=list_names,

@@ -22,6 +22,7 @@ from api.resources.paths import TRANSACTION, TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import TransactionNotInProgress, TransactionUnknown
 from tms.core.transactions import TransactionStatus
+from tms.security.resources import Action
 from tms.wire.json_reports import encode_info, encode_infos, encode_size
 from tms.wire.transaction_codec import encode_transaction
 
@@ -89,6 +90,7 @@ async def state(exchange: Exchange) -> None:
 OPERATIONS = (
     Operation(
         name="listTransactions",
+        action=Action.OPERATE,
         method="GET",
         path=TRANSACTIONS,
         handler=list_transactions,
@@ -103,6 +105,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getTransactionState",
+        action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/state",
         handler=state,
@@ -116,6 +119,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getInvalidSize",
+        action=Action.OPERATE,
         method="GET",
         path=f"{TRANSACTIONS}/invalid/size",
         handler=invalid_size,
@@ -128,6 +132,7 @@ OPERATIONS = (
     ),
     Operation(
         name="truncateInvalid",
+        action=Action.OPERATE,
         method="POST",
         path=f"{TRANSACTIONS}/invalid/truncate",
         handler=truncate_invalid,
@@ -152,6 +157,7 @@ OPERATIONS = (
     ),
     Operation(
         name="getTransaction",
+        action=Action.TRANSACT,
         method="GET",
         path=TRANSACTION,
         handler=show,

@@ -18,6 +18,7 @@ from api.openapi.transaction_schemas import (
 )
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from tms.core.transaction import Transaction
+from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat
 from tms.wire.caps import changes_cap
 from tms.wire.transaction_bodies import started
@@ -99,6 +100,7 @@ _OWNER_ERRORS = ("invalid_owner", "owner_busy", "owner_elsewhere", "transaction_
 OPERATIONS = (
     Operation(
         name="startTransaction",
+        action=Action.TRANSACT,
         method="POST",
         path=TRANSACTIONS,
         handler=start,
@@ -129,6 +131,7 @@ OPERATIONS = (
     ),
     Operation(
         name="canCommitTransaction",
+        action=Action.TRANSACT,
         method="POST",
         path=f"{TRANSACTION}/can-commit",
         handler=can_commit,
@@ -154,6 +157,7 @@ OPERATIONS = (
     ),
     Operation(
         name="commitTransaction",
+        action=Action.TRANSACT,
         method="POST",
         path=f"{TRANSACTION}/commit",
         handler=commit,
@@ -191,6 +195,7 @@ OPERATIONS = (
     ),
     Operation(
         name="abortTransaction",
+        action=Action.TRANSACT,
         method="POST",
         path=f"{TRANSACTION}/abort",
         handler=abort,
@@ -207,6 +212,7 @@ OPERATIONS = (
     ),
     Operation(
         name="invalidateTransaction",
+        action=Action.TRANSACT,
         method="POST",
         path=f"{TRANSACTION}/invalidate",
         handler=invalidate,
@@ -218,6 +224,7 @@ OPERATIONS = (
     ),
     Operation(
         name="checkpointTransaction",
+        action=Action.TRANSACT,
         method="POST",
         path=f"{TRANSACTION}/checkpoint",
         handler=checkpoint,

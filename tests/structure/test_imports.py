@@ -30,11 +30,13 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.messaging": frozenset({"tms.core"}),
     "cleanup": frozenset({"tables", "tms.core", "tms.transactions"}),
     "api": frozenset(),
-    "api.http": frozenset({"tms.core", "tms.wire"}),
+    "api.http": frozenset({"tms.security", "tms.core", "tms.wire"}),
     "api.openapi": frozenset({"api.http", "tms.core", "tms.wire"}),
-    "api.resources": frozenset({"api.http", "api.openapi", "tms.core", "tms.wire"}),
+    "api.resources": frozenset({"tms.security", "api.http", "api.openapi", "tms.core", "tms.wire"}),
     "api.cluster": frozenset({"api.http", "tms.core"}),
-    "api.registry": frozenset({"api.http", "api.openapi", "tms.core", "tms.registry", "tms.wire"}),
+    "api.registry": frozenset(
+        {"api.http", "api.openapi", "tms.core", "tms.registry", "tms.security", "tms.wire"}
+    ),
     "api.app": frozenset({"api.cluster", "api.http", "api.openapi", "api.resources", "tms.core"}),
     "tms.client": frozenset({"tms.core", "tms.wire"}),
     "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),

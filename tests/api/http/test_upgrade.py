@@ -42,6 +42,7 @@ async def upgrade(exchange: Exchange) -> None:
 def operation(method: str, path: str) -> Operation:
     return Operation(
         name=f"{method} {path}",
+        action=None,
         method=method,
         path=path,
         handler=upgrade,
