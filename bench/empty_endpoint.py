@@ -44,6 +44,7 @@ _OPERATION = Operation(
     method="POST",
     path="/",
     handler=_answer,
+    action=None,
     tag="",
     summary="",
     description="",

@@ -115,6 +115,9 @@ class SubjectHandlers:
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
         row = partial(Operation, tag=TAG, takes_any_query=True)
+        return (*self._of_subjects(row), *self._of_versions(row))
+
+    def _of_subjects(self, row: "partial[Operation]") -> tuple[Operation, ...]:
         return (
             row(
                 name="subjects",
@@ -155,6 +158,10 @@ class SubjectHandlers:
                 answer=p.NUMBERS,
                 errors=("40401", "40404", "40405", "42205", "42206"),
             ),
+        )
+
+    def _of_versions(self, row: "partial[Operation]") -> tuple[Operation, ...]:
+        return (
             row(
                 name="versions",
                 action=Action.READ,
