@@ -53,8 +53,9 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
 
     Raises as `open_tables`, and `OSError` where the address cannot be listened on; in a cluster as
     `open_metadata` and `Member.open` too, and `StoreUnavailable` where the gateway keeps idle
-    connections.
+    connections. Raises `ValueError` if it would let strangers in.
     """
+    settings.check_safe(*settings.listened_hosts)
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry

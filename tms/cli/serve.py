@@ -34,7 +34,7 @@ from tms.settings.advanced import ADVANCED, SECTION
 EXAMPLES = """\b
 Examples:
   tms serve
-  tms serve --store leveldb:/var/lib/tms --listen 0.0.0.0:11015
+  tms serve --store leveldb:/var/lib/tms --listen 127.0.0.1:8080
   TMS_STORE=memory: tms serve"""
 
 CONFIG_EXAMPLES = """\b

@@ -40,4 +40,4 @@ def check_may_change(caller: Caller, topic_id: TopicId) -> None:
     if topic_id.namespace != SYSTEM or not topic_id.name.startswith("_"):
         return
     if caller.part is None or topic_id.name not in _TOPICS.get(caller.part, ()):
-        raise NotPermitted(topic=str(topic_id), part=caller.part)
+        raise NotPermitted("topic_of_the_service", topic=str(topic_id), part=caller.part)

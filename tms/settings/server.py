@@ -10,7 +10,7 @@ from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
 from tms.core.topic import TopicId
 from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
-from tms.settings.values import ServiceSettings
+from tms.settings.security import SecuritySettings
 
 _NOT_WITH_LOG = ("store", "advertise", "metadata")
 """What a server has no use for whose registry is on another server's topics."""
@@ -18,7 +18,7 @@ _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
 
 
-class Settings(ServiceSettings):
+class Settings(SecuritySettings):
     """All that a server can be told. Values are checked when it is made."""
 
     registry_topic: str = Field(
@@ -32,7 +32,7 @@ class Settings(ServiceSettings):
     )
     registry_log: str = Field(
         default="",
-        description="Serve the registry alone, on a topic of the TMS at this URL. Such a server "
+        description="Serve the registry alone, by the TMS at this URL. Such a server "
         "has no store: it serves the registry, /health and /metrics.",
     )
     registry_eventual_lists: bool = Field(
@@ -58,7 +58,7 @@ class Settings(ServiceSettings):
 
     registry_mode: Literal["active", "master"] = Field(
         default="active",
-        description="Who writes schemas: each server, or a master that is elected.",
+        description="Who writes schemas: each server, or one master. The master is elected.",
     )
     registry_master_eligible: bool = Field(
         default=True, description="Whether this server may become the master of the registry."
@@ -145,7 +145,12 @@ class Settings(ServiceSettings):
         if not port or host in _ANY_HOST:
             return None
         shown = f"[{host}]" if ":" in host else host
-        return f"http://{shown}:{port}{below}"
+        return f"{self.scheme}://{shown}:{port}{below}"
+
+    @property
+    def listened_hosts(self) -> list[str]:
+        """The hosts at which this server listens."""
+        return [self.host, *([self.registry_address[0]] if self.registry_address else [])]
 
     @property
     def own_hosts(self) -> list[str]:

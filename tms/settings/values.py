@@ -96,7 +96,7 @@ class ServiceSettings(BaseSettings):
     )
     cleanup_invalid: bool = Field(
         default=True,
-        description="Take transactions off the invalid list once it is safe. It is safe once "
+        description="Take transactions off the invalid list in time. It is safe once "
         "nothing is left of them that a reader could see.",
     )
     cleanup_workers: int = Field(
@@ -145,7 +145,7 @@ class ServiceSettings(BaseSettings):
     hbase_gateway_idle_s: float = Field(
         default=60.0,
         gt=0,
-        description="When the gateway closes an idle connection: no more than its "
+        description="When the gateway closes an idle connection. That is no more than its "
         "hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
     )
     fence_s: float = Field(

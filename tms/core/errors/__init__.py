@@ -5,7 +5,8 @@ TmsError
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
 │   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
-│   ├── NamespaceNotDeclared      404
+│   ├── NamespaceNotDeclared, GrantNotFound                                     404
+│   ├── NotAuthenticated          401
 │   ├── NotPermitted              403
 │   ├── DataLost                  410
 │   ├── PayloadRefused            422
@@ -26,7 +27,7 @@ TmsError
 │   ├── QueueFull
 │   ├── RateExceeded              429
 │   ├── TooManyConnections, TooManyTransactions, DebugBusy
-│   ├── StoreUnavailable, SchemasUnavailable, Stopping, NoLeader
+│   ├── StoreUnavailable, SchemasUnavailable, RulesUnavailable, Stopping, NoLeader
 │   ├── MetadataUnavailable, MetadataClosed
 │   └── ServerUnreachable         raised by the client only
 ├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
@@ -48,12 +49,14 @@ from tms.core.errors.classes import (
     DataLost,
     DebugBusy,
     FolderUnusable,
+    GrantNotFound,
     InternalError,
     InvalidRequest,
     MetadataClosed,
     MetadataUnavailable,
     NamespaceNotDeclared,
     NoLeader,
+    NotAuthenticated,
     NotPermitted,
     NotTms,
     OutcomeUnknown,
@@ -63,6 +66,7 @@ from tms.core.errors.classes import (
     QueueFull,
     RateExceeded,
     RequestError,
+    RulesUnavailable,
     SchemaRefused,
     SchemasUnavailable,
     ServerSilent,
@@ -117,6 +121,7 @@ __all__ = [
     "DataLost",
     "DebugBusy",
     "FolderUnusable",
+    "GrantNotFound",
     "InternalError",
     "InvalidRequest",
     "InvalidTrimTime",
@@ -127,6 +132,7 @@ __all__ = [
     "NamespaceNotDeclared",
     "NoLeader",
     "NoMetadataStore",
+    "NotAuthenticated",
     "NotPermitted",
     "NotTms",
     "OutcomeUnknown",
@@ -142,6 +148,7 @@ __all__ = [
     "RateExceeded",
     "RequestError",
     "RollbackRefused",
+    "RulesUnavailable",
     "SchemaRefused",
     "SchemasUnavailable",
     "ServerSilent",

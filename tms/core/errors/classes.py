@@ -50,10 +50,16 @@ class TooLarge(RequestError):
     code = "request_too_large"
 
 
-class NotPermitted(RequestError):
-    """Raised when a topic belongs to a part of the service, and another caller would change it."""
+class NotAuthenticated(RequestError):
+    """Raised when nobody knows who asks: credentials are missing, wrong, or have ended."""
 
-    code = "topic_of_the_service"
+    code = "credentials_required"
+
+
+class NotPermitted(RequestError):
+    """Raised when who asks may not do it; `detail` says what, and on what."""
+
+    code = "not_permitted"
 
 
 class SchemaRefused(RequestError):
@@ -102,6 +108,12 @@ class NamespaceNotDeclared(RequestError):
     """Raised when the settings of a namespace are deleted that has none."""
 
     code = "namespace_not_declared"
+
+
+class GrantNotFound(RequestError):
+    """Raised when a rule or a token is revoked that is not there."""
+
+    code = "rule_not_found"
 
 
 class DataLost(RequestError):
@@ -154,6 +166,12 @@ class Stopping(Unavailable):
     """Raised when the service is shutting down."""
 
     code = "stopping"
+
+
+class RulesUnavailable(Unavailable):
+    """Raised when what was last known of rules and tokens is too old to decide by."""
+
+    code = "rules_unavailable"
 
 
 class SchemasUnavailable(Unavailable):

@@ -78,6 +78,27 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             ),
             "invalid_row": "A row is a message if it has a payload, bytes or text, and a topic.",
             "malformed_request": "This is no HTTP/1.1 request.",
+            "invalid_rule": (
+                "A rule says who, allow or deny, which actions, and on what; `detail` says what is "
+                "wrong in it."
+            ),
+            "invalid_token": (
+                "A token is for a principal of 1 to 255 characters, perhaps with groups, and ends "
+                "at a time that is to come, or never."
+            ),
+            "plaintext_credentials": (
+                "Credentials would travel unencrypted to another machine: use https://, or allow "
+                "it on purpose."
+            ),
+        },
+    },
+    401: {
+        "NotAuthenticated": {
+            "credentials_required": (
+                "This server answers only those who say who they are: send Authorization, or a "
+                "client certificate."
+            ),
+            "credentials_invalid": "The credentials are not valid; `detail` says why.",
         },
     },
     403: {
@@ -85,6 +106,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "cross_site": "A web page of another site sent this; only pages of this server may.",
         },
         "NotPermitted": {
+            "not_permitted": (
+                "Who asks may not do this; somebody who may grant it has to (`tms auth grant`)."
+            ),
+            "transaction_of_another": (
+                "The transaction belongs to another principal, and only that one ends it or "
+                "publishes in it."
+            ),
             "topic_of_the_service": (
                 "Topics `_…` of the namespace `system` are the service's own, and only it changes "
                 "them."
@@ -103,6 +131,10 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "PathNotFound": {"path_not_found": "There is no value at this path."},
         "NamespaceNotDeclared": {
             "namespace_not_declared": "The namespace has no settings of its own.",
+        },
+        "GrantNotFound": {
+            "rule_not_found": "There is no rule of this id.",
+            "token_not_found": "There is no token of this id.",
         },
     },
     405: {
@@ -251,6 +283,8 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "`--topic-properties-bytes-max`."
             ),
             "value_too_large": "The value is over the cap for a value.",
+            "too_many_rules": "There are as many rules as there may be; revoke some.",
+            "too_many_tokens": "There are as many tokens as there may be; revoke some.",
             "too_many_checkpoints": "The transaction has more checkpoints than one may.",
         },
     },
@@ -297,6 +331,10 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "publish_rate_exceeded": (
                 "The namespace's publish rate is used up; publish again after Retry-After seconds, "
                 "or raise the rate with `tms namespace set`."
+            ),
+            "principal_rate_exceeded": (
+                "Who asks has used up what one principal may; `detail` names the setting. Ask "
+                "again after Retry-After seconds."
             ),
         },
     },

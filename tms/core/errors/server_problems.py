@@ -53,6 +53,12 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "The schema registry could not be asked, so nothing was done; try again."
             ),
         },
+        "RulesUnavailable": {
+            "rules_unavailable": (
+                "Nobody knows now who may do what, because the metadata store is not reached; try "
+                "again."
+            ),
+        },
         "Stopping": {"stopping": "The service is stopping; try again."},
         "MetadataUnavailable": {
             "metadata_unavailable": "The metadata store was not reached; try again.",

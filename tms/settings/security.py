@@ -1,0 +1,177 @@
+"""What a server can be told of security: who is let in, what travels encrypted, how much each may.
+
+`docs/security.md` says how these work together.
+"""
+
+import ipaddress
+import re
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from tms.settings.values import ServiceSettings
+
+_TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
+_JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
+_LOOPBACK_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
+
+
+def _per_principal(what: str) -> Any:
+    description = f"The most {what} of one principal; 0 for no limit."
+    return Field(default=0, ge=0, description=description)
+
+
+class SecuritySettings(ServiceSettings):
+    """What is told of security. Values are checked when it is made."""
+
+    auth: Literal["off", "optional", "required"] = Field(
+        default="off",
+        description="Whether callers have to say who they are. With optional, those who do not are "
+        "`anonymous`, which rules may name.",
+    )
+    superusers: str = Field(
+        default="",
+        description="Principals who may do everything. They are separated by commas, and stand "
+        "here alone, never in rules.",
+    )
+    auth_tokens: str = Field(
+        default="",
+        description="Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
+        "`tms auth init` writes it; they are separated by commas.",
+    )
+    auth_passwords: str = Field(
+        default="",
+        description="A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
+        "password` makes it, perhaps with :GROUP,GROUP behind.",
+    )
+    auth_jwks: str = Field(
+        default="",
+        description="The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
+        "auth_issuer and auth_audience are needed.",
+    )
+    auth_issuer: str = Field(default="", description="The issuer that a JSON Web Token must name.")
+    auth_audience: str = Field(
+        default="", description="The audience that a JSON Web Token must name."
+    )
+    auth_principal_claim: str = Field(
+        default="sub", description="The claim of a JSON Web Token that names the principal."
+    )
+    auth_groups_claim: str = Field(
+        default="groups", description="The claim that lists the principal's groups."
+    )
+    auth_open_docs: bool = Field(
+        default=False, description="Show /docs and /openapi.json to everybody."
+    )
+    auth_stale_s_max: float = Field(
+        default=60.0,
+        ge=0,
+        description="How long rules and tokens hold that cannot be looked up any more. Then "
+        "everybody but superusers gets 503.",
+    )
+    auth_rules_max: int = Field(default=10_000, gt=0, description="The most rules.")
+    auth_tokens_max: int = Field(
+        default=100_000, gt=0, description="The most tokens in the metadata store."
+    )
+    insecure_no_auth: bool = Field(
+        default=False,
+        description="Serve other machines although everybody who reaches the address may do "
+        "everything.",
+    )
+    allow_plaintext: bool = Field(
+        default=False,
+        description="Take and send credentials unencrypted to other machines. Whoever can listen "
+        "in between can use them.",
+    )
+    tls_cert: str = Field(
+        default="", description="This server's certificate, a file. With it, it speaks TLS."
+    )
+    tls_key: str = Field(default="", description="The certificate's key, a file.")
+    tls_client_ca: str = Field(
+        default="",
+        description="A file of the certificates to trust clients by. A client's certificate says "
+        "who it is: by its URI, else by its common name.",
+    )
+    tls_ca: str = Field(
+        default="",
+        description="A file of the certificates to trust other servers by. Without it, the "
+        "machine's own are trusted.",
+    )
+    audit_file: str = Field(
+        default="",
+        description="A file to which is added who was refused, and who changed or used what first. "
+        "By default that goes to the log.",
+    )
+    audit_topic: bool = Field(
+        default=False, description="Publish the same to the topic system:_audit."
+    )
+
+    principal_requests_per_s: int = _per_principal("requests a second")
+    principal_publish_bytes_per_s: int = _per_principal("bytes published a second")
+    principal_publish_messages_per_s: int = _per_principal("messages published a second")
+    principal_transactions_max: int = _per_principal("transactions in progress")
+    principal_connections_max: int = _per_principal("connections")
+    principal_polls_max: int = _per_principal("polls that wait")
+    principal_arriving_bytes_max: int = _per_principal("bytes of bodies that are arriving")
+    principal_topics_per_hour: int = _per_principal("topics created an hour")
+
+    @field_validator("auth_tokens")
+    @classmethod
+    def _check_tokens(cls, tokens: str) -> str:
+        if any(not _TOKEN.fullmatch(each.strip()) for each in tokens.split(",") if each.strip()):
+            raise ValueError("ID:SHA256:PRINCIPAL is wanted, as `tms auth init` writes it")
+        return tokens
+
+    @field_validator("auth_jwks")
+    @classmethod
+    def _check_jwks(cls, jwks: str) -> str:
+        if jwks and not _JWKS.fullmatch(jwks):
+            raise ValueError("a file is wanted, or an https:// URL")
+        return jwks
+
+    @model_validator(mode="after")
+    def _check_belonging(self) -> "SecuritySettings":
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ValueError("tls_cert and tls_key belong together")
+        if self.tls_client_ca and not self.tls_cert:
+            raise ValueError("tls_client_ca needs tls_cert: only TLS carries client certificates")
+        if self.auth_jwks and not (self.auth_issuer and self.auth_audience):
+            raise ValueError("auth_jwks needs auth_issuer and auth_audience: whose tokens for whom")
+        return self
+
+    def check_safe(self, *hosts: str) -> None:
+        """Raise `ValueError` if listening at one of these hosts would let strangers in."""
+        reached = [host for host in hosts if not is_loopback(host)]
+        if not reached or self.insecure_no_auth:
+            return
+        if self.auth == "off":
+            raise ValueError(
+                f"other machines reach {reached[0]}, and auth is off: everybody could do "
+                "everything. Set auth (`tms auth init` makes all that is needed), or say "
+                "--insecure-no-auth"
+            )
+        if not self.tls_cert and not self.allow_plaintext:
+            raise ValueError(
+                f"other machines reach {reached[0]}, and there is no tls_cert: credentials would "
+                "travel unencrypted. Give one, or say --allow-plaintext if something in front of "
+                "the server encrypts"
+            )
+
+    @property
+    def superuser_names(self) -> frozenset[str]:
+        """The principals who may do everything."""
+        return frozenset(each.strip() for each in self.superusers.split(",") if each.strip())
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of this server's URLs."""
+        return "https" if self.tls_cert else "http"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    if host.lower() in _LOOPBACK_NAMES or host.lower().endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return False
