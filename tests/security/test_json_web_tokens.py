@@ -219,7 +219,7 @@ def test_any_text_in_a_tokens_place_is_refused(text: str, place: int) -> None:
 def by_keys_in_memory(token: str) -> Verified:
     clock = ManualClock(NOW_S * 1000)
     keys = WebKeys(__file__, clock)
-    keys._keys, keys._changed = keys_of(ALL), keys._state()
+    keys._keys = keys_of(ALL)
     return asyncio.run(WebTokenVerifier(keys, "https://issuer", "tms", clock=clock).verify(token))
 
 

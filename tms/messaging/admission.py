@@ -1,10 +1,7 @@
 """What may be published, by the server's limits and those of the topic's namespace.
 
-A rate is held on the average: what a namespace has published is paid off at its rate, and a publish
-is refused if more than `BURST_MS` would be unpaid with it. One that is larger than that by itself
-is taken if nothing is unpaid, and the next one then later. So in any time no more is taken than the
-rate and a burst, or the rate and one such publish. What is refused costs nothing; what was taken is
-not given back where the write fails.
+A rate is held on the average (`tms.core.rates`): a namespace may publish a second's worth at once.
+What is refused costs nothing; what was taken is not given back where the write fails.
 
 Used from the event loop's thread alone.
 """
@@ -17,9 +14,9 @@ from tms.core.errors import InvalidRequest, RateExceeded, TooLarge, TransactionE
 from tms.core.frame import KEY_FLAG, frame_parts, framed_of, read_frame
 from tms.core.limits import INT64_MAX, MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.namespaces import NamespaceRules
+from tms.core.rates import Rate, in_seconds
 from tms.core.topic import TopicId, parse_properties
 
-BURST_MS = 1_000
 _SHORT_FRAME_BYTES = 63
 """The most that a length of one byte says."""
 
@@ -66,32 +63,6 @@ def _largest(payloads: Sequence[bytes], total: int, bytes_max: int) -> int | Non
     return largest if largest > bytes_max else None
 
 
-class _Rate:
-    """One rate of one namespace, and what was taken under it and is unpaid.
-
-    In thousandths of what is counted, of which `per_s` are paid off a millisecond: no rounding.
-    """
-
-    def __init__(self, per_s: int) -> None:
-        self.per_s = per_s
-        self._unpaid = 0
-        self._at_ms = 0
-        """When that was so, in steady time."""
-
-    def _unpaid_at(self, now_ms: int) -> int:
-        return max(0, self._unpaid - (now_ms - self._at_ms) * self.per_s)
-
-    def wait_ms(self, amount: int, now_ms: int) -> int:
-        """Return after how long so much may be taken; zero or less: now."""
-        may_be_unpaid = max(0, BURST_MS * self.per_s - amount * MS_PER_S)
-        return -((may_be_unpaid - self._unpaid_at(now_ms)) // self.per_s)
-
-    def take(self, amount: int, now_ms: int) -> None:
-        """Take, whether there is so much or not."""
-        self._unpaid = self._unpaid_at(now_ms) + amount * MS_PER_S
-        self._at_ms = now_ms
-
-
 class _Rates:
     """The rates of one namespace, as its rules were when this was made."""
 
@@ -99,7 +70,7 @@ class _Rates:
         self.rules = rules
         named = ("publish_messages_per_s", "publish_bytes_per_s")
         given = ((name, getattr(rules, name)) for name in named)
-        self._rates = {name: _Rate(per_s) for name, per_s in given if per_s is not None}
+        self._rates = {name: Rate(per_s) for name, per_s in given if per_s is not None}
 
     def take(self, namespace: str, messages: int, total_bytes: int, now_ms: int) -> None:
         """Take a publish. Raises `RateExceeded`."""
@@ -109,8 +80,8 @@ class _Rates:
             if wait_ms > 0:
                 raise RateExceeded(
                     namespace=namespace,
-                    retry_after_s=int(-(-wait_ms // MS_PER_S)),
-                    **{name: rate.per_s},
+                    retry_after_s=in_seconds(wait_ms),
+                    **{name: rate.per_period},
                 )
         for name, rate in self._rates.items():
             rate.take(amounts[name], now_ms)

@@ -1,1 +1,1 @@
-"""Who may do what: identities, rules, and the decision. Pure; nothing here asks anybody."""
+"""Who somebody is, what each may do, and how much: the mechanisms. Nothing here knows of HTTP."""

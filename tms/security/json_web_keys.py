@@ -14,7 +14,6 @@ import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tms.core.clock import Clock
+from tms.security.watched_file import WatchedFile
 
 BYTES_MAX = 1024 * 1024
 KEYS_MAX = 100
@@ -128,17 +128,15 @@ class WebKeys:
         self._keys: Sequence[WebKey] = ()
         self._is_failing = False
         self._asked_ms = _OLDEST
-        self._changed: tuple[int, int, int] | None = None
         self._following: asyncio.Task[None] | None = None
         self._fetching: asyncio.Task[None] | None = None
-        is_url = source.startswith(_HTTPS)
-        self._client = _client(ca_file) if is_url else None
+        self._file = WatchedFile(source, BYTES_MAX)
+        self._client = _client(ca_file) if source.startswith(_HTTPS) else None
 
     async def open(self) -> None:
         """Have the keys. Raises `KeysUnreadable` and `OSError` for a file, not for an URL."""
         if self._client is None:
-            self._changed = self._state()
-            self._keys = keys_of(_read(self._source))
+            self._keys = keys_of(self._file.read())
             return
         await self._fetch()
         self._following = asyncio.create_task(self._fetch_again_and_again())
@@ -201,12 +199,10 @@ class WebKeys:
             self._is_failing = False
 
     def _read_changed(self) -> None:
+        if not self._file.has_changed():
+            return
         try:
-            state = self._state()
-            if state == self._changed:
-                return
-            self._keys = keys_of(_read(self._source))
-            self._changed = state
+            self._keys = keys_of(self._file.read())
         except (OSError, KeysUnreadable) as error:
             self._failed(error)
         else:
@@ -217,15 +213,6 @@ class WebKeys:
             told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             _log.warning("keys cannot be had, those from before hold: %s: %s", self._source, told)
         self._is_failing = True
-
-    def _state(self) -> tuple[int, int, int]:
-        found = Path(self._source).stat()
-        return found.st_mtime_ns, found.st_ino, found.st_size
-
-
-def _read(path: str) -> bytes:
-    with Path(path).open("rb") as file:
-        return file.read(BYTES_MAX + 1)
 
 
 def _client(ca_file: str) -> httpx.AsyncClient:

@@ -135,7 +135,7 @@ class QueueFull(Unavailable):
 
 
 class RateExceeded(Unavailable):
-    """Raised when a namespace's publish rate is used up; `detail` says for how long."""
+    """Raised when a namespace or a principal has used up what it may; `detail` says till when."""
 
     code = "publish_rate_exceeded"
 

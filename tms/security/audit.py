@@ -1,0 +1,155 @@
+"""Who was refused, who changed what, and who used what first: one line of JSON for each.
+
+1. Told always: what was denied, who could not be authenticated, and each `manage`, `operate`,
+   `grant` and `transact-any`. All else is told as a principal does it to a resource for the first
+   time in a minute.
+2. Whoever serves requests waits for nothing: lines wait for those who write them in bounded queues,
+   and what finds no room is lost, which is counted, and told in the log once a minute.
+3. A line has no credentials, and is ASCII: no name in it can end it.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+from tms.core.clock import Clock
+from tms.core.limits import MS_PER_S
+from tms.security.credentials import Scheme
+from tms.security.resources import Action
+from tms.security.rules import Effect
+
+AUTHENTICATE = "authenticate"
+"""The action of who could not be authenticated."""
+ALWAYS = frozenset((Action.MANAGE, Action.OPERATE, Action.GRANT, Action.TRANSACT_ANY))
+USES_MAX = 10_000
+"""First uses of one minute that are remembered; then some are told again."""
+QUEUE_MAX = 10_000
+"""Lines that wait to be written."""
+_TEXT_CHARS_MAX = 1024
+_MINUTE_MS = 60 * MS_PER_S
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One thing that somebody did or could not do."""
+
+    time_ms: int
+    """In ms since 1970."""
+    principal: str | None
+    """None if it is not known."""
+    mechanism: Scheme | None
+    address: str
+    via: str | None
+    """The instance id of the server that passed it on; None if it came straight."""
+    action: str
+    """An `Action`, or `AUTHENTICATE`."""
+    resource: str
+    """As it is told."""
+    effect: Effect
+    rule: str | None
+    """The id of the rule that decided; None if there was none."""
+    status: int | None
+    """The HTTP status of the answer; None if it is not known yet."""
+
+    def line(self) -> bytes:
+        """Return it as one line of JSON, with its end. Long texts are cut."""
+        told = {
+            name: value[:_TEXT_CHARS_MAX] if isinstance(value, str) else value
+            for name, value in asdict(self).items()
+        }
+        return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")
+
+
+class Drops:
+    """Counts lines that were lost. Used from any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.count = 0
+        self._clock = clock
+        self._told_ms: int | None = None
+        self._turn = threading.Lock()
+
+    def add(self, lines: int, reason: str) -> None:
+        """Count so many, and tell it unless that was told within a minute."""
+        now_ms = self._clock.steady_ms()
+        with self._turn:
+            self.count += lines
+            if self._told_ms is not None and now_ms - self._told_ms < _MINUTE_MS:
+                return
+            self._told_ms = now_ms
+            _log.warning("%d lines of the audit were lost till now: %s", self.count, reason)
+
+
+class Destination(Protocol):
+    """Takes lines and writes them later."""
+
+    def put(self, line: bytes) -> None:
+        """Take a line, or count it as lost; never wait."""
+        ...
+
+    def reopen(self) -> None:
+        """Open anew what may have been moved away."""
+        ...
+
+    async def close(self) -> None:
+        """Write what was taken, within a bounded time, and take no more."""
+        ...
+
+
+class Audit:
+    """Decides what is told, and hands it on. Used from the event loop's thread alone."""
+
+    def __init__(self, destinations: Sequence[Destination], clock: Clock, drops: Drops) -> None:
+        """Tell all `destinations`, which `close` closes; they count in `drops` what they lose."""
+        self._destinations = destinations
+        self._clock = clock
+        self._drops = drops
+        self._minute = -1
+        self._uses: set[Hashable] = set()
+
+    @property
+    def dropped(self) -> int:
+        """How many lines were lost, at all destinations together."""
+        return self._drops.count
+
+    def is_wanted(
+        self, principal: str | None, action: str, resource: Hashable, effect: Effect
+    ) -> bool:
+        """Whether to `add` a record of this; if it is a first use, not again in this minute."""
+        if effect is Effect.DENY or action in ALWAYS:
+            return True
+        minute = self._clock.now_ms() // _MINUTE_MS
+        if minute != self._minute or len(self._uses) >= USES_MAX:
+            self._minute = minute
+            self._uses.clear()
+        use = (principal, action, resource)
+        if use in self._uses:
+            return False
+        self._uses.add(use)
+        return True
+
+    def add(self, record: AuditRecord) -> None:
+        """Tell a record, be it wanted or not."""
+        line = record.line()
+        for destination in self._destinations:
+            destination.put(line)
+
+    def note(self, record: AuditRecord) -> None:
+        """Tell a record if it is wanted."""
+        if self.is_wanted(record.principal, record.action, record.resource, record.effect):
+            self.add(record)
+
+    def reopen(self) -> None:
+        """Open files anew, as SIGHUP asks for after they were moved away."""
+        for destination in self._destinations:
+            destination.reopen()
+
+    async def close(self) -> None:
+        """Have everything written, within a bounded time."""
+        for destination in self._destinations:
+            await destination.close()

@@ -1,0 +1,144 @@
+"""The keys by which servers of a cluster know each other's forwards, in the metadata store.
+
+They are one value at `/auth/forward_keys`: a JSON list, newest first, of `id`, `secret` (32 random
+bytes in base64) and `made_ms`. Whoever reads the metadata store can pass on any name.
+
+1. The server that finds none makes the first one. One that finds the newest older than 24 h puts
+   another before it; if two do so, the second one takes what the first has put.
+2. The last three hold. One is sealed with when it is 60 s old: by then all have heard of it.
+3. A change elsewhere is known as the store tells of it, or after a connection was lost, as it comes
+   back. While the store is not reached, what was known last holds.
+"""
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+
+from tms.core.clock import Clock
+from tms.core.errors import BadVersion, TmsError, ValueUnreadable
+from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent
+
+PATH = "/auth/forward_keys"
+KEPT = 3
+OLD_MS = 24 * 3600 * 1000
+HEARD_MS = 60_000
+"""After which each server knows a key."""
+RETRY_S = 1.0
+_SECRET_BYTES = 32
+_ID = re.compile(r"[0-9a-z]{1,32}", re.ASCII)
+
+_log = logging.getLogger(__name__)
+
+
+class _Key(msgspec.Struct, frozen=True):
+    """One key as it is kept. Its secret is never shown."""
+
+    id: str
+    secret: bytes
+    made_ms: int
+
+    def __repr__(self) -> str:
+        """Return it without the secret."""
+        return f"_Key({self.id})"
+
+
+class ForwardKeys:
+    """The keys of a cluster, as one server has them. Used from one event loop."""
+
+    def __init__(self, store: MetadataStore, clock: Clock) -> None:
+        """Have them in `store`, which stays open; `open` first."""
+        self._store = store
+        self._clock = clock
+        self._keys: Sequence[_Key] = ()
+        self._stops = [store.observe(self._hear, PATH), store.observe_session(self._happen)]
+        self._has_news = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Have the keys, and follow them. Raises `MetadataUnavailable`, `ValueUnreadable`."""
+        await self._bring_up_to_date()
+        self._following = asyncio.create_task(self._follow())
+
+    def sealing(self) -> tuple[str, bytes]:
+        """Return the id and the secret of the key to seal with; have an old one replaced."""
+        now_ms = self._clock.now_ms()
+        if _is_due(self._keys, now_ms):
+            self._has_news.set()
+        heard = (key for key in self._keys if now_ms - key.made_ms > HEARD_MS)
+        key = next(heard, self._keys[-1])
+        return key.id, key.secret
+
+    def valid(self, key_id: str) -> bytes | None:
+        """Return the secret of a key that holds; None if there is none of this id."""
+        return next((key.secret for key in self._keys if key.id == key_id), None)
+
+    async def close(self) -> None:
+        """Follow them no more."""
+        for stop in self._stops:
+            stop()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    def _hear(self, _: Notification) -> None:
+        self._has_news.set()
+
+    def _happen(self, event: SessionEvent) -> None:
+        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+            self._has_news.set()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            try:
+                await self._bring_up_to_date()
+            except TmsError as error:
+                _log.warning("the keys of forwards cannot be renewed: %s", error)
+                await asyncio.sleep(RETRY_S)
+                if not isinstance(error, ValueUnreadable):  # until it is changed it stays so
+                    self._has_news.set()
+
+    async def _bring_up_to_date(self) -> None:
+        """Read the keys, and put another before them if that is due."""
+        while True:
+            found = await self._store.get(PATH)
+            keys = () if found is None else _decoded(found.value)
+            if keys:
+                self._keys = keys
+            now_ms = self._clock.now_ms()
+            if not _is_due(keys, now_ms):
+                return
+            keys = (_new_key(now_ms), *keys)[:KEPT]
+            try:
+                version = NEW if found is None else found.stat.version
+                await self._store.put(PATH, msgspec.json.encode(keys), version)
+            except BadVersion:
+                continue  # another server was quicker: its keys are taken
+            self._keys = keys
+            return
+
+
+def _is_due(keys: Sequence[_Key], now_ms: int) -> bool:
+    """Whether there is to be a newer key. One of the future, by a clock that was wrong, stays."""
+    return not keys or now_ms - keys[0].made_ms >= OLD_MS
+
+
+def _new_key(now_ms: int) -> _Key:
+    return _Key(secrets.token_hex(8), secrets.token_bytes(_SECRET_BYTES), now_ms)
+
+
+def _decoded(data: bytes) -> tuple[_Key, ...]:
+    try:
+        keys = msgspec.json.decode(data, type=tuple[_Key, ...])
+    except ValueError as error:
+        raise ValueUnreadable(path=PATH, reason=str(error)) from error
+    if any(len(key.secret) != _SECRET_BYTES or not _ID.fullmatch(key.id) for key in keys):
+        raise ValueUnreadable(
+            path=PATH, reason=f"a key has an id of 0-9 and a-z, and {_SECRET_BYTES} bytes"
+        )
+    return keys[:KEPT]

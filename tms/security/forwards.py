@@ -1,0 +1,199 @@
+"""How a server of a cluster passes on who asked, so that nobody else can say it. Pure.
+
+    TMS-Principal := v1;key=ID;from=INSTANCE;boot=HEX;n=COUNTER;t=MS;who=NAME;groups=NAME,NAME;
+                     body=BODY;sig=HMAC-SHA256 in base64url
+    BODY          := SHA-256 of the whole body in hex | "len:" its announced length | "chunked"
+
+1. Signed is all before `sig`, the method, the path and query as they are sent, and the address of
+   the server that it is for: so it is good for one request to one server.
+2. A server takes each one once, and only if its time is within 30 s of the server's own. One from
+   before the server started is refused: it may have been taken then.
+3. What is kept for that is bounded: per sender, a window of 65,536 counters (as IPsec's); at most
+   1,000 senders, each until it has said nothing for 60 s. If there are more they are refused.
+4. A body that is streamed is covered by its announced length alone, one that is chunked not at all:
+   who can change what travels between servers can change it. TLS keeps them from that.
+
+Clocks of servers must agree within 30 s. All of it is used from one event loop.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from itertools import count
+from typing import Never, Protocol
+from urllib.parse import quote, unquote
+
+from tms.core.clock import Clock
+from tms.core.errors import NotAuthenticated
+from tms.security.principals import SERVER
+from tms.security.replays import Replays
+from tms.security.rules import Identity
+
+HEADER = "TMS-Principal"
+HEADER_BYTES_MAX = 16 * 1024
+SKEW_MS_MAX = 30_000
+_CHUNKED = "chunked"
+_LENGTH = "len:"
+_NAME = r"[A-Za-z0-9_.~%-]"
+_HEADER = re.compile(
+    rf"(?P<signed>v1;key=(?P<key>{_NAME}+);from=(?P<sender>{_NAME}+);boot=(?P<boot>[0-9a-f]{{16}})"
+    rf";n=(?P<n>[0-9]{{1,18}});t=(?P<t>[0-9]{{1,15}});who=(?P<who>{_NAME}*)"
+    rf";groups=(?P<groups>{_NAME}*(?:,{_NAME}+)*)"
+    r";body=(?P<body>[0-9a-f]{64}|len:[0-9]{1,18}|chunked));sig=(?P<sig>[A-Za-z0-9_-]{43})",
+    re.ASCII,
+)
+
+
+class SealingKeys(Protocol):
+    """Keys that all servers of a cluster have."""
+
+    def sealing(self) -> tuple[str, bytes]:
+        """Return the id and the secret of the key to seal with."""
+        ...
+
+    def valid(self, key_id: str) -> bytes | None:
+        """Return the secret of a key that may be opened with; None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a server passed on."""
+
+    identity: Identity | None
+    """Who asked. None if nobody said who it is."""
+    sender: str
+    """The instance id of the server that passed it on."""
+    body: str
+    """What it says of the body; `body_fits` and `length_fits` compare that."""
+
+
+def server_identity(instance_id: str) -> Identity:
+    """Return the identity of a server itself, for the calls that it makes of its own."""
+    return Identity(f"{SERVER}{instance_id}")
+
+
+def body_claim(body: bytes | int | None) -> str:
+    """Return what is said of a body: of a whole one, of an announced length, or None if chunked."""
+    if body is None:
+        return _CHUNKED
+    return f"{_LENGTH}{body}" if isinstance(body, int) else hashlib.sha256(body).hexdigest()
+
+
+def body_fits(claim: str, body: bytes) -> bool:
+    """Whether a whole body is the one that was claimed, as far as that is covered."""
+    if claim == _CHUNKED:
+        return True
+    if claim.startswith(_LENGTH):
+        return claim == body_claim(len(body))
+    return hmac.compare_digest(claim, body_claim(body))
+
+
+def length_fits(claim: str, length: int | None) -> bool:
+    """Whether a request may announce this length in bytes (None: chunked). Of a whole body, any."""
+    if claim == _CHUNKED:
+        return length is None
+    return claim == body_claim(length) if claim.startswith(_LENGTH) else True
+
+
+class Sealer:
+    """Seals what this server passes on to others."""
+
+    def __init__(self, keys: SealingKeys, instance_id: str, clock: Clock) -> None:
+        self._keys = keys
+        self._clock = clock
+        self._start = f"from={_told(instance_id)};boot={secrets.token_hex(8)}"
+        self._counter = count(1)
+
+    def seal(
+        self,
+        identity: Identity | None,
+        method: str,
+        path: str,
+        query: bytes,
+        *,
+        target: str,
+        body: bytes | int | None,
+    ) -> bytes:
+        """Return the header's value for one request.
+
+        `path` and `query` as they are sent. `target`: the address of the server that it is for, as
+        that knows it. `body`: all of it, its announced length in bytes, or None if it is chunked.
+        """
+        key_id, secret = self._keys.sealing()
+        who = "" if identity is None else _told(identity.principal)
+        groups = () if identity is None else sorted(identity.groups)
+        signed = (
+            f"v1;key={key_id};{self._start};n={next(self._counter)};t={self._clock.now_ms()}"
+            f";who={who};groups={','.join(map(_told, groups))};body={body_claim(body)}"
+        )
+        return f"{signed};sig={_signature(secret, signed, method, path, query, target)}".encode()
+
+
+class Opener:
+    """Opens what others passed on to this server."""
+
+    def __init__(self, keys: SealingKeys, own_address: str, clock: Clock) -> None:
+        """Take what is for `own_address`, as other servers have it, from now on."""
+        self._keys = keys
+        self._own_address = own_address
+        self._clock = clock
+        self._started_ms = clock.now_ms()
+        self._replays = Replays(clock.steady_ms)
+
+    def open(self, header: bytes, method: str, path: str, query: bytes) -> Opened:
+        """Return who asked, of a header's value. The request is as it came.
+
+        Raises `NotAuthenticated` (credentials_invalid).
+        """
+        found = _HEADER.fullmatch(_text(header))
+        if found is None:
+            _refuse("it is not of this form")
+        secret = self._keys.valid(found["key"])
+        if secret is None:
+            _refuse("its key is unknown")
+        wanted = _signature(secret, found["signed"], method, path, query, self._own_address)
+        if not hmac.compare_digest(wanted, found["sig"]):
+            _refuse("its signature is wrong, or for another request or server")
+        self._check_time(int(found["t"]))
+        reason = self._replays.take(f"{found['sender']};{found['boot']}", int(found["n"]))
+        if reason is not None:
+            _refuse(reason)
+        return Opened(
+            _identity(found["who"], found["groups"]), unquote(found["sender"]), found["body"]
+        )
+
+    def _check_time(self, sealed_ms: int) -> None:
+        if abs(self._clock.now_ms() - sealed_ms) > SKEW_MS_MAX:
+            _refuse(f"it is not of now; clocks of servers must agree within {SKEW_MS_MAX} ms")
+        if sealed_ms < self._started_ms:
+            _refuse("it was sealed before this server started")
+
+
+def _identity(who: str, groups: str) -> Identity | None:
+    if not who:
+        return None
+    return Identity(unquote(who), frozenset(map(unquote, filter(None, groups.split(",")))))
+
+
+def _signature(secret: bytes, *parts: str | bytes) -> str:
+    mac = hmac.new(secret, digestmod=hashlib.sha256)
+    for part in (each.encode() if isinstance(each, str) else each for each in parts):
+        # With its length before it, no part can be taken for the end of another.
+        mac.update(len(part).to_bytes(8, "big") + part)
+    return base64.urlsafe_b64encode(mac.digest()).rstrip(b"=").decode("ascii")
+
+
+def _told(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _text(header: bytes) -> str:
+    return header.decode("ascii") if len(header) <= HEADER_BYTES_MAX and header.isascii() else ""
+
+
+def _refuse(reason: str) -> Never:
+    raise NotAuthenticated("credentials_invalid", reason=f"{HEADER}: {reason}")

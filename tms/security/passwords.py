@@ -1,0 +1,246 @@
+"""Names and passwords, for Basic: a file of argon2id hashes, and who they let in.
+
+    line := NAME ":" HASH [":" GROUP ("," GROUP)*] | "#" comment
+
+1. The file is read anew if it was changed. If it is wrong then, what was in it before holds.
+2. Verifying takes a tenth of a second and 64 MiB of memory, so two are verified at a time, in
+   threads of their own, and eight wait. What was right is remembered for 60 s, by a keyed hash.
+3. An unknown name takes as long as a wrong password, and is told the same.
+4. From one address, 10 wrong passwords a minute are verified; more are refused unread, right ones
+   too unless they are remembered. Addresses of IPv6 count by their network (/64).
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import ipaddress
+import logging
+import secrets
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Never
+
+import argon2
+from cachetools import LRUCache, TTLCache
+
+from tms.core.clock import Clock
+from tms.core.errors import NotAuthenticated, RateExceeded
+from tms.core.rates import Rate, in_seconds
+from tms.security.credentials import Scheme, Verified
+from tms.security.principals import checked_identity
+from tms.security.rules import Identity
+from tms.security.watched_file import WatchedFile
+
+PASSWORD_BYTES_MAX = 256
+FILE_BYTES_MAX = 16 * 1024 * 1024
+THREADS = 2
+WAITING_MAX = 8
+REMEMBERED_MS = 60_000
+REMEMBERED_MAX = 10_000
+FAILURES_PER_MINUTE = 10
+ADDRESSES_MAX = 10_000
+_MINUTE_MS = 60_000
+_SETTING = "auth_passwords"
+_MEMORY_KIB_MAX = 1024 * 1024
+_IPV6_NETWORK = 64
+_WRONG = "the name or the password is wrong"
+
+_hasher = argon2.PasswordHasher()
+_log = logging.getLogger(__name__)
+
+
+class PasswordsUnreadable(ValueError):
+    """Raised for a file of passwords that is wrong; it names the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownName:
+    """What is kept of one name: not the password."""
+
+    identity: Identity
+    hash: str = field(repr=False)
+
+
+def hash_password(password: str) -> str:
+    """Return what is kept of a password. Raises `ValueError` if it is none."""
+    if not 0 < len(password.encode()) <= PASSWORD_BYTES_MAX:
+        raise ValueError(f"a password has 1 to {PASSWORD_BYTES_MAX} bytes")
+    return _hasher.hash(password)
+
+
+def names_of(data: bytes) -> Mapping[str, KnownName]:
+    """Return what a file says, by name. Raises `PasswordsUnreadable`."""
+    if len(data) > FILE_BYTES_MAX:
+        raise PasswordsUnreadable(f"over {FILE_BYTES_MAX} bytes")
+    names: dict[str, KnownName] = {}
+    for number, line in enumerate(data.split(b"\n"), 1):
+        text = line.strip()
+        if not text or text.startswith(b"#"):
+            continue
+        try:
+            known = _known(text.decode())
+        except (NotAuthenticated, ValueError) as error:
+            reason = error.detail["reason"] if isinstance(error, NotAuthenticated) else error
+            raise PasswordsUnreadable(f"line {number}: {reason}") from None
+        if known.identity.principal in names:
+            raise PasswordsUnreadable(f"line {number}: the name stands above already")
+        names[known.identity.principal] = known
+    return names
+
+
+def _known(line: str) -> KnownName:
+    """Return what one line says. Raises `ValueError`, `NotAuthenticated`."""
+    name, *others = line.split(":")
+    if len(others) not in (1, 2):
+        raise ValueError("NAME:HASH or NAME:HASH:GROUP,GROUP is wanted")
+    groups = others[1].split(",") if others[1:] else []
+    try:
+        cost = argon2.extract_parameters(others[0])
+    except argon2.exceptions.InvalidHash:
+        raise ValueError("the hash is none; `tms auth password` makes one") from None
+    if cost.type is not argon2.Type.ID or cost.memory_cost > _MEMORY_KIB_MAX:
+        raise ValueError(f"the hash is not of argon2id, or takes over {_MEMORY_KIB_MAX} KiB")
+    return KnownName(checked_identity(name, groups), others[0])
+
+
+class PasswordVerifier:
+    """Verifies names and passwords by a file. Used from one event loop; `close` it."""
+
+    def __init__(self, file: str, clock: Clock) -> None:
+        """Read the file. Raises `PasswordsUnreadable`, `OSError`."""
+        self._file = WatchedFile(file, FILE_BYTES_MAX)
+        self._clock = clock
+        self._names = names_of(self._file.read())
+        self._pool = ThreadPoolExecutor(THREADS, "password")
+        self._key = secrets.token_bytes(32)
+        self._remembered: TTLCache[bytes, Verified] = TTLCache(
+            REMEMBERED_MAX, REMEMBERED_MS, timer=clock.steady_ms
+        )
+        self._failures: LRUCache[str, Rate] = LRUCache(ADDRESSES_MAX)
+        self._verifying: dict[bytes, asyncio.Task[Verified]] = {}
+
+    async def verify(self, basic_value: str, address: str) -> Verified:
+        """Return who it is, of what stands behind Basic; `address` is the caller's IP address.
+
+        It has to be verified anew when that ends, within 60 s. Raises `NotAuthenticated`
+        (credentials_invalid), and `RateExceeded` (principal_rate_exceeded).
+        """
+        self._read_changed()
+        name, password = _name_and_password(basic_value)
+        key = hmac.digest(self._key, basic_value.encode(), hashlib.sha256)
+        remembered = self._remembered.get(key)
+        if remembered is not None:
+            return remembered
+        task = self._verifying.get(key)
+        if task is None:
+            self._check_room()
+            failures = self._take_failure(address)
+            task = asyncio.create_task(self._verify(key, name, password, failures))
+            self._verifying[key] = task
+            task.add_done_callback(lambda done: self._end(key, done))
+        # Shielded: a thread works on even if nobody waits, and others may wait for the same.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Verify no more."""
+        await asyncio.gather(*self._verifying.values(), return_exceptions=True)
+        self._pool.shutdown()
+
+    def _end(self, key: bytes, task: "asyncio.Task[Verified]") -> None:
+        self._verifying.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # whoever waits is told
+
+    async def _verify(self, key: bytes, name: str, password: bytes, failures: Rate) -> Verified:
+        names = self._names
+        # An unknown name is verified by another's hash, so that it takes as long.
+        known = names.get(name)
+        verified_by = known or next(iter(names.values()), None)
+        if verified_by is None:
+            _refuse(_WRONG)
+        loop = asyncio.get_running_loop()
+        is_right = await loop.run_in_executor(self._pool, _is_right, verified_by.hash, password)
+        if known is None or not is_right:
+            _refuse(_WRONG)
+        failures.give_back(1, self._clock.steady_ms())
+        ends_ms = self._clock.now_ms() + REMEMBERED_MS
+        verified = Verified(known.identity, ends_ms, Scheme.BASIC)
+        if names is self._names:
+            self._remembered[key] = verified
+        return verified
+
+    def _check_room(self) -> None:
+        if len(self._verifying) >= THREADS + WAITING_MAX:
+            reason = f"{WAITING_MAX} passwords wait to be verified"
+            raise RateExceeded(
+                "principal_rate_exceeded", setting=_SETTING, retry_after_s=1, reason=reason
+            )
+
+    def _take_failure(self, address: str) -> Rate:
+        """Take a failure of an address, to be given back if it was none."""
+        network, now_ms = _network_of(address), self._clock.steady_ms()
+        failures = self._failures.get(network)
+        if failures is None:
+            failures = self._failures[network] = Rate(FAILURES_PER_MINUTE, _MINUTE_MS)
+        wait_ms = failures.wait_ms(1, now_ms)
+        if wait_ms > 0:
+            raise RateExceeded(
+                "principal_rate_exceeded",
+                setting=_SETTING,
+                retry_after_s=in_seconds(wait_ms),
+                reason=f"{FAILURES_PER_MINUTE} passwords a minute of this address were wrong",
+            )
+        failures.take(1, now_ms)
+        return failures
+
+    def _read_changed(self) -> None:
+        if not self._file.has_changed():
+            return
+        try:
+            self._names = names_of(self._file.read())
+        except (OSError, PasswordsUnreadable) as error:
+            _log.warning("%s is not taken, what it said before holds: %s", self._file.path, error)
+            return
+        self._remembered.clear()
+
+
+def _name_and_password(basic_value: str) -> tuple[str, bytes]:
+    """Return the name and the password of what stands behind Basic."""
+    try:
+        data = base64.b64decode(basic_value, validate=True)
+        name, colon, password = data.partition(b":")
+        text = name.decode()
+    except ValueError:
+        _refuse("what is behind Basic is no base64 of a name and a password in UTF-8")
+    if not colon:
+        _refuse("what is behind Basic has no colon between name and password")
+    if len(password) > PASSWORD_BYTES_MAX:
+        _refuse(f"a password has {PASSWORD_BYTES_MAX} bytes at most")
+    return text, password
+
+
+def _is_right(hashed: str, password: bytes) -> bool:
+    """Whether a password is the hashed one. It runs in a thread."""
+    try:
+        return _hasher.verify(hashed, password)
+    except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHash):
+        return False
+
+
+def _network_of(address: str) -> str:
+    """Return what an address counts by: of IPv6, the network that one customer has."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, _IPV6_NETWORK), strict=False))
+    return str(found)
+
+
+def _refuse(reason: str) -> Never:
+    raise NotAuthenticated("credentials_invalid", reason=reason)

@@ -1,0 +1,75 @@
+"""Numbers of senders, each taken once: a sliding window for each sender, as IPsec has. Pure.
+
+A sender counts up. A number is taken if it is over the highest one, or at most `WINDOW` below it
+and was not taken. So those that overtake each other come through, and what is kept is bounded: one
+bit for each number of a window, and `SENDERS_MAX` windows. A window is forgotten after `SILENCE_MS`
+without a number taken; whoever asks has to see to it that older numbers are refused by then.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+WINDOW = 65_536
+SENDERS_MAX = 1_000
+SILENCE_MS = 60_000
+
+
+class _Window:
+    """The numbers of one sender."""
+
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self._highest = -1
+        self._taken = 0
+        """Bit i: whether the highest less i was taken."""
+
+    def take(self, number: int) -> bool:
+        """Take a number; return whether it could be."""
+        behind = self._highest - number
+        if behind < 0:
+            shifted = self._taken << -behind if -behind < WINDOW else 0
+            self._taken = (shifted | 1) & _MASK
+            self._highest = number
+            return True
+        if behind >= WINDOW or self._taken >> behind & 1:
+            return False
+        self._taken |= 1 << behind
+        return True
+
+
+_MASK = (1 << WINDOW) - 1
+
+
+class Replays:
+    """The numbers of all senders."""
+
+    def __init__(self, steady_ms: Callable[[], int]) -> None:
+        """Go by a steady time in milliseconds."""
+        self._steady_ms = steady_ms
+        self._windows: OrderedDict[str, _Window] = OrderedDict()
+        """Whoever was heard last is last."""
+
+    def __len__(self) -> int:
+        return len(self._windows)
+
+    def take(self, sender: str, number: int) -> str | None:
+        """Take a number of a sender once. Return why it cannot be taken; None if it was."""
+        now_ms = self._steady_ms()
+        self._forget(now_ms)
+        window = self._windows.get(sender)
+        if window is None:
+            if len(self._windows) >= SENDERS_MAX:
+                return f"over {SENDERS_MAX} servers sent some within {SILENCE_MS} ms"
+            window = self._windows[sender] = _Window()
+        if not window.take(number):
+            return f"it was sent before, or {WINDOW} others overtook it"
+        window.at_ms = now_ms
+        self._windows.move_to_end(sender)
+        return None
+
+    def _forget(self, now_ms: int) -> None:
+        while self._windows:
+            sender, window = next(iter(self._windows.items()))
+            if now_ms - window.at_ms <= SILENCE_MS:
+                return
+            del self._windows[sender]
