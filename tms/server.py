@@ -23,6 +23,7 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
+from tms.core.tls import TlsFiles
 from tms.gc_schedule import collected_by_clock
 from tms.node import open_services
 from tms.registry_part import RegistryPart, open_registry
@@ -37,6 +38,7 @@ with importing("api"):
     from api.http.callers import Callers
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
+    from api.http.tls import ServerTls
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -53,12 +55,13 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
 
     Raises as `open_tables`, and `OSError` where the address cannot be listened on; in a cluster as
     `open_metadata` and `Member.open` too, and `StoreUnavailable` where the gateway keeps idle
-    connections. Raises `ValueError` if it would let strangers in.
+    connections. Raises `ValueError` if it would let strangers in, or TLS has no use for its files.
     """
     settings.check_safe(*settings.listened_hosts)
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
+    tls = _tls(settings)
     schemas = open_registry(settings)
     urls: list[str] = []
 
@@ -67,7 +70,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    _run(settings, serve_kind(settings, schemas, started))
+    _run(settings, serve_kind(settings, tls, schemas, started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -105,7 +108,16 @@ def _listeners(
     return [ListeningAddress(app, settings.host, settings.port), *more]
 
 
-async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: OnStarted) -> None:
+def _tls(settings: Settings) -> ServerTls | None:
+    """Return what TLS is spoken by; None without a certificate. Raises `ValueError`."""
+    if not settings.tls_cert:
+        return None
+    return ServerTls(TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca))
+
+
+async def _serve(
+    settings: Settings, tls: ServerTls | None, schemas: RegistryPart | None, on_started: OnStarted
+) -> None:
     registry = _registry()
     services = await open_services(
         settings.store, settings=settings, registry=registry, may_block_loop=True
@@ -129,6 +141,7 @@ async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: O
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
+            tls=tls,
         )
     finally:
         if schemas is not None:
@@ -138,7 +151,7 @@ async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: O
 
 
 async def _serve_registry(
-    settings: Settings, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: ServerTls | None, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     assert schemas is not None
     registry = _registry()
@@ -158,6 +171,7 @@ async def _serve_registry(
             on_started=on_started,
             on_stopping=_nothing,
             grace_s=settings.stop_grace_s,
+            tls=tls,
         )
     finally:
         await schemas.close()
@@ -165,7 +179,7 @@ async def _serve_registry(
 
 
 async def _serve_in_cluster(
-    settings: Settings, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: ServerTls | None, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -215,6 +229,7 @@ async def _serve_in_cluster(
             on_stopping=part.stop_waiting,
             stop=stop,
             grace_s=settings.stop_grace_s,
+            tls=tls,
         )
         member.check()
     _log.info("stopped; this server takes part in its cluster no more")

@@ -3,17 +3,16 @@
 `docs/security.md` says how these work together.
 """
 
-import ipaddress
 import re
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from tms.core.hosts import is_loopback
 from tms.settings.values import ServiceSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
 _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
-_LOOPBACK_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
 def _per_principal(what: str) -> Any:
@@ -165,13 +164,3 @@ class SecuritySettings(ServiceSettings):
     def scheme(self) -> str:
         """The scheme of this server's URLs."""
         return "https" if self.tls_cert else "http"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
-    if host.lower() in _LOOPBACK_NAMES or host.lower().endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return False

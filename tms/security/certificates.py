@@ -1,0 +1,44 @@
+"""Whom a client's certificate names.
+
+Guarantees that no certificate names a group, everybody, a server of the cluster, or nobody: rules
+are for those too, and who may sign certificates is not who grants. It relies on the certificate
+having been verified; the names in it are not looked up anywhere.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tms.security.rules import EVERYBODY, GROUP
+
+NAME_CHARS_MAX = 255
+SERVER = "server:"
+ANONYMOUS = "anonymous"
+
+
+def principal_of_certificate(peercert: Mapping[str, Any]) -> str | None:
+    """Return the principal of a verified certificate, as `SSLSocket.getpeercert` tells it.
+
+    That is the URI of its subject's alternative names, else its common name. None if it has
+    neither, several of one kind, or one that nobody may have.
+    """
+    uris = [value for kind, value in peercert.get("subjectAltName", ()) if kind == "URI"]
+    if uris:
+        return _only(uris)
+    pairs = (pair for part in peercert.get("subject", ()) for pair in part)
+    return _only(value for kind, value in pairs if kind == "commonName")
+
+
+def _only(names: Iterable[str]) -> str | None:
+    found = list(names)
+    return found[0] if len(found) == 1 and may_be_principal(found[0]) else None
+
+
+def may_be_principal(name: str) -> bool:
+    """Whether what others vouch for may be called this here."""
+    return (
+        0 < len(name) <= NAME_CHARS_MAX
+        and name.isprintable()
+        and name == name.strip()
+        and name != EVERYBODY
+        and not name.casefold().startswith((SERVER, GROUP, ANONYMOUS))
+    )
