@@ -7,10 +7,12 @@ the others forward to it (`api.cluster.standby`). The schema registry is served 
 
 import asyncio
 import logging
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -62,7 +64,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     if settings.registry_log:
         serve_kind = _serve_registry
     tls = _tls(settings)
-    schemas = open_registry(settings)
+    schemas = open_registry(settings, tls.to_others)
     urls: list[str] = []
 
     def started(url: str) -> None:
@@ -108,15 +110,27 @@ def _listeners(
     return [ListeningAddress(app, settings.host, settings.port), *more]
 
 
-def _tls(settings: Settings) -> ServerTls | None:
-    """Return what TLS is spoken by; None without a certificate. Raises `ValueError`."""
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    """What a server speaks TLS by."""
+
+    own: ServerTls | None
+    """With its clients; None without a certificate."""
+    to_others: ssl.SSLContext | None
+    """With other servers; None if it asks none."""
+
+
+def _tls(settings: Settings) -> _Tls:
+    """Read certificates and keys. Raises `ValueError`, which names the setting."""
+    to_others = settings.tls_to_others() if settings.reaches_others else None
     if not settings.tls_cert:
-        return None
-    return ServerTls(TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca))
+        return _Tls(None, to_others)
+    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    return _Tls(ServerTls(files, to_others), to_others)
 
 
 async def _serve(
-    settings: Settings, tls: ServerTls | None, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     registry = _registry()
     services = await open_services(
@@ -141,7 +155,7 @@ async def _serve(
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
-            tls=tls,
+            tls=tls.own,
         )
     finally:
         if schemas is not None:
@@ -151,7 +165,7 @@ async def _serve(
 
 
 async def _serve_registry(
-    settings: Settings, tls: ServerTls | None, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     assert schemas is not None
     registry = _registry()
@@ -171,7 +185,7 @@ async def _serve_registry(
             on_started=on_started,
             on_stopping=_nothing,
             grace_s=settings.stop_grace_s,
-            tls=tls,
+            tls=tls.own,
         )
     finally:
         await schemas.close()
@@ -179,7 +193,7 @@ async def _serve_registry(
 
 
 async def _serve_in_cluster(
-    settings: Settings, tls: ServerTls | None, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -192,7 +206,7 @@ async def _serve_in_cluster(
             since_ms=time.time_ns() // 1_000_000,
             store_format=STORE_FORMAT,
         )
-        forwarder = Forwarder(instance.id)
+        forwarder = Forwarder(instance.id, tls.to_others)
         stack.push_async_callback(forwarder.close)
         part = _Part(settings, forwarder, schemas)
         member = part.member = Member(
@@ -229,7 +243,7 @@ async def _serve_in_cluster(
             on_stopping=part.stop_waiting,
             stop=stop,
             grace_s=settings.stop_grace_s,
-            tls=tls,
+            tls=tls.own,
         )
         member.check()
     _log.info("stopped; this server takes part in its cluster no more")

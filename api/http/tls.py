@@ -17,8 +17,12 @@ _log = logging.getLogger("tms.api")
 class ServerTls:
     """The newest context that could be made of the files."""
 
-    def __init__(self, files: TlsFiles) -> None:
-        """Read the files. Raises `ValueError`, which names the setting of what is wrong."""
+    def __init__(self, files: TlsFiles, to_others: ssl.SSLContext | None = None) -> None:
+        """Read the files. Raises `ValueError`, which names the setting of what is wrong.
+
+        `to_others`, by which this server reaches others, gets each new certificate too.
+        """
+        self._to_others = to_others
         self._files = files
         self._seen = _state_of(files)
         self._context = server_context(files)
@@ -45,6 +49,8 @@ class ServerTls:
         except ValueError as error:
             _log.error("the changed certificate is not used, the last one stays: %s", error)
         else:
+            if self._to_others is not None:
+                self._to_others.load_cert_chain(self._files.cert, self._files.key)
             _log.info("new connections have the certificate that is in %s now", self._files.cert)
 
 

@@ -74,7 +74,7 @@ def client_context(
     return context
 
 
-def is_read_by_others(file: str) -> bool:
+def is_read_by_others(file: str | Path) -> bool:
     """Whether other users of the machine may read or change a file. Raises `OSError`."""
     return bool(Path(file).stat().st_mode & _OF_OTHERS)
 

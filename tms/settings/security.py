@@ -4,11 +4,13 @@
 """
 
 import re
+import ssl
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from tms.core.hosts import is_loopback
+from tms.core.tls import client_context
 from tms.settings.values import ServiceSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
@@ -154,6 +156,14 @@ class SecuritySettings(ServiceSettings):
                 "travel unencrypted. Give one, or say --allow-plaintext if something in front of "
                 "the server encrypts"
             )
+
+    def tls_to_others(self) -> ssl.SSLContext:
+        """Return by what other servers are reached: this one shows them its certificate.
+
+        Raises `ValueError`, which names the setting.
+        """
+        names = ("tls_ca", "tls_cert", "tls_key")
+        return client_context(self.tls_ca, self.tls_cert, self.tls_key, names=names)
 
     @property
     def superuser_names(self) -> frozenset[str]:
