@@ -1,5 +1,6 @@
 """The decision, held against a naive one; and what a rule cannot be."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,30 @@ def naive(given: list[Rule], who: Identity, action: Action, what: Resource, name
     return effects == {Effect.ALLOW}
 
 
+def is_told(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:
+    """Return whether a rule says something of an action, be it allowed or denied."""
+    both = [replace(rule, effect=Effect.ALLOW) for rule in given]
+    return naive(both, who, action, what, name)
+
+
+def expected(given: list[Rule], who: Identity, what: Resource, name: Any) -> dict[Action, bool]:
+    allowed = {action: naive(given, who, action, what, name) for action in ACTIONS_OF[what.kind]}
+    if what.kind is Kind.TOPIC and not is_told(given, who, Action.DESCRIBE, what, name):
+        allowed[Action.DESCRIBE] = any(allowed.values())
+    return allowed
+
+
+def is_seen(given: list[Rule], who: Identity, what: Resource) -> bool:
+    """Return whether an action is allowed, on some subscription if not on all."""
+    names = [None, *(rule.subscription.rstrip("*") for rule in given if rule.subscription != "*")]
+    allowing = [rule for rule in given if rule.effect is Effect.ALLOW or rule.subscription == "*"]
+    return any(
+        naive(allowing, who, action, what, name)
+        for action in ACTIONS_OF[what.kind]
+        for name in names
+    )
+
+
 @given(st.lists(rules(), max_size=8), IDENTITIES, RESOURCES, st.none() | NAMES, st.randoms())
 def test_it_decides_as_a_naive_reader_of_all_rules_would(
     given: list[Rule], who: Identity, what: Resource, name: str | None, chance: Any
@@ -74,15 +99,56 @@ def test_it_decides_as_a_naive_reader_of_all_rules_would(
     book = RuleBook(given)
     shuffled = [*given]
     chance.shuffle(shuffled)
-    allowed = {action: naive(given, who, action, what, name) for action in ACTIONS_OF[what.kind]}
-    for action, is_allowed in allowed.items():
+    for action, is_allowed in expected(given, who, what, name).items():
         decision = book.decide(who, action, what, name)
         assert decision.is_allowed == is_allowed
-        assert decision.is_visible == any(allowed.values())
+        assert decision.is_visible == (is_allowed or is_seen(given, who, what))
         assert decision == RuleBook(shuffled).decide(who, action, what, name)
         if decision.rule is not None:
             assert (decision.rule.effect is Effect.ALLOW) == is_allowed
     assert not book.decide(who, Action.GRANT, subject("a")).is_allowed
+
+
+@given(st.lists(rules(), max_size=8), IDENTITIES, RESOURCES, st.data())
+def test_rules_are_replaced_for_one_name_at_a_time(
+    given: list[Rule], who: Identity, what: Resource, data: st.DataObject
+) -> None:
+    name = data.draw(WHO)
+    others = data.draw(st.lists(rules().map(lambda rule: replace(rule, who=name)), max_size=4))
+    changed = RuleBook(given).with_rules_of({name: others})
+    anew = RuleBook([*(rule for rule in given if rule.who != name), *others])
+    for action in ACTIONS_OF[what.kind]:
+        assert changed.decide(who, action, what) == anew.decide(who, action, what)
+
+
+@given(st.lists(rules(), max_size=8), IDENTITIES, NAMES, st.lists(NAMES, min_size=1))
+def test_who_may_something_within_a_namespace_is_let_ask(
+    given: list[Rule], who: Identity, namespace: str, names: list[str]
+) -> None:
+    book = RuleBook(given)
+    for action in (Action.PUBLISH, Action.CONSUME):
+        for name in names:
+            if book.decide(who, action, topic(namespace, name)).is_allowed:
+                assert book.may_within(who, action, namespace)
+
+
+def test_no_pattern_takes_in_the_topics_of_the_service() -> None:
+    def book(namespace: str, name: str) -> RuleBook:
+        actions = frozenset([Action.CONSUME])
+        return RuleBook([Rule("1", "ann", Effect.ALLOW, actions, Kind.TOPIC, namespace, name)])
+
+    schemas, ordinary = topic("system", "_schemas"), topic("system", "metadata")
+    for namespace, name in (("*", "*"), ("sys*", "*"), ("system", "*"), ("*", "_schemas")):
+        assert not book(namespace, name).decide(Identity("ann"), Action.CONSUME, schemas).is_allowed
+    for name in ("_schemas", "_s*", "_*"):
+        assert book("system", name).decide(Identity("ann"), Action.CONSUME, schemas).is_allowed
+    assert book("*", "*").decide(Identity("ann"), Action.CONSUME, ordinary).is_allowed
+
+
+def test_rules_for_everybody_are_not_for_who_is_nobody() -> None:
+    rule = Rule("1", "*", Effect.ALLOW, frozenset([Action.OPERATE]), Kind.SERVER)
+    assert RuleBook([rule]).decide(Identity("ann"), Action.OPERATE, SERVER).is_allowed
+    assert not RuleBook([rule]).decide(Identity("anonymous"), Action.OPERATE, SERVER).is_allowed
 
 
 @given(st.lists(rules(), max_size=5), RESOURCES)

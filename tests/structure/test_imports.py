@@ -19,7 +19,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.wire": frozenset({"tms.core"}),
     "tms.arrow": frozenset({"tms.core", "tms.wire"}),
     "tms.serdes": frozenset({"tms.core"}),
-    "tms.security": frozenset({"tms.core"}),
+    "tms.security": frozenset({"tms.core", "tms.metadata"}),
     "tms.transactions": frozenset({"tms.core"}),
     "tms.metadata": frozenset({"tms.core"}),
     "tms.coordination": frozenset({"tms.core", "tms.metadata"}),

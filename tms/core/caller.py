@@ -30,6 +30,8 @@ class Caller:
     """The name that was authenticated; None if nobody has said who it is."""
     part: str | None = None
     """The part of the service that asks; None if it is none of them."""
+    may_end_any: bool = False
+    """Whether it may end the transactions of others, and publish in them (`transact-any`)."""
 
 
 ANYBODY = Caller()

@@ -1,0 +1,163 @@
+"""All values directly below a path, decoded and at hand in memory, kept up to date.
+
+1. `values` has all of them when `open` returns. A change made here is in it when the call returns,
+   one made elsewhere as soon as the store tells of it, or after a connection was lost, as that
+   comes back.
+2. A value that does not change is the same object.
+3. A value that cannot be decoded is told in the log; what was known before it holds on.
+4. `lost_at_ms` says since when changes may be missed.
+
+Used from the event loop of its store, which stays open when this is closed.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import Generic, TypeVar
+
+from tms.core.clock import Clock
+from tms.core.errors import MetadataUnavailable, OutcomeUnknown, Unavailable
+from tms.metadata.cache import Codec
+from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Value
+
+T = TypeVar("T")
+OnChange = Callable[[Collection[str]], None]
+"""Is told the names whose values have changed, come or gone."""
+RETRY_S = 1.0
+"""After which what could not be read is read again."""
+_READS_AT_ONCE = 100
+
+_log = logging.getLogger(__name__)
+
+
+class LiveValues(Generic[T]):
+    """Values by their names below one path."""
+
+    def __init__(
+        self,
+        store: MetadataStore,
+        root: str,
+        codec: Codec[T],
+        clock: Clock,
+        on_change: OnChange,
+    ) -> None:
+        """Follow what is directly below `root`; `open` first."""
+        self.values: dict[str, T] = {}
+        """Read it, and leave it as it is."""
+        self.lost_at_ms: int | None = None
+        """Since when the store may have changes that are not known here, by `steady_ms`."""
+        self._store = store
+        self._root = root
+        self._codec = codec
+        self._clock = clock
+        self._on_change = on_change
+        self._data: dict[str, bytes] = {}
+        self._stops = [store.observe(self._hear, root), store.observe_session(self._happen)]
+        self._turn = asyncio.Lock()
+        self._changed: set[str] = set()
+        self._all_changed = False
+        self._has_news = asyncio.Event()
+        self._following: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
+        await self._read_all()
+        self._following = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        """Follow the store no more."""
+        for stop in self._stops:
+            stop()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    async def put(self, name: str, value: T, expected_version: int | None = None) -> None:
+        """Create or replace a value. Raises as `MetadataStore.put`, and `OutcomeUnknown`."""
+        is_sent = self._store.is_connected
+        try:
+            await self._store.put(self._path(name), self._codec.encode(value), expected_version)
+            await self._read([name])
+        except MetadataUnavailable as error:
+            raise _unknown(error) if is_sent else error from None
+
+    async def delete(self, name: str) -> None:
+        """Delete a value. Raises as `MetadataStore.delete`, and `OutcomeUnknown`."""
+        is_sent = self._store.is_connected
+        try:
+            await self._store.delete(self._path(name))
+            await self._read([name])
+        except MetadataUnavailable as error:
+            raise _unknown(error) if is_sent else error from None
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _hear(self, notification: Notification) -> None:
+        change, path = notification
+        if change is not Change.CHILDREN_CHANGED and path != self._root:
+            self._changed.add(path.removeprefix(f"{self._root}/"))
+            self._has_news.set()
+
+    def _happen(self, event: SessionEvent) -> None:
+        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+            self._all_changed = True
+            self._has_news.set()
+        elif self.lost_at_ms is None:
+            self.lost_at_ms = self._clock.steady_ms()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._has_news.wait()
+            self._has_news.clear()
+            names, self._changed = self._changed, set()
+            every, self._all_changed = self._all_changed, False
+            try:
+                await (self._read_all() if every else self._read(names))
+            except Unavailable as error:
+                _log.warning("%s cannot be read: %s", self._root, error)
+                self._changed |= names
+                self._all_changed |= every
+                self._has_news.set()
+                await asyncio.sleep(RETRY_S)
+
+    async def _read_all(self) -> None:
+        await self._read({*await self._store.get_children(self._root), *self._data})
+        if self._store.is_connected:
+            self.lost_at_ms = None
+
+    async def _read(self, names: Iterable[str]) -> None:
+        """Bring some values up to date, and tell of those that have changed."""
+        left = sorted(name for name in names if "/" not in name)
+        changed: list[str] = []
+        # One at a time: what was read earlier never replaces what was read later.
+        async with self._turn:
+            while left:
+                some, left = left[:_READS_AT_ONCE], left[_READS_AT_ONCE:]
+                found = await asyncio.gather(*(self._store.get(self._path(name)) for name in some))
+                changed += [
+                    name for name, value in zip(some, found, strict=True) if self._take(name, value)
+                ]
+            if changed:
+                self._on_change(changed)
+
+    def _take(self, name: str, found: Value | None) -> bool:
+        """Have a value in memory as it was found; return whether that changes anything."""
+        data = None if found is None else found.value
+        if self._data.get(name) == data:
+            return False
+        if data is None:
+            del self._data[name]
+            return self.values.pop(name, None) is not None
+        self._data[name] = data
+        try:
+            value = self._codec.decode(data)
+        except ValueError as error:
+            _log.error("%s is left as it was: %s", self._path(name), error)
+            return False
+        self.values[name] = value
+        return True
+
+
+def _unknown(error: MetadataUnavailable) -> OutcomeUnknown:
+    return OutcomeUnknown(**error.detail)

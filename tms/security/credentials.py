@@ -1,0 +1,81 @@
+"""What a caller says of who it is, in the field Authorization, and who it turned out to be.
+
+    Authorization := "Bearer" spaces token | "Basic" spaces base64
+
+The scheme may be in capitals or not. What is wrong is told without any part of the credential.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tms.core.errors import NotAuthenticated
+from tms.security.rules import Identity
+
+HEADER_BYTES_MAX = 16 * 1024
+"""The most that the field may have."""
+_TOKEN_PREFIX = "tms_"  # noqa: S105  # how tokens begin
+_FIELD = re.compile(rb"([A-Za-z]+) +(\S+)")
+_BEARER = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
+_BASIC = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
+
+
+class Scheme(StrEnum):
+    """How somebody says who it is."""
+
+    TOKEN = "token"  # noqa: S105  # a name
+    """A token of ours: `Bearer tms_…`."""
+    JWT = "jwt"
+    """A JSON Web Token: any other `Bearer`."""
+    BASIC = "basic"
+    """A name and a password."""
+    CERTIFICATE = "certificate"
+    """A client's certificate, which TLS has checked."""
+    FORWARD = "forward"
+    """Another server of the cluster said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What was said, not verified."""
+
+    scheme: Scheme
+    value: str = field(repr=False)
+    """What stands behind the scheme: a token, or base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Somebody, who was verified."""
+
+    identity: Identity
+    ends_ms: int | None
+    """When it has to be verified anew, in ms since 1970; None: never."""
+    mechanism: Scheme
+
+
+def credential_of(header: bytes) -> Credential:
+    """Return what the value of the field Authorization says.
+
+    Raises `NotAuthenticated` (credentials_invalid).
+    """
+    if len(header) > HEADER_BYTES_MAX:
+        raise _invalid(f"Authorization is over {HEADER_BYTES_MAX} bytes")
+    found = _FIELD.fullmatch(header.strip(b" \t"))
+    if found is None:
+        raise _invalid("Authorization is `Bearer TOKEN` or `Basic BASE64`")
+    scheme, value = found[1].lower(), found[2]
+    if scheme == b"bearer":
+        if not _BEARER.fullmatch(value):
+            raise _invalid("what is behind Bearer has characters that no token has")
+        token = value.decode("ascii")
+        return Credential(Scheme.TOKEN if token.startswith(_TOKEN_PREFIX) else Scheme.JWT, token)
+    if scheme == b"basic":
+        if not _BASIC.fullmatch(value):
+            raise _invalid("what is behind Basic is not base64")
+        return Credential(Scheme.BASIC, value.decode("ascii"))
+    raise _invalid("the scheme of Authorization is Bearer or Basic")
+
+
+def _invalid(reason: str) -> NotAuthenticated:
+    return NotAuthenticated("credentials_invalid", reason=reason)

@@ -1,0 +1,180 @@
+"""The rules and tokens that are in force, live from the metadata store.
+
+    /auth/rules/ID    a rule, as JSON            /auth/tokens/ID    what is kept of a token
+
+1. A change made here is in force when the call returns; one made at another server as soon as the
+   store tells of it.
+2. `epoch` grows with every change, so that what was decided before can be told from what is
+   decided now.
+3. While the store is not reached, what was known last holds for `stale_s_max`; then `is_stale`.
+4. Without a metadata store there are the superusers and the tokens of the settings alone.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import msgspec
+
+from tms.core.clock import Clock
+from tms.core.errors import GrantNotFound, NoMetadataStore, PathNotFound, TooLarge
+from tms.metadata.cache import JsonCodec
+from tms.metadata.interface import MetadataStore
+from tms.metadata.live_values import LiveValues
+from tms.security.rules import Rule, RuleBook
+from tms.security.tokens import KeptToken
+
+T = TypeVar("T")
+RULES = "/auth/rules"
+TOKENS = "/auth/tokens"
+_MS_PER_S = 1000
+_ID_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantOptions:
+    """What holds besides the metadata store."""
+
+    superusers: frozenset[str] = frozenset()
+    tokens: tuple[KeptToken, ...] = ()
+    """Those of the settings."""
+    rules_max: int = 10_000
+    tokens_max: int = 100_000
+    stale_s_max: float = 60.0
+
+
+def with_id(rule: Rule) -> Rule:
+    """Return a rule with the id that follows from what it says: to add it twice changes nothing."""
+    told = msgspec.json.encode(replace(rule, id=""), order="deterministic")
+    return replace(rule, id=hashlib.sha256(told).hexdigest()[:_ID_CHARS])
+
+
+class Grants:
+    """Who may do what, and who has which token. Used on one event loop."""
+
+    def __init__(self, store: MetadataStore | None, options: GrantOptions, clock: Clock) -> None:
+        """Follow `store`, which stays open; `open` first."""
+        self.book = RuleBook((), options.superusers)
+        self.epoch = 0
+        self._options = options
+        self._clock = clock
+        self._given = {token.id: token for token in options.tokens}
+        self._known: dict[str, Rule] = {}
+        """The rules that the book was made of."""
+        self._of_who: dict[str, dict[str, Rule]] = {}
+        self._rules: LiveValues[Rule] | None = None
+        self._tokens: LiveValues[KeptToken] | None = None
+        if store is not None:
+            self._rules = LiveValues(store, RULES, JsonCodec(Rule), clock, self._rules_changed)
+            tokens = JsonCodec(KeptToken)
+            self._tokens = LiveValues(store, TOKENS, tokens, clock, self._tokens_changed)
+
+    async def open(self) -> None:
+        """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
+        for each in self._followed:
+            await each.open()
+
+    async def close(self) -> None:
+        """Follow the store no more."""
+        for each in self._followed:
+            await each.close()
+
+    @property
+    def _followed(self) -> Iterable[LiveValues[Rule] | LiveValues[KeptToken]]:
+        return [each for each in (self._rules, self._tokens) if each is not None]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether too much may have changed since the store was reached last."""
+        lost = [each.lost_at_ms for each in self._followed if each.lost_at_ms is not None]
+        if not lost:
+            return False
+        left_ms = self._options.stale_s_max * _MS_PER_S
+        return self._clock.steady_ms() - min(lost) > left_ms
+
+    # Rules.
+
+    @property
+    def rules(self) -> Collection[Rule]:
+        """All rules."""
+        return self._known.values()
+
+    async def add_rule(self, rule: Rule) -> Rule:
+        """Have a rule in force, and return it with its id.
+
+        Raises `TooLarge` (too_many_rules), `NoMetadataStore`, `MetadataUnavailable`,
+        `OutcomeUnknown`.
+        """
+        rule = with_id(rule)
+        if rule.id not in self._known:
+            if len(self._known) >= self._options.rules_max:
+                raise TooLarge("too_many_rules", auth_rules_max=self._options.rules_max)
+            await _needed(self._rules).put(rule.id, rule)
+        return rule
+
+    async def remove_rule(self, rule_id: str) -> None:
+        """Have a rule in force no more. Raises `GrantNotFound`, and as `add_rule`."""
+        if rule_id not in self._known:
+            raise GrantNotFound("rule_not_found", id=rule_id)
+        try:
+            await _needed(self._rules).delete(rule_id)
+        except PathNotFound:
+            raise GrantNotFound("rule_not_found", id=rule_id) from None
+
+    def _rules_changed(self, names: Collection[str]) -> None:
+        now = {} if self._rules is None else self._rules.values
+        affected: set[str] = set()
+        for name in names:
+            gone, rule = self._known.pop(name, None), now.get(name)
+            if gone is not None:
+                self._of_who[gone.who].pop(name)
+                affected.add(gone.who)
+            if rule is not None:
+                self._known[name] = rule
+                self._of_who.setdefault(rule.who, {})[name] = rule
+                affected.add(rule.who)
+        self.book = self.book.with_rules_of({who: self._of_who[who].values() for who in affected})
+        self.epoch += 1
+
+    # Tokens.
+
+    def token(self, token_id: str) -> KeptToken | None:
+        """Return what is kept of a token, None if there is none of that id."""
+        given = self._given.get(token_id)
+        if given is not None or self._tokens is None:
+            return given
+        return self._tokens.values.get(token_id)
+
+    @property
+    def tokens(self) -> Mapping[str, KeptToken]:
+        """The tokens of the settings and of the metadata store."""
+        kept = {} if self._tokens is None else self._tokens.values
+        return {**kept, **self._given}
+
+    async def add_token(self, token: KeptToken) -> None:
+        """Let a token in. Raises `TooLarge` (too_many_tokens), and as `add_rule`."""
+        tokens = _needed(self._tokens)
+        if len(tokens.values) >= self._options.tokens_max:
+            raise TooLarge("too_many_tokens", auth_tokens_max=self._options.tokens_max)
+        await tokens.put(token.id, token)
+
+    async def remove_token(self, token_id: str) -> None:
+        """Let a token in no more. Raises `GrantNotFound`, and as `add_rule`."""
+        tokens = _needed(self._tokens)
+        if token_id not in tokens.values:
+            raise GrantNotFound("token_not_found", id=token_id)
+        try:
+            await tokens.delete(token_id)
+        except PathNotFound:
+            raise GrantNotFound("token_not_found", id=token_id) from None
+
+    def _tokens_changed(self, names: Collection[str]) -> None:
+        del names
+        self.epoch += 1
+
+
+def _needed(values: LiveValues[T] | None) -> LiveValues[T]:
+    if values is None:
+        raise NoMetadataStore
+    return values

@@ -1,0 +1,256 @@
+"""The keys that others sign JSON Web Tokens with: of a file, or of an https:// URL.
+
+1. A key is for one algorithm, by what it is: RSA of 2048 bits and more RS256, P-256 ES256, Ed25519
+   EdDSA. Others are passed over, symmetric ones too: nobody can sign with what everybody can read.
+2. An URL is asked every 10 minutes, and for a key id that is not known, at most once in 30 s;
+   whoever needs that key waits for the answer. A file is read anew if it was changed.
+3. If that fails, the keys from before go on, and the log says so once.
+4. What an URL answers is bounded in bytes, keys and time, and redirected to https:// alone.
+"""
+
+import asyncio
+import json
+import logging
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from tms.core.clock import Clock
+
+BYTES_MAX = 1024 * 1024
+KEYS_MAX = 100
+FETCH_S_MAX = 10.0
+EVERY_S = 600.0
+UNKNOWN_EVERY_MS = 30_000
+_REDIRECTS_MAX = 3
+_RSA_BITS_MIN = 2048
+_HTTPS = "https://"
+_OLDEST = float("-inf")
+
+_log = logging.getLogger(__name__)
+
+
+class KeysUnreadable(ValueError):
+    """Raised for what is no set of keys; it says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebKey:
+    """One key that checks signatures."""
+
+    id: str | None
+    algorithm: str
+    """The only one that it is for."""
+    key: RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey = field(repr=False)
+
+
+def keys_of(data: bytes) -> Sequence[WebKey]:
+    """Return the usable keys of a JSON Web Key Set. Raises `KeysUnreadable`."""
+    if len(data) > BYTES_MAX:
+        raise KeysUnreadable(f"over {BYTES_MAX} bytes")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise KeysUnreadable("no JSON") from error
+    listed = found.get("keys") if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise KeysUnreadable('no {"keys": […]}')
+    if len(listed) > KEYS_MAX:
+        raise KeysUnreadable(f"over {KEYS_MAX} keys")
+    keys = [key for each in listed if (key := _key_of(each)) is not None]
+    if not keys:
+        raise KeysUnreadable("no key for RS256, ES256 or EdDSA")
+    names = [key.id for key in keys if key.id is not None]
+    if len(set(names)) < len(names):
+        raise KeysUnreadable("two keys of one id")
+    return keys
+
+
+def _key_of(given: Any) -> WebKey | None:
+    """Return a key, None if it is for nothing here."""
+    if not isinstance(given, dict) or given.get("kty") not in ("RSA", "EC", "OKP"):
+        return None
+    name, uses = given.get("kid"), given.get("key_ops", ["verify"])
+    if given.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
+        return None
+    if not isinstance(name, str | None):
+        return None
+    public = {part: value for part, value in given.items() if part not in _PRIVATE}
+    try:
+        key = jwt.PyJWK.from_dict({**public, "alg": _algorithm_of(public)}).key
+    except Exception:  # whatever it is that this key is wrong in, others may be right
+        return None
+    algorithm = _fitting(key)
+    if algorithm is None or given.get("alg", algorithm) != algorithm:
+        return None
+    return WebKey(name, algorithm, key)
+
+
+_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "oth"))
+"""Parts of a private key. Nobody should give us one; if somebody does, it is not held."""
+
+
+def _algorithm_of(given: dict[str, Any]) -> str:
+    return {"RSA": "RS256", "EC": "ES256", "OKP": "EdDSA"}[given["kty"]]
+
+
+def _fitting(key: object) -> str | None:
+    if isinstance(key, RSAPublicKey) and key.key_size >= _RSA_BITS_MIN:
+        return "RS256"
+    if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
+        return "ES256"
+    return "EdDSA" if isinstance(key, Ed25519PublicKey) else None
+
+
+class WebKeys:
+    """The keys of one source. Used from one event loop."""
+
+    def __init__(
+        self, source: str, clock: Clock, ca_file: str = "", every_s: float = EVERY_S
+    ) -> None:
+        """Have the keys of a file, or of an https:// URL.
+
+        `ca_file` has the certificates to trust by, for the machine's own; `every_s` is in seconds.
+        """
+        if "://" in source and not source.startswith(_HTTPS):
+            raise ValueError(f"keys are taken from a file, or an {_HTTPS} URL")
+        self._source = source
+        self._clock = clock
+        self._every_s = every_s
+        self._keys: Sequence[WebKey] = ()
+        self._is_failing = False
+        self._asked_ms = _OLDEST
+        self._changed: tuple[int, int, int] | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._fetching: asyncio.Task[None] | None = None
+        is_url = source.startswith(_HTTPS)
+        self._client = _client(ca_file) if is_url else None
+
+    async def open(self) -> None:
+        """Have the keys. Raises `KeysUnreadable` and `OSError` for a file, not for an URL."""
+        if self._client is None:
+            self._changed = self._state()
+            self._keys = keys_of(_read(self._source))
+            return
+        await self._fetch()
+        self._following = asyncio.create_task(self._fetch_again_and_again())
+
+    async def key(self, name: str | None) -> WebKey | None:
+        """Return the key of an id, or the only one if no id is given; None if there is none."""
+        if self._client is None:
+            self._read_changed()
+            return self._known(name)
+        key = self._known(name)
+        if key is None and (name is not None or not self._keys) and self._may_ask():
+            # Shielded: one who stops waiting stops nothing for others.
+            await asyncio.shield(self._fetched())
+            key = self._known(name)
+        return key
+
+    async def close(self) -> None:
+        """Ask no more."""
+        tasks = [task for task in (self._following, self._fetching) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
+
+    def _known(self, name: str | None) -> WebKey | None:
+        if name is None:
+            return self._keys[0] if len(self._keys) == 1 else None
+        return next((key for key in self._keys if key.id == name), None)
+
+    def _may_ask(self) -> bool:
+        since_ms = self._clock.steady_ms() - self._asked_ms
+        return self._fetching is not None or since_ms >= UNKNOWN_EVERY_MS
+
+    def _fetched(self) -> "asyncio.Task[None]":
+        """Return the fetch under way, or a new one."""
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._fetch())
+            self._fetching.add_done_callback(self._end_fetch)
+        return self._fetching
+
+    def _end_fetch(self, _: "asyncio.Task[None]") -> None:
+        self._fetching = None
+
+    async def _fetch_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            await asyncio.shield(self._fetched())
+
+    async def _fetch(self) -> None:
+        assert self._client is not None
+        self._asked_ms = self._clock.steady_ms()
+        try:
+            async with asyncio.timeout(FETCH_S_MAX):
+                data = await _answer(self._client, self._source)
+            self._keys = keys_of(data)
+        except Exception as error:  # whatever keeps them from us: those from before hold
+            self._failed(error)
+        else:
+            self._is_failing = False
+
+    def _read_changed(self) -> None:
+        try:
+            state = self._state()
+            if state == self._changed:
+                return
+            self._keys = keys_of(_read(self._source))
+            self._changed = state
+        except (OSError, KeysUnreadable) as error:
+            self._failed(error)
+        else:
+            self._is_failing = False
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_failing:
+            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            _log.warning("keys cannot be had, those from before hold: %s: %s", self._source, told)
+        self._is_failing = True
+
+    def _state(self) -> tuple[int, int, int]:
+        found = Path(self._source).stat()
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+
+def _read(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(BYTES_MAX + 1)
+
+
+def _client(ca_file: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        verify=ssl.create_default_context(cafile=ca_file or None),
+        follow_redirects=True,
+        max_redirects=_REDIRECTS_MAX,
+        timeout=FETCH_S_MAX,
+        # What is not compressed is as long as it looks.
+        headers={"accept": "application/json", "accept-encoding": "identity"},
+        event_hooks={"request": [_check_encrypted]},
+    )
+
+
+async def _check_encrypted(request: httpx.Request) -> None:
+    if request.url.scheme != "https":
+        raise KeysUnreadable(f"redirected to {request.url.scheme}://, which anybody can change")
+
+
+async def _answer(client: httpx.AsyncClient, url: str) -> bytes:
+    async with client.stream("GET", url) as response:
+        response.raise_for_status()
+        data = bytearray()
+        async for chunk in response.aiter_raw():
+            data += chunk
+            if len(data) > BYTES_MAX:
+                break
+    return bytes(data)
