@@ -8,11 +8,7 @@ having been verified; the names in it are not looked up anywhere.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tms.security.rules import EVERYBODY, GROUP
-
-NAME_CHARS_MAX = 255
-SERVER = "server:"
-ANONYMOUS = "anonymous"
+from tms.security.principals import reason_against
 
 
 def principal_of_certificate(peercert: Mapping[str, Any]) -> str | None:
@@ -30,15 +26,4 @@ def principal_of_certificate(peercert: Mapping[str, Any]) -> str | None:
 
 def _only(names: Iterable[str]) -> str | None:
     found = list(names)
-    return found[0] if len(found) == 1 and may_be_principal(found[0]) else None
-
-
-def may_be_principal(name: str) -> bool:
-    """Whether what others vouch for may be called this here."""
-    return (
-        0 < len(name) <= NAME_CHARS_MAX
-        and name.isprintable()
-        and name == name.strip()
-        and name != EVERYBODY
-        and not name.casefold().startswith((SERVER, GROUP, ANONYMOUS))
-    )
+    return found[0] if len(found) == 1 and reason_against(found[0]) is None else None
