@@ -38,6 +38,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION  # older OpenSSL would let clients ask for it
     context.set_alpn_protocols(list(ALPN))
     _load_chain(context, files.cert, files.key, "tls_cert", "tls_key")
     if files.client_ca:
