@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 _ROOT = Path(__file__).parents[1]
 _SERVE = "from tms.cli.main import main; main()"
-_URL = re.compile(r" at (http://\S+) ")
+_URL = re.compile(r" at (https?://\S+) ")
 _STOP_S_MAX = 60.0
 
 

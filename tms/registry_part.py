@@ -3,10 +3,12 @@
 import asyncio
 import importlib.util
 import logging
+import ssl
 from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry
 
+from tms.client.access import Access
 from tms.client.remote_services import RemoteServices
 from tms.core.clock import SystemClock
 from tms.core.errors import NoLeader
@@ -42,8 +44,8 @@ _log = logging.getLogger(__name__)
 class RegistryPart:
     """A registry that is served, and the way to its log."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Open nothing yet. Its log is not reached before it is led there."""
+    def __init__(self, settings: Settings, tls: ssl.SSLContext | None = None) -> None:
+        """Open nothing yet. Its log is reached by `tls`, and not before it is led there."""
         limits = SchemaLimits(
             schemas_max=settings.registry_schemas_max,
             schema_bytes_max=settings.registry_schema_bytes_max,
@@ -61,6 +63,7 @@ class RegistryPart:
         self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
         """What checks payloads; processes of its own, so that they do not hold up schemas."""
         self._settings = settings
+        self._tls = tls
         self._mastership: Mastership | None = None
         self._forwarder: Forwarder | None = None
         self._metadata: MetadataStore | None = None
@@ -85,7 +88,7 @@ class RegistryPart:
         self._mastership = Mastership(
             self.registry, settings.registry_url, is_eligible=settings.registry_master_eligible
         )
-        self._forwarder = Forwarder(0)
+        self._forwarder = Forwarder(0, self._tls)
         return MasterForwarding(self.registry, self._mastership, self._forwarder)
 
     async def elect(self) -> None:
@@ -142,7 +145,13 @@ class RegistryPart:
             return
         self._url = url
         # Retries are the log's own: where it is may change in between.
-        self._remote = RemoteServices(url, timeout_s=REACHED_S_MAX, retry_for_s=0, compress=False)
+        self._remote = RemoteServices(
+            url,
+            timeout_s=REACHED_S_MAX,
+            retry_for_s=0,
+            compress=False,
+            access=Access(tls=self._tls),
+        )
         self._way.lead_to(self._remote.messaging)
         self._start_reading()
 
@@ -187,13 +196,13 @@ class RegistryPart:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def open_registry(settings: Settings) -> RegistryPart | None:
+def open_registry(settings: Settings, tls: ssl.SSLContext | None = None) -> RegistryPart | None:
     """Return the registry that settings ask for; None if its extra is not installed.
 
     Raises `ValueError` if it is not, and was asked for.
     """
     if importlib.util.find_spec("avro") is not None:
-        return RegistryPart(settings)
+        return RegistryPart(settings, tls)
     if settings.registry_listen or settings.registry_log:
         raise ValueError(f"the registry needs more: {install_command('registry')}")
     return None

@@ -7,10 +7,12 @@ the others forward to it (`api.cluster.standby`). The schema registry is served 
 
 import asyncio
 import logging
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,6 +25,7 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
+from tms.core.tls import TlsFiles
 from tms.gc_schedule import collected_by_clock
 from tms.node import open_services
 from tms.registry_part import RegistryPart, open_registry
@@ -37,6 +40,7 @@ with importing("api"):
     from api.http.callers import Callers
     from api.http.server import ListeningAddress
     from api.http.server import serve as serve_app
+    from api.http.tls import ServerTls
 
 _SWITCH_INTERVAL_S = 0.0005
 """How long a thread may keep Python from another that waits for it. With CPython's 5 ms a flush in
@@ -53,13 +57,14 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
 
     Raises as `open_tables`, and `OSError` where the address cannot be listened on; in a cluster as
     `open_metadata` and `Member.open` too, and `StoreUnavailable` where the gateway keeps idle
-    connections. Raises `ValueError` if it would let strangers in.
+    connections. Raises `ValueError` if it would let strangers in, or TLS has no use for its files.
     """
     settings.check_safe(*settings.listened_hosts)
     serve_kind = _serve_in_cluster if settings.advertise else _serve
     if settings.registry_log:
         serve_kind = _serve_registry
-    schemas = open_registry(settings)
+    tls = _tls(settings)
+    schemas = open_registry(settings, tls.to_others)
     urls: list[str] = []
 
     def started(url: str) -> None:
@@ -67,7 +72,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    _run(settings, serve_kind(settings, schemas, started))
+    _run(settings, serve_kind(settings, tls, schemas, started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -105,7 +110,28 @@ def _listeners(
     return [ListeningAddress(app, settings.host, settings.port), *more]
 
 
-async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: OnStarted) -> None:
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    """What a server speaks TLS by."""
+
+    own: ServerTls | None
+    """With its clients; None without a certificate."""
+    to_others: ssl.SSLContext | None
+    """With other servers; None if it asks none."""
+
+
+def _tls(settings: Settings) -> _Tls:
+    """Read certificates and keys. Raises `ValueError`, which names the setting."""
+    to_others = settings.tls_to_others() if settings.reaches_others else None
+    if not settings.tls_cert:
+        return _Tls(None, to_others)
+    files = TlsFiles(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+    return _Tls(ServerTls(files, to_others), to_others)
+
+
+async def _serve(
+    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
+) -> None:
     registry = _registry()
     services = await open_services(
         settings.store, settings=settings, registry=registry, may_block_loop=True
@@ -129,6 +155,7 @@ async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: O
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
+            tls=tls.own,
         )
     finally:
         if schemas is not None:
@@ -138,7 +165,7 @@ async def _serve(settings: Settings, schemas: RegistryPart | None, on_started: O
 
 
 async def _serve_registry(
-    settings: Settings, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     assert schemas is not None
     registry = _registry()
@@ -158,6 +185,7 @@ async def _serve_registry(
             on_started=on_started,
             on_stopping=_nothing,
             grace_s=settings.stop_grace_s,
+            tls=tls.own,
         )
     finally:
         await schemas.close()
@@ -165,7 +193,7 @@ async def _serve_registry(
 
 
 async def _serve_in_cluster(
-    settings: Settings, schemas: RegistryPart | None, on_started: OnStarted
+    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
 ) -> None:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -178,7 +206,7 @@ async def _serve_in_cluster(
             since_ms=time.time_ns() // 1_000_000,
             store_format=STORE_FORMAT,
         )
-        forwarder = Forwarder(instance.id)
+        forwarder = Forwarder(instance.id, tls.to_others)
         stack.push_async_callback(forwarder.close)
         part = _Part(settings, forwarder, schemas)
         member = part.member = Member(
@@ -215,6 +243,7 @@ async def _serve_in_cluster(
             on_stopping=part.stop_waiting,
             stop=stop,
             grace_s=settings.stop_grace_s,
+            tls=tls.own,
         )
         member.check()
     _log.info("stopped; this server takes part in its cluster no more")

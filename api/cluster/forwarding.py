@@ -8,6 +8,7 @@ that is 504 `outcome_unknown`; within the answer's body the client's connection 
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 
@@ -47,8 +48,12 @@ _OF_THE_SERVER = frozenset({b"date", b"server"})
 class Forwarder:
     """The way to the present leader."""
 
-    def __init__(self, instance_id: int) -> None:
-        """Forward for the server of that number, once `lead_to` has named a leader."""
+    def __init__(self, instance_id: int, tls: ssl.SSLContext | None = None) -> None:
+        """Forward for the server of that number, once `lead_to` has named a leader.
+
+        A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
+        """
+        self._tls = tls
         self._id = b"%d" % instance_id
         self._address: str | None = None
         self._client: httpx.AsyncClient | None = None
@@ -73,6 +78,7 @@ class Forwarder:
             self._client = httpx.AsyncClient(
                 base_url=address,
                 trust_env=False,
+                verify=self._tls or address.startswith("https:"),
                 timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )

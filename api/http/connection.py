@@ -23,6 +23,7 @@ from api.http.exchange import Exchange
 from api.http.framing import framing_of
 from api.http.head import HEAD_END, Head, PartialHead
 from api.http.incoming_body import IncomingBody
+from api.http.peer import Peer, peer_of
 from api.http.taskless import TasklessCall
 from tms.core.errors import InvalidRequest, TmsError, TooLarge
 
@@ -55,9 +56,11 @@ class HttpConnection(asyncio.Protocol):
         "_writable",
         "is_lost",
         "is_write_paused",
+        "peer",
     )
 
     _transport: asyncio.Transport
+    peer: Peer
 
     def __init__(self, app: App, shared: Connections) -> None:
         """Answer by `app`."""
@@ -65,17 +68,13 @@ class HttpConnection(asyncio.Protocol):
         self._shared = shared
         self._partial: PartialHead | None = None
         """The head that is coming, if the first part of it has come."""
-        self._exchange: Exchange | None = None
-        """The request that is at work."""
+        self._exchange: Exchange | None = None  # the request that is at work
         self._body: IncomingBody | None = None
         """Of that request, if more of it is to come than came with the head."""
-        self._held = b""
-        """What has come behind the request that is at work."""
+        self._held = b""  # what has come behind the request that is at work
         self._keep_alive = True
-        self._is_ending = False
-        """Whether the last answer has been written."""
-        self.is_lost = False
-        """Whether the client is gone."""
+        self._is_ending = False  # whether the last answer has been written
+        self.is_lost = False  # whether the client is gone
         self._is_read_paused = False
         self.is_write_paused = False
         self._head_written = b""
@@ -89,6 +88,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a new connection, on which there is to be a request in time."""
         self._transport = cast("asyncio.Transport", transport)
+        self.peer = peer_of(transport)
         self._shared.entered(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

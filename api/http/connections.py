@@ -85,7 +85,7 @@ class Connections:
                 connection.refuse(TooManyConnections(connections_max=self._connections_max))
                 return
             self.idle.leave(oldest)
-            oldest.close()
+            oldest.abort()  # over TLS, one that is closed may take its time
         self.open.add(connection)
         self.idle.enter(connection, self.loop)
 

@@ -20,6 +20,7 @@ from api.http.media_types import (
     format_of,
     wants_decoded,
 )
+from api.http.peer import Peer
 from api.http.query_parameters import transaction_id_of
 from api.http.sides import ClientSide, ServerSide
 from tms.core.caller import Caller
@@ -129,6 +130,11 @@ class Exchange:
     def topic_of(self, name: str) -> TopicId:
         """Return the topic of a name in the path's namespace. Raises `InvalidRequest`."""
         return topic_id_of(self.names["namespace"], name)
+
+    @property
+    def peer(self) -> Peer:
+        """Who is at the other end of the connection, as far as that says it."""
+        return self._connection.peer
 
     @property
     def caller(self) -> Caller:

@@ -4,6 +4,8 @@ The order of a stop: no new connections; `on_stopping`, so that waiting polls an
 connections are closed, busy ones after their answer; what is left after the grace period, or at a
 second signal, is cut off. Who is cut off gets no answer, so it knows that it does not know whether
 its request was carried out. When `serve` returns, no request is at work.
+
+With TLS, the certificate is read again on SIGHUP, and when a look finds that it has changed.
 """
 
 import asyncio
@@ -19,6 +21,8 @@ from functools import partial
 from api.http.app import App
 from api.http.connection import HttpConnection
 from api.http.connections import Connections
+from api.http.tls import ServerTls
+from api.http.tls_listener import TlsListener
 from tms.core.limits import Limits
 
 GRACE_S = 10.0
@@ -26,6 +30,8 @@ GRACE_S = 10.0
 _BACKLOG = 2048
 _STOP_POLL_S = 0.01
 _DATE_INTERVAL_S = 1.0
+_LOOK_TURNS = 3
+"""After so many dates the certificate is looked at."""
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 """`localhost` often stands for ::1 too where there is no IPv6."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -52,13 +58,16 @@ async def serve(
     on_stopping: Callable[[], None],
     stop: asyncio.Event | None = None,
     grace_s: float = GRACE_S,
+    tls: ServerTls | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or `stop`.
 
-    `on_started` gets the URL of each listener. Signals are heeded in the main thread only. Raises
-    `OSError`, naming the address, if it cannot be listened on.
+    With `tls` nothing else is spoken. `on_started` gets the URL of each listener. Signals are
+    heeded in the main thread only. Raises `OSError`, naming the address, if it cannot be listened
+    on.
     """
-    server = _Server(Connections(limits, connections_max(limits.connections_max)), stop, grace_s)
+    shared = Connections(limits, connections_max(limits.connections_max))
+    server = _Server(shared, stop, grace_s, tls)
     try:
         urls = [await server.listen(listener) for listener in listeners]
         with server.heeding_signals():
@@ -88,27 +97,42 @@ def connections_max(wanted: int) -> int:
 class _Server:
     """The listening sockets and the connections that were made to them."""
 
-    def __init__(self, shared: Connections, stop: asyncio.Event | None, grace_s: float) -> None:
+    def __init__(
+        self,
+        shared: Connections,
+        stop: asyncio.Event | None,
+        grace_s: float,
+        tls: ServerTls | None,
+    ) -> None:
+        self._tls = tls
         self._shared = shared
         self._stop = stop or asyncio.Event()
         self._hurry = False
         self._grace_s = grace_s
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | TlsListener] = []
 
     async def listen(self, listener: ListeningAddress) -> str:
         """Listen, and return the URL. Raises `OSError`, naming the address."""
         sockets = await _listening(listener.host, listener.port)
         make = partial(HttpConnection, listener.app, self._shared)
         for each in sockets:
+            if self._tls is not None:
+                self._servers.append(TlsListener(each, make, self._shared, self._tls))
+                continue
             server = await self._shared.loop.create_server(make, sock=each, backlog=_BACKLOG)
             self._servers.append(server)
+        scheme = "http" if self._tls is None else "https"
         host = f"[{listener.host}]" if ":" in listener.host else listener.host
-        return f"http://{host}:{sockets[0].getsockname()[1]}"
+        return f"{scheme}://{host}:{sockets[0].getsockname()[1]}"
 
     async def wait_for_stop(self) -> None:
         """Return when it is to stop; keep the time that answers tell right until then."""
+        turn = 0
         while not self._stop.is_set():
             self._shared.tell_time()
+            turn += 1
+            if self._tls is not None and turn % _LOOK_TURNS == 0:
+                self._tls.look()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _DATE_INTERVAL_S)
 
@@ -150,6 +174,9 @@ class _Server:
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self._heed_signal)
                 heeded.append(number)
+            if self._tls is not None:
+                loop.add_signal_handler(signal.SIGHUP, self._tls.reload)
+                heeded.append(signal.SIGHUP)
         try:
             yield
         finally:

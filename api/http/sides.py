@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from api.http.context import Context
+from api.http.peer import Peer
 from tms.core.caller import Caller
 from tms.core.topic import TopicId
 
@@ -18,6 +19,9 @@ class ClientSide(Protocol):
 
     is_write_paused: bool
     """Whether the client has to read before more is written."""
+
+    peer: Peer
+    """Who is at its other end."""
 
     @property
     def is_lost(self) -> bool:

@@ -21,6 +21,7 @@ from api.http.app import App
 from api.http.application import Application
 from api.http.context import TopicInfo
 from api.http.server import ListeningAddress, serve
+from api.http.tls import ServerTls
 from tms.core.clock import ManualClock
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
@@ -191,6 +192,7 @@ async def serving(
     on_stopping: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
     grace_s: float = 5.0,
+    tls: ServerTls | None = None,
 ) -> AsyncIterator[tuple[str, asyncio.Task[None]]]:
     """Serve `app` on 127.0.0.1; give its URL and the task that serves it."""
     started: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -203,6 +205,7 @@ async def serving(
             on_stopping=on_stopping,
             stop=stop,
             grace_s=grace_s,
+            tls=tls,
         )
     )
     try:

@@ -14,6 +14,7 @@ from tests.api.rest import NOW_MS, TOPIC, Rest, live, refusal
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 from tms.cli.inspected import inspected
+from tms.cli.target import Target
 from tms.client import connect
 from tms.core.inspection import ROWS_MAX
 from tms.core.message import KEY
@@ -86,7 +87,7 @@ def test_bounds_and_a_check_of_a_server(server: ServerProcess) -> None:
 @pytest.mark.anyio
 async def test_commands_at_once_wait_for_each_other(server: ServerProcess) -> None:
     async def check() -> Sequence[str]:
-        async with inspected(server.url, None) as look:
+        async with inspected(Target(server.url, "default", as_json=False), None) as look:
             return (await look.problems("message", None, ROWS_MAX, is_cleaned=False)).problems
 
     assert await asyncio.gather(*(check() for _ in range(8))) == [[]] * 8

@@ -17,7 +17,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TMS_URL", "TMS_NAMESPACE", "TMS_CONFIG"):
+    for name in ("TMS_URL", "TMS_NAMESPACE", "TMS_CONFIG", "TMS_TOKEN", "TMS_TOKEN_FILE", "TMS_CA"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -50,7 +50,7 @@ def test_wrong_names_are_told_at_once(client: tms.Client) -> None:
     ],
 )
 def test_a_client_tells_whose_it_is_and_no_password(url: str, told: str) -> None:
-    with tms.connect(url, "shop") as client:
+    with tms.connect(url, "shop", allow_plaintext=True) as client:
         assert repr(client) == f"Client({told}, namespace=shop)"
 
 

@@ -20,7 +20,7 @@ COMMAND = (*PYTHON, MAIN)
 START_S_MAX = 30.0
 STOP_S_MAX = 20.0
 
-_GREETING = re.compile(r"TMS serves .* at (http://\S+:(\d+)) ")
+_GREETING = re.compile(r"TMS serves .* at (https?://\S+:(\d+)) ")
 _STDERR = 2
 
 

@@ -74,7 +74,9 @@ ARROWS: dict[str, frozenset[str]] = {
         }
     ),
     "tms.gc_schedule": frozenset(),
-    "tms.cli": frozenset({"tms.client", "tms.core", "tms.metadata", "tms.settings", "tms.wire"}),
+    "tms.cli": frozenset(
+        {"tms.client", "tms.core", "tms.metadata", "tms.security", "tms.settings", "tms.wire"}
+    ),
     "tms.__main__": frozenset({"tms.cli"}),
     "tms.aio": frozenset({"tms.client"}),
     "tms.sqlite": frozenset({"tms.client", "tms.core"}),

@@ -8,7 +8,6 @@ import typer
 from tms.cli.debug import bounds_text
 from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
-from tms.client.http import Http
 from tms.core.cleanup import CleanupState
 from tms.wire.json_states import decode_cleanup
 
@@ -28,7 +27,7 @@ Wait = Annotated[
 @with_target
 def show(target: Target) -> None:
     """Show what was deleted, and what holds the invalid list."""
-    state = asyncio.run(_ask(target.url, "GET", _PATH))
+    state = asyncio.run(_ask(target, "GET", _PATH))
     target.answer(_text(state), state)
 
 
@@ -36,15 +35,12 @@ def show(target: Target) -> None:
 @with_target
 def run(target: Target, *, wait_s: Wait = 30.0) -> None:
     """Clean up now."""
-    state = asyncio.run(_ask(target.url, "POST", f"{_PATH}?wait={wait_s:g}"))
+    state = asyncio.run(_ask(target, "POST", f"{_PATH}?wait={wait_s:g}"))
     target.answer(_text(state), state)
 
 
-async def _ask(url: str, method: str, path: str) -> CleanupState:
-    try:
-        http = Http(url, timeout_s=_ANSWER_S_MAX, compress=False)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--url") from None
+async def _ask(target: Target, method: str, path: str) -> CleanupState:
+    http = target.http(timeout_s=_ANSWER_S_MAX)
     try:
         return decode_cleanup(await http.send(method, path))
     finally:

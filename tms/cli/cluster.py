@@ -9,7 +9,6 @@ import typer
 from tms.cli.columns import aligned, span
 from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.target import JsonOption, Target, with_target
-from tms.client.http import Http
 from tms.core.cluster import ClusterState, Role
 from tms.core.store_url import HBASE, has_scheme
 from tms.wire.json_states import decode_cluster
@@ -25,7 +24,7 @@ _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
 @with_target
 def cluster(target: Target) -> None:
     """Show the servers of the cluster, and which of them leads."""
-    state = asyncio.run(_ask(target.url))
+    state = asyncio.run(_ask(target))
     target.answer(_text(state), state)
 
 
@@ -53,11 +52,8 @@ def release(
     answering(context, as_json=as_json).answer(text, {"released": was_released})
 
 
-async def _ask(url: str) -> ClusterState:
-    try:
-        http = Http(url, timeout_s=_ANSWER_S_MAX, compress=False)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--url") from None
+async def _ask(target: Target) -> ClusterState:
+    http = target.http(timeout_s=_ANSWER_S_MAX)
     try:
         return decode_cluster(await http.send("GET", "v1/cluster"))
     finally:

@@ -1,6 +1,7 @@
 """What commands share that work on stores themselves, by a server's settings."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -38,4 +39,4 @@ def settings_of(flags: dict[str, object], config: Path | None) -> Any:
 def answering(context: typer.Context, *, as_json: bool) -> Target:
     """Return how a command that asks no server is to answer."""
     before: Target = context.obj
-    return Target(before.url, before.namespace, as_json or before.as_json)
+    return replace(before, as_json=as_json or before.as_json)

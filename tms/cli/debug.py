@@ -66,7 +66,7 @@ Cleaned = Annotated[
 @with_target
 def tables(target: Target, *, store: StoreOption = None) -> None:
     """List the tables with their rows and sizes; reads all of them."""
-    found = asyncio.run(_sizes(target.url, store))
+    found = asyncio.run(_sizes(target, store))
     heads = ("TABLE", "ROWS", "BYTES", "ON DISK")
     rows = [
         (row["table"], str(row["rows"]), str(row["bytes"]), str(row["disk_bytes"])) for row in found
@@ -74,9 +74,9 @@ def tables(target: Target, *, store: StoreOption = None) -> None:
     target.answer(aligned(heads, rows), found)
 
 
-async def _sizes(url: str, store: str | None) -> list[Facts]:
+async def _sizes(target: Target, store: str | None) -> list[Facts]:
     found: list[Facts] = []
-    async with inspected(url, store) as inspection:
+    async with inspected(target, store) as inspection:
         with counting("reading") as count:
             for table in TABLES:
                 rows = size = on_disk = 0
@@ -102,7 +102,7 @@ def rows(
     """Print rows decoded, a line of JSON each."""
     topic_id = None if topic is None else TopicId(target.namespace, topic)
     wanted = Wanted(_table(table), topic_id, _time_ms(start), limit)
-    asyncio.run(_print_rows(target.url, store, [wanted]))
+    asyncio.run(_print_rows(target, store, [wanted]))
 
 
 def _table(name: str) -> str:
@@ -111,8 +111,8 @@ def _table(name: str) -> str:
     return name
 
 
-async def _print_rows(url: str, store: str | None, wanted: Iterable[Wanted]) -> None:
-    async with inspected(url, store) as inspection:
+async def _print_rows(target: Target, store: str | None, wanted: Iterable[Wanted]) -> None:
+    async with inspected(target, store) as inspection:
         for each in wanted:
             async for facts in each.rows(inspection):
                 print(json.dumps(facts))
@@ -144,7 +144,7 @@ def explain(
     topic_id, wanted = TopicId(target.namespace, topic), parse_id(message_id)
 
     async def ask() -> Facts:
-        async with inspected(target.url, store) as inspection:
+        async with inspected(target, store) as inspection:
             return await inspection.explain(topic_id, wanted)
 
     facts = asyncio.run(ask())
@@ -160,7 +160,7 @@ def bounds(target: Target, *, store: StoreOption = None) -> None:
     """Print how far invalid transactions are cleaned up, and what holds their list."""
 
     async def ask() -> Bounds:
-        async with inspected(target.url, store) as inspection:
+        async with inspected(target, store) as inspection:
             return await inspection.bounds()
 
     found = asyncio.run(ask())
@@ -197,7 +197,7 @@ def _moment(time_ms: int) -> str:
 @with_target
 def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = False) -> None:
     """Check that all tables hold together; exit with 1 if they do not."""
-    checked = asyncio.run(_problems(target.url, store, is_cleaned=cleaned))
+    checked = asyncio.run(_problems(target, store, is_cleaned=cleaned))
     problems = list(checked.problems)
     lines = problems or ["All tables hold together."]
     if checked.sealed:
@@ -213,10 +213,10 @@ def verify(target: Target, *, store: StoreOption = None, cleaned: Cleaned = Fals
         raise typer.Exit(1)
 
 
-async def _problems(url: str, store: str | None, *, is_cleaned: bool) -> Problems:
+async def _problems(target: Target, store: str | None, *, is_cleaned: bool) -> Problems:
     """Return what is found in all parts together."""
     found: list[Problems] = []
-    async with inspected(url, store) as inspection:
+    async with inspected(target, store) as inspection:
         with counting("checking") as count:
             for checked in CHECKED:
                 check = partial(inspection.problems, checked, limit=ROWS_MAX, is_cleaned=is_cleaned)
@@ -243,4 +243,4 @@ def export(
 ) -> None:
     """Print all rows decoded, a line of JSON each."""
     names = TABLES if table is None else (_table(table),)
-    asyncio.run(_print_rows(target.url, store, [Wanted(name) for name in names]))
+    asyncio.run(_print_rows(target, store, [Wanted(name) for name in names]))

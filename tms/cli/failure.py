@@ -6,6 +6,8 @@ from typing import Any
 from tms.core.credentials import without_credentials
 from tms.core.errors import TmsError
 
+_GIVE_ONE = "give a token by --token-file, TMS_TOKEN_FILE or TMS_TOKEN"
+
 
 def line_of(error: TmsError, url: str) -> str:
     """Return the line for `error`, met while talking to `url`."""
@@ -40,7 +42,28 @@ def line_of(error: TmsError, url: str) -> str:
                 "TMS_URL, and that the server does not hang. Whether it did something is not known."
             )
         case _:
-            return _reason_of_registry(detail) if code == "schema_refused" else str(error)
+            own = _of_credentials(error, url) or str(error)
+            return _reason_of_registry(detail) if code == "schema_refused" else own
+
+
+def _of_credentials(error: TmsError, url: str) -> str | None:
+    """Return the line for an error of who asks; None for another one."""
+    reason = f" ({error.detail['reason']})" if error.detail.get("reason") else ""
+    lines = {
+        "credentials_required": (
+            f"The server wants to know who asks: {_GIVE_ONE}, or keep it in ~/.config/tms/token."
+        ),
+        "credentials_invalid": (
+            f"The server refuses the credentials{reason}: {_GIVE_ONE}, one that holds. "
+            "`tms auth token` makes new ones."
+        ),
+        "not_permitted": f"{error} `tms auth explain` says why.",
+        "plaintext_credentials": (
+            f"A token would go unencrypted to {error.detail.get('url', url)}: write https://, or "
+            "say TMS_ALLOW_PLAINTEXT=1 if the way there is safe."
+        ),
+    }
+    return lines.get(error.problem.code)
 
 
 def _reason_of_registry(detail: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 import msgspec
 import typer
 
+from tms.cli.target import Target
 from tms.client.http import Http
 from tms.client.retry import repeat
 from tms.core.errors import DebugBusy, InternalError
@@ -31,8 +32,8 @@ Answer = TypeVar("Answer")
 
 
 @asynccontextmanager
-async def inspected(url: str, store: str | None) -> AsyncIterator[PartwiseInspection]:
-    """Give a look into `store`, or where that is None, into the server at `url`.
+async def inspected(target: Target, store: str | None) -> AsyncIterator[PartwiseInspection]:
+    """Give a look into `store`, or where that is None, into the server of `target`.
 
     Raises `StoreLocked` with who has the store, and a usage error where either is none.
     """
@@ -43,10 +44,7 @@ async def inspected(url: str, store: str | None) -> AsyncIterator[PartwiseInspec
         finally:
             inspection.close()
         return
-    try:
-        http = Http(url, timeout_s=_ANSWER_S_MAX, compress=True)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--url") from None
+    http = target.http(timeout_s=_ANSWER_S_MAX, compress=True)
     try:
         yield _Server(http)
     finally:

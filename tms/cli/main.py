@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from tms import __version__
 from tms.cli import (
+    auth,
     cleanup,
     cluster,
     copy,
@@ -33,7 +34,16 @@ from tms.cli import (
     topic,
     tx,
 )
-from tms.cli.target import NAMESPACE_HELP, URL, URL_HELP, JsonOption, Target, with_target
+from tms.cli.target import (
+    NAMESPACE_HELP,
+    URL,
+    URL_HELP,
+    CaOption,
+    JsonOption,
+    Target,
+    TokenFileOption,
+    with_target,
+)
 from tms.core import extras
 from tms.core.errors import TmsError
 
@@ -124,6 +134,7 @@ app.add_typer(registry.app, name="registry")
 app.add_typer(spark.app, name="spark")
 app.add_typer(metadata.app, name="metadata")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(auth.app, name="auth")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)
 app.command(epilog=poll.EXAMPLES)(poll.poll)
@@ -148,17 +159,19 @@ VersionOption = Annotated[
 
 
 @app.callback()
-def options(
+def options(  # noqa: PLR0917  typer calls it by names
     context: typer.Context,
     url: Annotated[str, typer.Option(envvar="TMS_URL", metavar="URL", help=URL_HELP)] = URL,
     namespace: Annotated[
         str, typer.Option(envvar="TMS_NAMESPACE", metavar="NAME", help=NAMESPACE_HELP)
     ] = "default",
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
+    ca: CaOption = None,
+    token_file: TokenFileOption = None,
     is_version_asked: VersionOption = False,  # noqa: ARG001, FBT002  its callback has answered
 ) -> None:
     """Publish to topics and poll from them, and serve them: a transactional messaging service."""
-    context.obj = Target(url, namespace, as_json)
+    context.obj = Target(url, namespace, as_json, ca, token_file)
 
 
 @app.command()

@@ -1,12 +1,15 @@
 """Which server and namespace a command is about, and how it answers.
 
-`--url`, `--namespace` and `--json` may stand before the command (`tms --json topic list`) or behind
-it (`tms topic list --json`); what stands behind it wins.
+`--url`, `--namespace`, `--json`, `--ca` and `--token-file` may stand before the command (`tms
+--json topic list`) or behind it (`tms topic list --json`); what stands behind it wins. No option
+takes a token itself: others on the machine see what a process is started with.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -14,12 +17,25 @@ import typer
 
 from tms.cli import away
 from tms.client import Client, connect
+from tms.client.access import access_of
+from tms.client.addresses import parse_addresses
+from tms.client.http import Http
 
 URL = "http://127.0.0.1:11015"
 
 URL_HELP = "The server, http://HOST:PORT; or a store in this process, leveldb:DIR."
 NAMESPACE_HELP = "The namespace of the topics."
 
+CA_HELP = "The certificates to trust an https:// server by.  [env: TMS_CA]"
+_WHO_ASKS = (
+    "A file with the token to show.  [env: TMS_TOKEN_FILE, or the token itself in TMS_TOKEN; else "
+    "~/.config/tms/token]"
+)
+
+CaOption = Annotated[Path | None, typer.Option("--ca", metavar="FILE", help=CA_HELP)]
+TokenFileOption = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help=_WHO_ASKS)
+]
 UrlOption = Annotated[str | None, typer.Option(metavar="URL", help=URL_HELP)]
 NamespaceOption = Annotated[str | None, typer.Option(metavar="NAME", help=NAMESPACE_HELP)]
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
@@ -35,6 +51,8 @@ class Target:
     url: str
     namespace: str
     as_json: bool
+    ca: Path | None = None
+    token_file: Path | None = None
 
     def connect(self, *, retry_for_s: float = 0.0) -> Client:
         """Return a client, which repeats calls for `retry_for_s` seconds while there is no server.
@@ -42,14 +60,41 @@ class Target:
         Raises as `tms.connect`, and a usage error where the URL is none.
         """
         away.tell()
+        with self._usage_errors():
+            return connect(
+                self.url,
+                self.namespace,
+                retry_for_s=retry_for_s,
+                auth=self.token_file,
+                ca=self.ca,
+            )
+
+    def http(self, *, timeout_s: float, compress: bool = False) -> Http:
+        """Return the REST interface of the server. Raises as `connect`."""
+        with self._usage_errors():
+            access = access_of(self.url, auth=self.token_file, ca=self.ca)
+            return Http(self.url, timeout_s=timeout_s, compress=compress, access=access)
+
+    @contextmanager
+    def _usage_errors(self) -> Iterator[None]:
         try:
-            return connect(self.url, self.namespace, retry_for_s=retry_for_s)
+            yield
         except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--url") from None
+            hint = "--url" if _names_no_server(self.url) else None
+            raise typer.BadParameter(str(error), param_hint=hint) from None
 
     def answer(self, text: str, facts: object) -> None:
         """Print `text` for people, or `facts` for programs."""
         print(msgspec.json.encode(facts).decode() if self.as_json else text)
+
+
+def _names_no_server(url: str) -> bool:
+    """Whether a URL is what is wrong, and not a file that was given with it."""
+    try:
+        parse_addresses(url)
+    except ValueError:
+        return True
+    return not url.startswith(("http://", "https://"))
 
 
 def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
@@ -67,6 +112,8 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
         inspect.Parameter("url", by_name, default=None, annotation=UrlOption),
         inspect.Parameter("namespace", by_name, default=None, annotation=NamespaceOption),
         inspect.Parameter("as_json", by_name, default=False, annotation=JsonOption),
+        inspect.Parameter("ca", by_name, default=None, annotation=CaOption),
+        inspect.Parameter("token_file", by_name, default=None, annotation=TokenFileOption),
     ]
 
     def run(
@@ -75,15 +122,21 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
         url: str | None,
         namespace: str | None,
         as_json: bool,
+        ca: Path | None,
+        token_file: Path | None,
         **given: Any,
     ) -> None:
         if context.invoked_subcommand is not None:
             return  # a group's own work is for when none of its commands is asked for
         before: Target = context.obj
-        command(
-            Target(url or before.url, namespace or before.namespace, as_json or before.as_json),
-            **given,
+        target = Target(
+            url or before.url,
+            namespace or before.namespace,
+            as_json or before.as_json,
+            ca or before.ca,
+            token_file or before.token_file,
         )
+        command(target, **given)
 
     run.__name__ = command.__name__
     run.__doc__ = command.__doc__

@@ -3,13 +3,16 @@
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from tenacity import AsyncRetrying
 
+from tms.client.access import Certificate, access_of
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
+from tms.client.credentials import Auth
 from tms.client.embedded import open_embedded
 from tms.client.given_messages import GivenMessages, bodies
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
@@ -216,6 +219,10 @@ def connect_remote(
     timeout_s: Duration,
     retry_for_s: Duration,
     compress: bool,
+    auth: Auth | None = None,
+    ca: str | Path | None = None,
+    certificate: Certificate | None = None,
+    allow_plaintext: bool = False,
 ) -> AsyncClient | None:
     """Return a client of the server at `url`, None where that names a store in this process.
 
@@ -230,7 +237,12 @@ def connect_remote(
             f"cannot connect to {without_credentials(url)!r}: give http://HOST:PORT of a server, "
             f"or {written(shared=False)} for a store in this process"
         )
-    services = RemoteServices(url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress)
+    access = access_of(
+        url, auth=auth, ca=ca, certificate=certificate, allow_plaintext=allow_plaintext
+    )
+    services = RemoteServices(
+        url, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress, access=access
+    )
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
 
@@ -247,6 +259,10 @@ async def connect(
     timeout_s: Duration = TIMEOUT_S,
     retry_for_s: Duration = RETRY_FOR_S,
     compress: bool = False,
+    auth: Auth | None = None,
+    ca: str | Path | None = None,
+    certificate: Certificate | None = None,
+    allow_plaintext: bool = False,
 ) -> AsyncClient:
     """Return a client for asyncio; the arguments and errors are those of `tms.connect`.
 
@@ -256,6 +272,14 @@ async def connect(
     store in this process raises `RuntimeError`.
     """
     client = connect_remote(
-        url, namespace, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
+        url,
+        namespace,
+        timeout_s=timeout_s,
+        retry_for_s=retry_for_s,
+        compress=compress,
+        auth=auth,
+        ca=ca,
+        certificate=certificate,
+        allow_plaintext=allow_plaintext,
     )
     return client or await connect_embedded(url, namespace, retry_for_s=retry_for_s)

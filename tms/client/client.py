@@ -1,11 +1,13 @@
 """A client as threads use it: the asynchronous one, driven in an event loop of its own."""
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from tenacity import Retrying
 
+from tms.client.access import Certificate
 from tms.client.async_client import (
     RETRY_FOR_S,
     TIMEOUT_S,
@@ -16,6 +18,7 @@ from tms.client.async_client import (
 )
 from tms.client.bridge import Bridge
 from tms.client.callback_thread import CallingThread
+from tms.client.credentials import Auth
 from tms.client.embedded import REFUSAL_IN_CHILD
 from tms.client.given_messages import GivenMessages
 from tms.client.namespaces import Namespaces
@@ -202,6 +205,10 @@ def connect(
     timeout_s: Duration = TIMEOUT_S,
     retry_for_s: Duration = RETRY_FOR_S,
     compress: bool = False,
+    auth: Auth | None = None,
+    ca: str | Path | None = None,
+    certificate: Certificate | None = None,
+    allow_plaintext: bool = False,
 ) -> Client:
     """Return a client for the topics of `namespace`.
 
@@ -212,17 +219,35 @@ def connect(
     repeat is repeated while the server is away or busy, 0 for never, both in seconds or as `"2m"`;
     `compress` sends and takes bodies as gzip. No connection to a server is made yet.
 
+    `auth` says to a server who asks: a token; `(user, password)`; a `pathlib.Path` of a file with a
+    token; or a function that returns a token, which may be asynchronous. File and function are
+    asked again if a server refuses the token. By default it is TMS_TOKEN of the environment, else
+    the file that TMS_TOKEN_FILE names, else ~/.config/tms/token; "" is nobody. `ca` is a file of
+    the certificates that an https:// server is trusted by, by default the machine's own;
+    `certificate` is a file with the client's own certificate and key, or a pair of files. They may
+    be in TMS_CA, TMS_CERTIFICATE and TMS_CERTIFICATE_KEY too. With `allow_plaintext` or
+    TMS_ALLOW_PLAINTEXT credentials may go to another machine by http://, for all to read.
+
     Close the client, best by `with`; a program that ends without that closes it as it ends. In a
     child of `os.fork()`, a client of a server that was made before works with connections of its
     own; one on a store in this process raises `RuntimeError` at once.
 
-    Raises `InvalidRequest` (invalid_namespace_name), `ValueError` for another kind of URL; for a
-    store in this process `StoreError` where it cannot be opened, and `ModuleNotFoundError` where
-    the extra is not installed.
+    Raises `InvalidRequest` (invalid_namespace_name, plaintext_credentials), `ValueError` for
+    another kind of URL, and for a file or token that cannot be used; for a store in this process
+    `StoreError` where it cannot be opened, and `ModuleNotFoundError` where the extra is not
+    installed.
     """
     bridge = Bridge()
     client = connect_remote(
-        url, namespace, timeout_s=timeout_s, retry_for_s=retry_for_s, compress=compress
+        url,
+        namespace,
+        timeout_s=timeout_s,
+        retry_for_s=retry_for_s,
+        compress=compress,
+        auth=auth,
+        ca=ca,
+        certificate=certificate,
+        allow_plaintext=allow_plaintext,
     )
     if client is None:
         client = _connect_embedded(bridge, url, namespace, retry_for_s)

@@ -3,11 +3,13 @@
 Guarantees that every failure is a `TmsError`: `ServerUnreachable` where no connection was made and
 so nothing was sent, `OutcomeUnknown` where the connection broke after that, and otherwise the error
 that the answer names. Answers that are not from TMS (a proxy's, another server's) are told by their
-status. Nothing is repeated here (`tms.client.retry`).
+status. Nothing is repeated here (`tms.client.retry`), except once with new credentials if those
+sent were refused: then nothing was done. A redirect is never followed.
 """
 
 import asyncio
 import gzip
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -22,12 +24,16 @@ from urllib.parse import urlencode
 import httpx
 import msgspec
 
+from tms.client.access import ANYBODY as ACCESS_OF_ANYBODY
+from tms.client.access import Access
 from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.errors import (
     InternalError,
+    NotAuthenticated,
+    NotPermitted,
     NotTms,
     OutcomeUnknown,
     SchemaRefused,
@@ -39,6 +45,7 @@ from tms.core.errors import (
 )
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
+from tms.core.tls import client_context
 from tms.wire.json_errors import ErrorBody
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
@@ -68,6 +75,9 @@ _CODE_OF_STATUS = {
 """What an answer without one of our error bodies is taken for, which a proxy may have sent. Any
 other below 500 is from another server, and above it `internal`."""
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_TRUST_IT = "name the file of its authority by ca, --ca or TMS_CA"
+
 _OUR_TYPES = frozenset(
     {
         "",
@@ -85,7 +95,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
     try:
         described = _error_decoder.decode(body).error
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        refused = _refusal_of(body)
+        refused = _refusal_of(status, body)
         if refused is not None:
             return refused
         is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
@@ -105,12 +115,16 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
     return error_of(code, detail)
 
 
-def _refusal_of(body: bytes) -> TmsError | None:
+def _refusal_of(status: int, body: bytes) -> TmsError | None:
     """Return the error that the registry answers; None if an answer is not of its form."""
     try:
         refusal = _refusal_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
+    if status == httpx.codes.UNAUTHORIZED:
+        return NotAuthenticated("credentials_invalid", reason=refusal.message)
+    if status == httpx.codes.FORBIDDEN:
+        return NotPermitted("not_permitted", reason=refusal.message)
     if refusal.error_code in _NOT_REACHED:
         return OutcomeUnknown(reason=refusal.message)
     return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
@@ -121,12 +135,29 @@ def _typed_errors(url: str) -> Iterator[None]:
     """Raise httpx's errors as ours."""
     try:
         yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+    except httpx.ConnectError as error:
+        distrust = _distrust(error)
+        if distrust is not None:
+            raise NotTms(url=url, reason=distrust) from error
+        raise ServerUnreachable(url=url, reason=_reason(error)) from error
+    except (httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
         raise ServerUnreachable(url=url, reason=_reason(error)) from error
     except httpx.TransportError as error:
         raise OutcomeUnknown(url=url, reason=_reason(error)) from error
     except httpx.DecodingError as error:
         raise InternalError(url=url, reason=_reason(error)) from error
+
+
+def _distrust(error: BaseException) -> str | None:
+    """Return why a server is not what its https:// URL says; None if that was not the failure."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message}): {_TRUST_IT}"
+        if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+            return "it does not speak TLS: write http://, if that is meant"
+        cause = cause.__cause__ or cause.__context__
+    return None
 
 
 def _told(status: int, headers: Mapping[str, str]) -> str:
@@ -170,19 +201,28 @@ class Http:
     """The REST interface of the server at a URL, or of those that it names.
 
     `timeout_s` is how long one answer, or the next part of it, may take; `compress` says whether
-    bodies travel as gzip, both ways.
+    bodies travel as gzip, both ways; `access` as whom the server is asked.
     """
 
-    def __init__(self, url: str, *, timeout_s: float, compress: bool) -> None:
-        """Make no connection yet. Raises `ValueError` where `url` is not a URL."""
+    def __init__(
+        self, url: str, *, timeout_s: float, compress: bool, access: Access = ACCESS_OF_ANYBODY
+    ) -> None:
+        """Make no connection yet.
+
+        Raises `ValueError` where `url` is not a URL, `InvalidRequest` (plaintext_credentials).
+        """
         addresses = parse_addresses(url)
+        access.check(addresses)
+        self._credentials = access.credentials
+        self._trusts_proxies = access.trusts_proxies(addresses)
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
         self._first_contact = FirstContact()
         self._timeout_s = timeout_s
         self._compress = compress
-        # Certificates take 70 ms to load, which plain HTTP has no use for.
-        self._verify = any(address.startswith("https:") for address in addresses)
+        self._tls = access.tls
+        if access.tls is None and any(address.startswith("https:") for address in addresses):
+            self._tls = client_context()
         self._connections: httpx.AsyncClient | None = None
         """Made by the first request."""
         self._closed = False
@@ -191,6 +231,8 @@ class Http:
     def forget_parent(self) -> httpx.AsyncClient | None:
         """Give up the connections, which belong to the parent of this process, for new ones."""
         connections, self._connections = self._connections, None
+        if self._credentials is not None:
+            self._credentials.forget_parent()
         return connections
 
     def _open_connections(self) -> httpx.AsyncClient:
@@ -199,7 +241,9 @@ class Http:
         if self._connections is None:
             self._connections = httpx.AsyncClient(
                 headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
-                verify=self._verify,
+                verify=self._tls or False,  # without TLS there is nothing to load
+                trust_env=self._trusts_proxies,
+                follow_redirects=False,
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )
         return self._connections
@@ -257,9 +301,9 @@ class Http:
             body = await asyncio.to_thread(gzip.compress, body)
             headers["Content-Encoding"] = "gzip"
         timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
-        ask = partial(self._ask, method, content=body, headers=headers, timeout=timeout)
+        ask = partial(self._ask, method, content=body, timeout=timeout)
         async with AsyncExitStack() as answering:
-            url, answer = await self._first_answer(answering, ask, path)
+            url, answer = await self._answer_of_somebody(answering, ask, path, headers)
             if FORWARDED_BY in answer.headers:
                 self._addresses.make_way(url)
             try:
@@ -268,6 +312,27 @@ class Http:
             except OutcomeUnknown as error:
                 self._addresses.failed(url, error)
                 raise
+
+    async def _answer_of_somebody(
+        self,
+        answering: AsyncExitStack,
+        ask: Callable[..., AbstractAsyncContextManager[httpx.Response]],
+        path: str,
+        headers: Mapping[str, str],
+    ) -> tuple[str, httpx.Response]:
+        """Return the first answer; if the credentials are refused, that to other ones if any."""
+        if self._credentials is None:
+            return await self._first_answer(answering, partial(ask, headers=headers), path)
+        sent = await self._credentials.header()
+        try:
+            as_somebody = partial(ask, headers={**headers, "Authorization": sent})
+            return await self._first_answer(answering, as_somebody, path)
+        except NotAuthenticated:
+            renewed = await self._credentials.renewed(sent)
+            if renewed is None:
+                raise
+        as_somebody = partial(ask, headers={**headers, "Authorization": renewed})
+        return await self._first_answer(answering, as_somebody, path)
 
     @asynccontextmanager
     async def _ask(

@@ -1,5 +1,6 @@
 """All that a server offers, over one set of connections (`tms.core.services.Services`)."""
 
+from tms.client.access import ANYBODY, Access
 from tms.client.calls import Calls
 from tms.client.http import Http
 from tms.client.remote import RemoteMessaging
@@ -15,10 +16,16 @@ class RemoteServices:
     """The services of the server at a URL."""
 
     def __init__(
-        self, url: str, *, timeout_s: Duration, retry_for_s: Duration, compress: bool
+        self,
+        url: str,
+        *,
+        timeout_s: Duration,
+        retry_for_s: Duration,
+        compress: bool,
+        access: Access = ANYBODY,
     ) -> None:
-        """Make no connection yet. Raises `ValueError` where `url` is not a URL."""
-        self._http = Http(url, timeout_s=seconds_of(timeout_s), compress=compress)
+        """Make no connection yet. Raises as `Http`."""
+        self._http = Http(url, timeout_s=seconds_of(timeout_s), compress=compress, access=access)
         calls = Calls(self._http, seconds_of(retry_for_s))
         self.messaging = RemoteMessaging(calls)
         self.transactions = RemoteTransactions(calls)

@@ -3,17 +3,18 @@
 `docs/security.md` says how these work together.
 """
 
-import ipaddress
 import re
+import ssl
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from tms.core.hosts import is_loopback
+from tms.core.tls import client_context
 from tms.settings.values import ServiceSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
 _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
-_LOOPBACK_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
 def _per_principal(what: str) -> Any:
@@ -156,6 +157,14 @@ class SecuritySettings(ServiceSettings):
                 "the server encrypts"
             )
 
+    def tls_to_others(self) -> ssl.SSLContext:
+        """Return by what other servers are reached: this one shows them its certificate.
+
+        Raises `ValueError`, which names the setting.
+        """
+        names = ("tls_ca", "tls_cert", "tls_key")
+        return client_context(self.tls_ca, self.tls_cert, self.tls_key, names=names)
+
     @property
     def superuser_names(self) -> frozenset[str]:
         """The principals who may do everything."""
@@ -165,13 +174,3 @@ class SecuritySettings(ServiceSettings):
     def scheme(self) -> str:
         """The scheme of this server's URLs."""
         return "https" if self.tls_cert else "http"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
-    if host.lower() in _LOOPBACK_NAMES or host.lower().endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
-    except ValueError:
-        return False

@@ -160,6 +160,11 @@ class Settings(SecuritySettings):
         return [*super().own_hosts, *(name for name in (listened, advertised) if name)]
 
     @property
+    def reaches_others(self) -> bool:
+        """Whether this server asks other ones."""
+        return bool(self.advertise or self.registry_log or self.registry_mode == "master")
+
+    @property
     def elects_by_metadata(self) -> bool:
         """Whether the registry's master is elected by a metadata store."""
         return self.registry_mode == "master" and bool(SHARED_METADATA.match(self.metadata))

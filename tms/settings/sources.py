@@ -20,8 +20,19 @@ from tms.settings.values import ENVIRONMENT_PREFIX
 CONFIG_VARIABLE = "TMS_CONFIG"
 DEFAULT = "default"
 
-_OF_OTHERS = frozenset({CONFIG_VARIABLE, "TMS_URL", "TMS_NAMESPACE"})
-"""Variables of the command line that are no settings of the server."""
+_OF_OTHERS = frozenset(
+    {
+        CONFIG_VARIABLE,
+        "TMS_CA",
+        "TMS_CERTIFICATE",
+        "TMS_CERTIFICATE_KEY",
+        "TMS_NAMESPACE",
+        "TMS_TOKEN",
+        "TMS_TOKEN_FILE",
+        "TMS_URL",
+    }
+)
+"""Variables of clients and the command line that are no settings of the server."""
 
 _OF_KUBERNETES = re.compile(
     r"TMS_(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"

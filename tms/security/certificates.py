@@ -1,0 +1,29 @@
+"""Whom a client's certificate names.
+
+Guarantees that no certificate names a group, everybody, a server of the cluster, or nobody: rules
+are for those too, and who may sign certificates is not who grants. It relies on the certificate
+having been verified; the names in it are not looked up anywhere.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tms.security.principals import reason_against
+
+
+def principal_of_certificate(peercert: Mapping[str, Any]) -> str | None:
+    """Return the principal of a verified certificate, as `SSLSocket.getpeercert` tells it.
+
+    That is the URI of its subject's alternative names, else its common name. None if it has
+    neither, several of one kind, or one that nobody may have.
+    """
+    uris = [value for kind, value in peercert.get("subjectAltName", ()) if kind == "URI"]
+    if uris:
+        return _only(uris)
+    pairs = (pair for part in peercert.get("subject", ()) for pair in part)
+    return _only(value for kind, value in pairs if kind == "commonName")
+
+
+def _only(names: Iterable[str]) -> str | None:
+    found = list(names)
+    return found[0] if len(found) == 1 and reason_against(found[0]) is None else None
