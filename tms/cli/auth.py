@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tms.cli.auth_password import password
 from tms.cli.configured import answering, stop
 from tms.cli.new_files import FilesRefused, write_new
 from tms.cli.target import JsonOption
@@ -23,6 +24,8 @@ from tms.security.tokens import new_token
 app = typer.Typer(
     help="Who may use a server: certificates, tokens and passwords.", no_args_is_help=True
 )
+
+app.command()(password)
 
 INIT_EXAMPLES = """\b
 Examples:

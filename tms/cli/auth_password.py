@@ -1,0 +1,40 @@
+"""`tms auth password`: the line of a name and a password for the setting auth_passwords."""
+
+import getpass
+import sys
+from typing import Annotated
+
+import typer
+
+from tms.cli.configured import stop
+from tms.core import extras
+from tms.security.principals import reason_against
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose password it is.")]
+
+
+def password(name: NameArgument) -> None:
+    """Ask for a password, and print the line for the file of the setting auth_passwords."""
+    reason = reason_against(name)
+    if reason is None and ":" in name:
+        reason = "a name has no colon: that ends it in the file"
+    if reason is not None:
+        stop(reason)
+    try:
+        from tms.security.passwords import hash_password  # noqa: PLC0415  needs the auth extra
+    except ModuleNotFoundError as error:
+        raise extras.missing("passwords need more", error, "auth") from None
+    try:
+        print(f"{name}:{hash_password(_asked_password())}")
+    except ValueError as error:
+        stop(str(error))
+
+
+def _asked_password() -> str:
+    """Return a password that was typed twice, or the first line of what comes by a pipe."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    given = getpass.getpass("Password: ")
+    if getpass.getpass("Again: ") != given:
+        stop("The two are not the same.")
+    return given
