@@ -54,8 +54,9 @@ class Owners:
         raise TransactionDuplicate(**facts)
 
     def record(self, owner: str, commit: LastCommit, busy: Container[str]) -> None:
-        """Note a commit; whose the owner is stays. Forget the oldest that is not busy, if too many.
+        """Note a commit; whose the owner is stays as it was.
 
+        Beyond the bound, forget the oldest other owner that is not busy.
         Where the oldest are all busy, the bound is passed until they are not.
         """
         commits = self.last_commits

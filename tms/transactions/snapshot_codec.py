@@ -137,8 +137,10 @@ def _our_part(state: TransactionState) -> bytes:
 
 
 def _has_principals(state: TransactionState) -> bool:
-    known = (state.opened, state.invalids.by_pointer.values(), state.owners.last_commits.values())
-    return any(each.principal is not None for each in chain.from_iterable(known))
+    known = chain[Open | Invalid | LastCommit](
+        state.opened, state.invalids.by_pointer.values(), state.owners.last_commits.values()
+    )
+    return any(each.principal is not None for each in known)
 
 
 def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
@@ -225,9 +227,10 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     if codes and max(codes) >= len(OUTCOMES):
         raise ValueError
     state.outcomes.load(ids, codes)
-    for owner, *numbers, origin, principal in _padded(columns, _OWNER_COLUMNS, missing):
+    for row in _padded(columns, _OWNER_COLUMNS, missing):
+        owner, sequence, transaction_id, time_ms, origin, principal = row
         state.owners.last_commits[texts[owner]] = LastCommit(
-            *numbers, _text(texts, origin), _text(texts, principal)
+            sequence, transaction_id, time_ms, _text(texts, origin), _text(texts, principal)
         )
     if columns.at != len(body):
         raise ValueError
