@@ -197,6 +197,10 @@ class TransactionService:
         transaction: Transaction = await self._make(decide)
         return transaction
 
+    def in_progress_of(self, principal: str) -> int:
+        """Return how many transactions a principal has in progress; always in the same time."""
+        return self._journal.state.in_progress_of(principal)
+
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
         infos = await self._seen(TransactionState.infos_in_progress)
