@@ -66,6 +66,7 @@ _INFO_EXAMPLE = {
     "owner": None,
     "sequence": None,
     "topics": ["default:orders"],
+    "principal": None,
 }
 _SUBSCRIPTION_EXAMPLE = {"name": "billing", "after": ID_EXAMPLE, "version": 7}
 

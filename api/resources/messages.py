@@ -147,6 +147,7 @@ _WRITE_ERRORS = (
     "transaction_expired",
     "transaction_unknown",
     "transaction_not_in_progress",
+    "transaction_of_another",
     *TOPIC_ERRORS,
     *BODY_ERRORS,
 )
@@ -235,6 +236,7 @@ OPERATIONS = (
             "invalid_owner",
             "key_required",
             "owner_busy",
+            "transaction_of_another",
             "transactions_elsewhere",
             "payload_without_schema",
             "payload_unfit",

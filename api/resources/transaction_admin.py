@@ -35,14 +35,15 @@ async def show(exchange: Exchange) -> None:
     """Answer with where a transaction stands, and its codec while it is in progress."""
     transactions = exchange.context.services.transactions
     transaction_id = exchange.transaction_id
-    has_codec = with_codec(exchange.query)
-    info = await transactions.info(transaction_id)
+    has_codec, caller = with_codec(exchange.query), exchange.caller
+    info = await transactions.info(transaction_id, caller=caller)
     codec = None
     if has_codec and info.status in _OPEN:
         try:
-            codec = encode_transaction(await transactions.transaction(transaction_id))
+            snapshot = await transactions.transaction(transaction_id, caller=caller)
+            codec = encode_transaction(snapshot)
         except (TransactionNotInProgress, TransactionUnknown):
-            info = await transactions.info(transaction_id)
+            info = await transactions.info(transaction_id, caller=caller)
     await exchange.answer(OK, encode_info(info, exchange.context.clock.now_ms(), codec), JSON_TYPE)
 
 
@@ -165,7 +166,8 @@ OPERATIONS = (
         summary="Show where a transaction stands",
         description=(
             "Also one that ended of late: this is how a client that lost the answer to a commit "
-            "learns of it. `topics` are those it published to, as far as the server remembers."
+            "learns of it. `topics` are those it published to, as far as the server remembers. One "
+            "that is in progress or invalid is shown to the principal that began it alone."
         ),
         query=(CODEC_PARAMETER,),
         success="The transaction.",
@@ -174,6 +176,7 @@ OPERATIONS = (
             "invalid_query",
             "invalid_transaction_id",
             "transaction_unknown",
+            "transaction_of_another",
             *MANAGER_ERRORS,
         ),
     ),

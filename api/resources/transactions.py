@@ -30,7 +30,9 @@ async def start(exchange: Exchange) -> None:
     body_format = exchange.format_of_optional(body)
     request = body_format.transactions.decode_start(body)
     codec = with_codec(exchange.query)
-    transaction = await exchange.context.services.transactions.start(request)
+    transaction = await exchange.context.services.transactions.start(
+        request, caller=exchange.caller
+    )
     await _answer_started(exchange, transaction, body_format, codec=codec)
 
 
@@ -39,7 +41,9 @@ async def checkpoint(exchange: Exchange) -> None:
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     body_format = exchange.format_of_optional(body)
     codec = with_codec(exchange.query)
-    transaction = await exchange.context.services.transactions.checkpoint(exchange.transaction_id)
+    transaction = await exchange.context.services.transactions.checkpoint(
+        exchange.transaction_id, caller=exchange.caller
+    )
     await _answer_started(exchange, transaction, body_format, codec=codec)
 
 
@@ -56,7 +60,9 @@ async def can_commit(exchange: Exchange) -> None:
     body = await read_body(exchange)
     cap = changes_cap(context.limits.transaction_changes_max)
     changes = exchange.body_format().transactions.decode_changes(body, cap)
-    await context.services.transactions.can_commit(exchange.transaction_id, changes)
+    await context.services.transactions.can_commit(
+        exchange.transaction_id, changes, caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 
@@ -66,7 +72,9 @@ async def commit(exchange: Exchange) -> None:
     advances, publish = exchange.format_of_optional(body).transactions.decode_commit(body)
     moved, published = (each.topic_id for each in advances), (each.topic_id for each in publish)
     exchange.touches([*moved, *published])
-    await exchange.context.services.transactions.commit(exchange.transaction_id, advances, publish)
+    await exchange.context.services.transactions.commit(
+        exchange.transaction_id, advances, publish, caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 
@@ -74,7 +82,9 @@ async def abort(exchange: Exchange) -> None:
     """Abort a transaction; answer with what it is now."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     body_format = exchange.format_of_optional(body)
-    status = await exchange.context.services.transactions.abort(exchange.transaction_id)
+    status = await exchange.context.services.transactions.abort(
+        exchange.transaction_id, caller=exchange.caller
+    )
     answer = body_format.transactions.encode_status(status)
     await exchange.answer(OK, answer, body_format.content_type.encode())
 
@@ -82,7 +92,9 @@ async def abort(exchange: Exchange) -> None:
 async def invalidate(exchange: Exchange) -> None:
     """Invalidate a transaction."""
     await read_body(exchange, SMALL_BODY_BYTES_MAX)
-    await exchange.context.services.transactions.invalidate(exchange.transaction_id)
+    await exchange.context.services.transactions.invalidate(
+        exchange.transaction_id, caller=exchange.caller
+    )
     await exchange.answer(OK)
 
 
@@ -92,10 +104,17 @@ ID_ERRORS = (
     "invalid_transaction_id",
     "transaction_unknown",
     "transaction_not_in_progress",
+    "transaction_of_another",
     *MANAGER_ERRORS,
 )
 """What every operation on a transaction in progress may answer."""
-_OWNER_ERRORS = ("invalid_owner", "owner_busy", "owner_elsewhere", "transaction_duplicate")
+_OWNER_ERRORS = (
+    "invalid_owner",
+    "owner_busy",
+    "owner_elsewhere",
+    "transaction_duplicate",
+    "transaction_of_another",
+)
 
 OPERATIONS = (
     Operation(
@@ -110,7 +129,8 @@ OPERATIONS = (
             "The answer has the write pointer to publish with, and the snapshot to poll by. With "
             "an `owner` and a `sequence` the work is committed once, however often it is started: "
             "`transaction_duplicate` says that it is done. With an `origin`, only for the same "
-            "one: another is told `owner_elsewhere`. The body may be empty."
+            "one: another is told `owner_elsewhere`. The transaction, and its owner, belong to who "
+            "asks. The body may be empty."
         ),
         query=(CODEC_PARAMETER,),
         request=START_CONTENT,
@@ -122,6 +142,7 @@ OPERATIONS = (
             "invalid_query",
             "invalid_timeout",
             "too_many_transactions",
+            "principal_rate_exceeded",
             "unsupported_content_type",
             *_OWNER_ERRORS,
             *MANAGER_ERRORS,

@@ -45,9 +45,9 @@ def test_transactions_are_listed_and_shown(orders: Run) -> None:
 
     _, out, _ = orders("tx", "list")
     heads, *rows = out.splitlines()
-    assert heads.split() == ["ID", "AGE", "TYPE", "OWNER", "CLIENT", "TOPICS"]
+    assert heads.split() == ["ID", "AGE", "TYPE", "OWNER", "CLIENT", "PRINCIPAL", "TOPICS"]
     [row] = [row for row in rows if row.startswith(tx)]
-    assert re.fullmatch(tx + r"  \d+ m?s +short  -.* +tms tx start +c\d+:orders", row)
+    assert re.fullmatch(tx + r"  \d+ m?s +short  -.* +tms tx start +- +c\d+:orders", row)
     listed = json.loads(orders("tx", "list", "--json")[1])
     [facts] = [each for each in listed if str(each["transaction_id"]) == tx]
     assert (facts["status"], facts["owner"]) == ("in_progress", None)

@@ -58,6 +58,14 @@ def hbase_row(table: str, key: bytes) -> bytes:
     return Salt(table, 8).of(key) + key
 
 
+def applied(*made: edits.Edit) -> TransactionState:
+    """Return the state of a store that begins at T, after edits."""
+    state = TransactionState(Limits(), T)
+    for edit in made:
+        state.apply(edit)
+    return state
+
+
 T = 1_700_000_000_000
 NAMES: dict[str, Any] = {
     **vars(keys),
@@ -80,6 +88,7 @@ NAMES: dict[str, Any] = {
     "T": T,
     "TransactionState": TransactionState,
     "W": T * 1_000_000,
+    "applied": applied,
     "encode_snapshot": encode_snapshot,
     "encode_transaction": transaction_codec.encode_transaction,
     "hbase_row": hbase_row,

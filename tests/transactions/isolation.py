@@ -9,7 +9,9 @@ from tables.memory import MemoryStore
 from tables.store import Store
 from tables.transaction_table import StoreTransactionTable
 from tests.transactions.living import NOW_MS, Living
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import (
+    NotPermitted,
     OwnerBusy,
     TransactionConflict,
     TransactionDuplicate,
@@ -34,6 +36,17 @@ OWNERS = st.sampled_from(["o", "p", "q"])
 PICK = st.integers(0, 1_000)
 
 
+PRINCIPALS = ("ann", "bob")
+CALLERS = st.sampled_from(
+    [ANYBODY, *map(Caller, PRINCIPALS), Caller(PRINCIPALS[0], may_end_any=True)]
+)
+
+
+def may_not(caller: Caller, principal: str | None) -> bool:
+    """Whether a caller may do nothing to what is a principal's."""
+    return caller.principal not in (None, principal) and not caller.may_end_any
+
+
 @dataclass
 class Known:
     """What the model knows of a transaction."""
@@ -44,6 +57,7 @@ class Known:
     expires_ms: int
     owner: str | None
     sequence: int | None
+    principal: str | None = None
     status: str = OPEN
     committed: int = -1
     changes: frozenset[bytes] = frozenset()
@@ -63,6 +77,8 @@ class Isolation(RuleBasedStateMachine):
         self.step = self.row = 0
         self.latest_ms = NOW_MS
         self.last_sequences: dict[str, int] = {}
+        self.whose: dict[str, str | None] = {}
+        """Of the owners that have committed a sequence, by whom it was first done."""
 
     def open_store(self) -> Store:
         return MemoryStore()
@@ -84,25 +100,44 @@ class Isolation(RuleBasedStateMachine):
             self.living.edits = []
             self.row += 1
 
-    @rule(type_=st.sampled_from(TransactionType), timeout_s=st.integers(1, 20))
-    def start(self, type_: TransactionType, timeout_s: int) -> None:
-        self._started(self.living.start(type_, timeout_s=timeout_s))
+    @rule(type_=st.sampled_from(TransactionType), timeout_s=st.integers(1, 20), caller=CALLERS)
+    def start(self, type_: TransactionType, timeout_s: int, caller: Caller) -> None:
+        self._started(self.living.start(type_, timeout_s=timeout_s, caller=caller), caller)
 
     def _started(
-        self, transaction: Transaction, owner: str | None = None, sequence: int | None = None
+        self,
+        transaction: Transaction,
+        caller: Caller,
+        owner: str | None = None,
+        sequence: int | None = None,
     ) -> None:
         expires_ms = self.living.state.info(transaction.transaction_id).expires_ms
         assert expires_ms is not None
-        known = Known(transaction, self.step, expires_ms, owner, sequence)
+        known = Known(transaction, self.step, expires_ms, owner, sequence, caller.principal)
         known.pointers = [transaction.transaction_id]
         self.known.append(known)
         self.done()
 
-    @rule(owner=OWNERS, sequence=st.integers(0, 3), if_open=st.sampled_from(IfOpen))
-    def start_owned(self, owner: str, sequence: int, if_open: IfOpen) -> None:
+    def _is_of_another(self, caller: Caller, owner: str) -> bool:
+        """Whether an owner is another principal's."""
+        if owner not in self.living.state.owners.last_commits:
+            self.whose.pop(owner, None)  # it was forgotten
+        holders = [known.principal for known in self.having(OPEN) if known.owner == owner]
+        if self.whose.get(owner) is not None:
+            holders.append(self.whose[owner])
+        return any(may_not(caller, holder) for holder in holders)
+
+    @rule(owner=OWNERS, sequence=st.integers(0, 3), if_open=st.sampled_from(IfOpen), caller=CALLERS)
+    def start_owned(self, owner: str, sequence: int, if_open: IfOpen, caller: Caller) -> None:
         busy = next((k for k in self.having(OPEN) if k.owner == owner), None)
+        is_of_another = self._is_of_another(caller, owner)
         try:
-            transaction = self.living.start(owner=owner, sequence=sequence, if_open=if_open)
+            transaction = self.living.start(
+                owner=owner, sequence=sequence, if_open=if_open, caller=caller
+            )
+        except NotPermitted:
+            assert is_of_another
+            return
         except TransactionDuplicate:
             assert sequence <= self.last_sequences[owner]
             return
@@ -110,19 +145,26 @@ class Isolation(RuleBasedStateMachine):
             assert busy is not None
             assert if_open is not IfOpen.FENCE
             return
+        assert not is_of_another
         if busy is not None and if_open is IfOpen.JOIN:
             assert transaction == busy.transaction
             assert busy.sequence == sequence
             return
         if busy is not None:
             busy.status = INVALID
-        self._started(transaction, owner, sequence)
+        self._started(transaction, caller, owner, sequence)
 
-    @rule(changes=KEYS, owner=st.none() | OWNERS, sequence=st.integers(0, 3))
-    def commit_at_once(self, changes: frozenset[bytes], owner: str | None, sequence: int) -> None:
+    @rule(changes=KEYS, owner=st.none() | OWNERS, sequence=st.integers(0, 3), caller=CALLERS)
+    def commit_at_once(
+        self, changes: frozenset[bytes], owner: str | None, sequence: int, caller: Caller
+    ) -> None:
         number = None if owner is None else sequence
+        is_of_another = owner is not None and self._is_of_another(caller, owner)
         try:
-            pointer = self.living.at_once(owner, number, changes)
+            pointer = self.living.at_once(owner, number, changes, caller=caller)
+        except NotPermitted:
+            assert is_of_another
+            return
         except TransactionDuplicate:
             assert owner is not None
             assert sequence <= self.last_sequences[owner]
@@ -130,9 +172,10 @@ class Isolation(RuleBasedStateMachine):
         except OwnerBusy:
             assert any(known.owner == owner for known in self.having(OPEN))
             return
+        assert not is_of_another
         transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
-        known = Known(transaction, self.step, 0, owner, number, COMMITTED, self.step, changes)
-        known.pointers = [pointer]
+        known = Known(transaction, self.step, 0, owner, number, caller.principal, COMMITTED)
+        known.committed, known.changes, known.pointers = self.step, changes, [pointer]
         self.known.append(known)
         self._remember(known)
         self.done()
@@ -140,32 +183,44 @@ class Isolation(RuleBasedStateMachine):
     def _remember(self, known: Known) -> None:
         if known.owner is not None and known.sequence is not None:
             self.last_sequences[known.owner] = known.sequence
+            if self.whose.get(known.owner) is None:
+                self.whose[known.owner] = known.principal
 
     @precondition(lambda self: self.having(OPEN))
-    @rule(pick=PICK, changes=KEYS)
-    def can_commit(self, pick: int, changes: frozenset[bytes]) -> None:
+    @rule(pick=PICK, changes=KEYS, caller=CALLERS)
+    def can_commit(self, pick: int, changes: frozenset[bytes], caller: Caller) -> None:
         known = self.pick(pick, OPEN)
         try:
-            self.living.can_commit(known.transaction, *changes)
+            self.living.can_commit(known.transaction, *changes, caller=caller)
+        except NotPermitted:
+            assert may_not(caller, known.principal)
+            return
         except TransactionConflict:
             assert self._loses(known, changes)
             return
         assert not self._must_lose(known, changes)
+        assert not may_not(caller, known.principal)
         known.changes = changes
         self.done()
 
     @precondition(lambda self: self.having(OPEN))
-    @rule(pick=PICK)
-    def commit(self, pick: int) -> None:
+    @rule(pick=PICK, caller=CALLERS)
+    def commit(self, pick: int, caller: Caller) -> None:
         known = self.pick(pick, OPEN)
+        if known.owner is not None:
+            self._is_of_another(caller, known.owner)  # which sees whether it was forgotten
         try:
-            self.living.commit(known.transaction)
+            self.living.commit(known.transaction, caller)
+        except NotPermitted:
+            assert may_not(caller, known.principal)
+            return
         except TransactionConflict:
             assert self._loses(known, known.changes)
             return
         except TransactionDuplicate:
             raise AssertionError("an owner has one open at a time") from None
         assert not self._must_lose(known, known.changes)
+        assert not may_not(caller, known.principal)
         known.status, known.committed = COMMITTED, self.step
         self._remember(known)
         self.done()
@@ -183,19 +238,31 @@ class Isolation(RuleBasedStateMachine):
         return is_short and self._loses(known, changes)
 
     @precondition(lambda self: self.having(OPEN, INVALID))
-    @rule(pick=PICK)
-    def abort(self, pick: int) -> None:
+    @rule(pick=PICK, caller=CALLERS)
+    def abort(self, pick: int, caller: Caller) -> None:
         known = self.pick(pick, OPEN, INVALID)
-        self.living.abort(known.transaction)
+        try:
+            self.living.abort(known.transaction, caller)
+        except NotPermitted:
+            assert may_not(caller, known.principal)
+            return
+        assert not may_not(caller, known.principal)
         is_long = known.transaction.type is TransactionType.LONG
         known.status = INVALID if is_long else ABORTED
         self.done()
 
     @precondition(lambda self: self.having(OPEN))
-    @rule(pick=PICK)
-    def invalidate(self, pick: int) -> None:
+    @rule(pick=PICK, caller=CALLERS)
+    def invalidate(self, pick: int, caller: Caller) -> None:
         known = self.pick(pick, OPEN)
-        self.living.do(self.living.state.invalidate(known.pointers[pick % len(known.pointers)]))
+        pointer = known.pointers[pick % len(known.pointers)]
+        try:
+            self.living.state.check_own(pointer, caller)
+        except NotPermitted:
+            assert may_not(caller, known.principal)
+            return
+        assert not may_not(caller, known.principal)
+        self.living.do(self.living.state.invalidate(pointer))
         known.status = INVALID
         self.done()
 
@@ -213,10 +280,15 @@ class Isolation(RuleBasedStateMachine):
             raise AssertionError
 
     @precondition(lambda self: self.having(OPEN))
-    @rule(pick=PICK)
-    def checkpoint(self, pick: int) -> None:
+    @rule(pick=PICK, caller=CALLERS)
+    def checkpoint(self, pick: int, caller: Caller) -> None:
         known = self.pick(pick, OPEN)
-        known.transaction = self.living.checkpoint(known.transaction)
+        try:
+            known.transaction = self.living.checkpoint(known.transaction, caller)
+        except NotPermitted:
+            assert may_not(caller, known.principal)
+            return
+        assert not may_not(caller, known.principal)
         known.pointers.append(known.transaction.write_pointer)
         self.done()
 
@@ -296,6 +368,18 @@ class Isolation(RuleBasedStateMachine):
                 for pointer in set(writer.pointers) - writer.truncated:
                     sees = transaction.is_visible(pointer)
                     assert sees == (writer is reader or was_committed)
+
+    @invariant()
+    def it_is_known_whose_each_is(self) -> None:
+        state = self.living.state
+        for known in self.having(OPEN, INVALID):
+            if not known.truncated:
+                assert state.info(known.pointers[0]).principal == known.principal
+        for principal in PRINCIPALS:
+            of_it = [known for known in self.having(OPEN) if known.principal == principal]
+            assert state.in_progress_of(principal) == len(of_it)
+        for owner, last in state.owners.last_commits.items():
+            assert last.principal == self.whose[owner]
 
     @invariant()
     def statuses_are_known(self) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, StartRequest
@@ -38,6 +39,7 @@ class Living:
         origin: str | None = None,
         if_open: IfOpen = IfOpen.REFUSE,
         client: str = "",
+        caller: Caller = ANYBODY,
     ) -> Transaction:
         request = StartRequest(
             type=type_,
@@ -48,7 +50,7 @@ class Living:
             origin=origin,
             if_open=if_open,
         )
-        started = self.state.start(request, self.now_ms)
+        started = self.state.start(request, self.now_ms, caller)
         self.do(started.edits)
         return self.state.transaction(started.transaction_id)
 
@@ -58,26 +60,39 @@ class Living:
         sequence: int | None = None,
         changes: Collection[bytes] = (),
         client: str = "",
+        caller: Caller = ANYBODY,
     ) -> int:
         started = self.state.start_and_commit(
-            self.now_ms, owner=owner, sequence=sequence, changes=changes, client=client
+            self.now_ms,
+            owner=owner,
+            sequence=sequence,
+            changes=changes,
+            client=client,
+            caller=caller,
         )
         self.do(started.edits)
         return started.transaction_id
 
-    def can_commit(self, transaction: Transaction, *changes: bytes) -> None:
+    def can_commit(
+        self, transaction: Transaction, *changes: bytes, caller: Caller = ANYBODY
+    ) -> None:
+        self.state.check_own(transaction.transaction_id, caller)
         self.do(self.state.can_commit(transaction.transaction_id, changes))
 
-    def commit(self, transaction: Transaction) -> None:
+    def commit(self, transaction: Transaction, caller: Caller = ANYBODY) -> None:
+        self.state.check_own(transaction.transaction_id, caller)
         self.do(self.state.commit(transaction.transaction_id, self.now_ms))
 
-    def abort(self, transaction: Transaction) -> None:
+    def abort(self, transaction: Transaction, caller: Caller = ANYBODY) -> None:
+        self.state.check_own(transaction.transaction_id, caller)
         self.do(self.state.abort(transaction.transaction_id))
 
-    def invalidate(self, transaction: Transaction) -> None:
+    def invalidate(self, transaction: Transaction, caller: Caller = ANYBODY) -> None:
+        self.state.check_own(transaction.transaction_id, caller)
         self.do(self.state.invalidate(transaction.transaction_id))
 
-    def checkpoint(self, transaction: Transaction) -> Transaction:
+    def checkpoint(self, transaction: Transaction, caller: Caller = ANYBODY) -> Transaction:
+        self.state.check_own(transaction.transaction_id, caller)
         self.do(self.state.checkpoint(transaction.transaction_id, self.now_ms))
         return self.state.transaction(transaction.transaction_id)
 

@@ -34,12 +34,14 @@ EDITS = st.builds(
     owner=st.none() | ANY_TEXT.filter(bool),
     client=ANY_TEXT,
     origin=st.none() | ANY_TEXT.filter(bool),
+    principal=st.none() | ANY_TEXT,
 )
 ROW = encode_row(
     [
         Edit(EditKind.STARTED, 2**60, type=TransactionType.SHORT, owner="o", client="c"),
         Edit(EditKind.COMMITTING, 2**60, changes=(b"one", b"")),
         Edit(EditKind.COMMITTED, 2**60, owner="o", sequence=1, origin="run"),
+        Edit(EditKind.STARTED, 2**60 + 1, type=TransactionType.SHORT, principal="ann"),
         Edit(EditKind.TRUNCATED, truncated=(1, 2)),
     ]
 )

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.transactions.living import FIRST, LONG, NOW_MS, Living
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.transaction import Transaction
@@ -34,13 +35,43 @@ WITHOUT_ORIGINS = (
     "bf54c6"
 )
 """A snapshot of the extension's version 1."""
+WITHOUT_PRINCIPALS = (
+    "0800a280a0bbd29df1fa3180899abcd29df1fa31049680a0bbd29df1fa319880a0bbd29df1fa31000a82"
+    "80a0bbd29df1fa31e094e685e3688080a0bbd29df1fa3100008480a0bbd29df1fa3180b095d8e3688080"
+    "a0bbd29df1fa3102028680a0bbd29df1fa31008680a0bbd29df1fa3180b095d8e3688080a0bbd29df1fa"
+    "3104008880a0bbd29df1fa31908ee385e3688080a0bbd29df1fa31000080899abcd29df1fa31e294e685"
+    "e3688080a0bbd29df1fa31000000028280a0bbd29df1fa310412616e6e6f756e6365640a747769636500"
+    "00048e80a0bbd29df1fa31040a6b657920300000a280a0bbd29df1fa3104027802790000020000000c00"
+    "000000000000010000000000000001000000000000000500000000000000010000000000000000000000"
+    "000000000100000000000000010000000000000001000000000000000100000000000000070000000000"
+    "0000010000000000000005616f72756e203162707163646174206f6e63657272756e2032000000040000"
+    "00000000001e00000000000151800000000000000005000000000000001e0000000418fae27693b40000"
+    "18fae27693b4000018fae27693b4000018fae27693b40011000000047fffffffffffffff18fae27693b4"
+    "000118fae27693b4000118fae27693b40001000000040000000000000000000000000000000300000000"
+    "000000040000000000000004000000040000000000000001ffffffffffffffff0000000000000005ffff"
+    "ffffffffffff000000040000000000000004ffffffffffffffffffffffffffffffffffffffffffffffff"
+    "000000040000000000000002ffffffffffffffffffffffffffffffffffffffffffffffff0000000218fa"
+    "e27693b4000b18fae27693b4000c00000002000000000000000100000000000000000000000218fae276"
+    "93b4000d18fae27693b4000d000000020000000000000004000000000000000400000002ffffffffffff"
+    "ffff000000000000000600000002ffffffffffffffff0000000000000000000000020000000000000000"
+    "00000000000000010000000118fae27693b4000d00000002000000000000000000000000000000010000"
+    "000218fae27693b4000718fae27693b400110000000218fae27693b4000518fae27693b4001000000002"
+    "000000000000000700000000000000080000000200000000000000020000000000000002000000000000"
+    "00000000000000000000000000000000000618fae27693b4000518fae27693b4000718fae27693b40009"
+    "18fae27693b4000e18fae27693b4001118fae27693b4000f000000020000000000020000000000000009"
+    "000000000000000a00000002000000000000000700000000000000010000000218fae27693b4001018fa"
+    "e27693b4001100000002000001a3185c5000000001a3185c500000000002ffffffffffffffff00000000"
+    "0000000ba9e76ff8"
+)
+"""A snapshot of the extension's version 2: of what `eventful` makes by nobody in particular."""
+ANN = Caller("ann")
 
 
-def eventful() -> Living:
-    """Return a state that has something of everything."""
+def eventful(caller: Caller = ANN) -> Living:
+    """Return a state that has something of everything, some of it a caller's."""
     living = Living()
     open_ones = [
-        living.start(client="a", owner="o", sequence=4, origin="run 1"),
+        living.start(client="a", owner="o", sequence=4, origin="run 1", caller=caller),
         living.checkpoint(living.start(LONG, client="b")),
         living.start(timeout_s=5, owner="p"),
     ]
@@ -49,13 +80,16 @@ def eventful() -> Living:
         living.can_commit(transaction, b"key %d" % number, b"") if number == 0 else None
         living.commit(transaction)
     living.can_commit(open_ones[0], b"announced", b"twice")
-    invalid = [living.start(LONG), living.checkpoint(living.start(owner="q", sequence=0))]
+    invalid = [
+        living.start(LONG, caller=caller),
+        living.checkpoint(living.start(owner="q", sequence=0)),
+    ]
     for transaction in invalid:
         living.invalidate(transaction)
     living.abort(living.start())
     reader = living.start()
     living.truncate(invalid[1].write_pointer)
-    living.at_once("at once", 7, [b"x", b"y"], "d")
+    living.at_once("at once", 7, [b"x", b"y"], "d", caller)
     living.commit(living.start(owner="r", sequence=1, origin="run 2"))
     living.now_ms += 1
     living.commit(reader)
@@ -143,6 +177,24 @@ def test_one_from_before_owners_had_origins_is_read() -> None:
     assert [(o.owner, o.sequence, o.origin, o.client) for o in state.opened] == [
         ("p", 1, None, "c")
     ]
+
+
+def test_one_from_before_there_were_principals_is_read_and_written_alike() -> None:
+    old = bytes.fromhex(WITHOUT_PRINCIPALS)
+    state = decode_snapshot(old, LIMITS)
+
+    assert {opened.principal for opened in state.opened} == {None}
+    assert encode_snapshot(state, 0) == old == eventful(ANYBODY).snapshot()
+
+
+def test_principals_come_back() -> None:
+    state = decode_snapshot(eventful().snapshot(), LIMITS)
+
+    principals = {opened.owner: opened.principal for opened in state.opened}
+    assert principals == {"o": "ann", "p": None, None: None}
+    assert [info.principal for info in state.infos_invalid()] == ["ann", None]
+    whose = {owner: last.principal for owner, last in state.owners.last_commits.items()}
+    assert whose == {"at once": "ann", "r": None}
 
 
 def test_an_eventful_state_comes_back_and_goes_on_alike() -> None:

@@ -22,7 +22,7 @@ Example:
   tms publish audit "two" --tx $id
   tms tx commit $id"""
 
-_HEADS = ("ID", "AGE", "TYPE", "OWNER", "CLIENT", "TOPICS")
+_HEADS = ("ID", "AGE", "TYPE", "OWNER", "CLIENT", "PRINCIPAL", "TOPICS")
 
 TransactionArgument = Annotated[int, typer.Argument(metavar="ID", help="The transaction's id.")]
 Ids = Annotated[
@@ -69,6 +69,7 @@ def _facts(info: TransactionInfo) -> dict[str, Any]:
         "client": info.client,
         "owner": info.owner,
         "sequence": info.sequence,
+        "principal": info.principal,
         "topics": list(info.topics),
     }
 
@@ -86,6 +87,7 @@ def _row(info: TransactionInfo) -> tuple[str, ...]:
         info.type.name.lower(),
         _owner(info),
         info.client or "-",
+        info.principal or "-",
         " ".join(info.topics) or "-",
     )
 

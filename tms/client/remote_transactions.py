@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 
 from tms.client.calls import Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import TransactionNotInProgress
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
@@ -41,17 +42,17 @@ class RemoteTransactions:
         """Stand on `calls`."""
         self._calls = calls
 
-    async def start(self, request: StartRequest) -> Transaction:
+    async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction. Raises as `Transactions.start`."""
         check_owner(request.owner, request.sequence, request.origin)
         is_repeatable = request.owner is None or request.if_open is not IfOpen.REFUSE
         send = self._calls.safely if is_repeatable else self._calls.once
         body = _bodies.encode_start(request)
-        return _transaction_of(await send("POST", _PATH, body, AVRO.content_type))
+        return _transaction_of(await send("POST", _PATH, body, AVRO.content_type, caller))
 
-    async def transaction(self, transaction_id: int) -> Transaction:
+    async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress."""
-        answer = await self._calls.safely("GET", _path(transaction_id))
+        answer = await self._calls.safely("GET", _path(transaction_id), caller=caller)
         with of_the_server():
             info, raw = decode_info(answer)
         if raw is None:
@@ -59,45 +60,52 @@ class RemoteTransactions:
         with of_the_server():
             return decode_transaction(raw)
 
-    async def info(self, transaction_id: int) -> TransactionInfo:
+    async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
         """Return where a transaction stands. Raises `TransactionUnknown`."""
-        answer = await self._calls.safely("GET", f"{_path(transaction_id)}?codec=false")
+        path = f"{_path(transaction_id)}?codec=false"
+        answer = await self._calls.safely("GET", path, caller=caller)
         with of_the_server():
             return decode_info(answer)[0]
 
-    async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+    async def can_commit(
+        self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
+    ) -> None:
         """Announce what it changed. Raises `TransactionConflict`, `TooLarge`."""
         body = _bodies.encode_changes(sorted(changes))
         path = f"{_path(transaction_id)}/can-commit"
-        await self._calls.safely("POST", path, body, AVRO.content_type)
+        await self._calls.safely("POST", path, body, AVRO.content_type, caller)
 
     async def commit(
         self,
         transaction_id: int,
         advances: Sequence[Advance] = (),
         publish: Sequence[Stored] = (),
+        *,
+        caller: Caller = ANYBODY,
     ) -> None:
         """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
         request = CommitRequest(advances, publish)
         body = _bodies.encode_commit(request) if advances or publish else b""
         path = f"{_path(transaction_id)}/commit"
-        await self._calls.http.send("POST", path, body, AVRO.content_type)
+        await self._calls.http.send("POST", path, body, AVRO.content_type, caller)
 
-    async def abort(self, transaction_id: int) -> TransactionStatus:
+    async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
-        ended = await self._end(transaction_id, "abort")
+        ended = await self._end(transaction_id, "abort", caller)
         if isinstance(ended, TransactionStatus):
             return ended
         with of_the_server():
             return _bodies.decode_status(ended)
 
-    async def invalidate(self, transaction_id: int) -> None:
+    async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
         """End it where what it wrote could not be undone."""
-        await self._end(transaction_id, "invalidate")
+        await self._end(transaction_id, "invalidate", caller)
 
-    async def _end(self, transaction_id: int, verb: str) -> bytes | TransactionStatus:
+    async def _end(
+        self, transaction_id: int, verb: str, caller: Caller
+    ) -> bytes | TransactionStatus:
         """Return the answer, or how an attempt that was not answered had ended it."""
-        attempts = _Attempts(self._calls, f"{_path(transaction_id)}/{verb}")
+        attempts = _Attempts(self._calls, f"{_path(transaction_id)}/{verb}", caller)
         try:
             return await self._calls.repeat(may_pass, attempts.send)
         except TransactionNotInProgress as error:
@@ -106,10 +114,11 @@ class RemoteTransactions:
                 return TransactionStatus(str(status))
             raise
 
-    async def checkpoint(self, transaction_id: int) -> Transaction:
+    async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer. Raises `TooLarge` (too_many_checkpoints)."""
         path = f"{_path(transaction_id)}/checkpoint"
-        return _transaction_of(await self._calls.safely("POST", path, b"", AVRO.content_type))
+        answer = await self._calls.safely("POST", path, b"", AVRO.content_type, caller)
+        return _transaction_of(answer)
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
@@ -152,14 +161,15 @@ class RemoteTransactions:
 class _Attempts:
     """One request, and whether an attempt at it was not answered."""
 
-    def __init__(self, calls: Calls, path: str) -> None:
+    def __init__(self, calls: Calls, path: str, caller: Caller) -> None:
         self._http = calls.http
         self._path = path
+        self._caller = caller
         self.were_lost = False
 
     async def send(self) -> bytes:
         try:
-            return await self._http.send("POST", self._path, b"", AVRO.content_type)
+            return await self._http.send("POST", self._path, b"", AVRO.content_type, self._caller)
         except Exception as error:
             self.were_lost |= may_pass(error) and not was_not_done(error)
             raise

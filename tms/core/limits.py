@@ -20,6 +20,9 @@ LIMIT_MAX = 2**31 - 1
 """The largest limit a poll's body can carry: an Avro int."""
 
 
+_MAY_BE_NONE = ("cache_bytes_max", "principal_transactions_max")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """What one service takes, holds and gives at most."""
@@ -31,6 +34,8 @@ class Limits:
     transaction_timeout_s_max: int = 24 * 3600
     transaction_long_timeout_s: int = 24 * 3600
     transactions_in_progress_max: int = 10_000
+    principal_transactions_max: int = 0
+    """In progress of one principal; 0: as many as of all."""
     transaction_changes_max: int = 100_000
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
@@ -85,7 +90,7 @@ class Limits:
         """Refuse limits that contradict each other."""
         for name in self.__slots__:
             value = getattr(self, name)
-            is_none_allowed = name == "cache_bytes_max"
+            is_none_allowed = name in _MAY_BE_NONE
             if value < 0 or (value == 0 and not is_none_allowed):
                 raise ValueError(f"{name} must be positive")
         relations = (

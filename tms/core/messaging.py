@@ -129,7 +129,8 @@ EMPTY = "empty"
 class Messaging(Protocol):
     """Topics and the five verbs. Each method may raise `Unavailable` and `InternalError` too.
 
-    Those that change something raise `NotPermitted` if `caller` may not (`tms.core.caller`).
+    Those that change something raise `NotPermitted` if `caller` may not (`tms.core.caller`): the
+    topic is the service's own, or the transaction, or the owner, is another principal's.
     """
 
     async def create_topic(

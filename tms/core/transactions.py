@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
@@ -75,6 +76,9 @@ class TransactionInfo:
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
+    principal: str | None = None
+    """Whose it is, if that was known at its start. Of one that has committed or aborted, neither
+    this is told nor its client, owner and sequence."""
     topics: Sequence[str] = ()
     """Where it has published and not rolled back, as `namespace:topic`; as far as is known: a
     server that was restarted has forgotten."""
@@ -95,30 +99,38 @@ class AsyncTransactions(Protocol):
     What changes something is durable when it returns. Methods that take the id of a transaction
     raise `TransactionNotInProgress` where it has ended, whose detail has its `status`, and
     `TransactionUnknown` where it never was, or ended too long ago.
+
+    A transaction belongs to the principal of the `caller` that started it. Methods that take the id
+    of one raise `NotPermitted` (transaction_of_another) if the caller is another principal, and may
+    not end any. A caller without a principal is not checked (`tms.core.caller`).
     """
 
-    async def start(self, request: StartRequest) -> Transaction:
+    async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction.
 
         Raises `TransactionDuplicate` where the sequence is committed already, `OwnerElsewhere`
         where that was by another origin, `OwnerBusy`,
-        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
+        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`, `NotPermitted`
+        (transaction_of_another) if the owner is another principal's, `RateExceeded`
+        (principal_rate_exceeded).
         """
         ...
 
-    async def transaction(self, transaction_id: int) -> Transaction:
+    async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress, as `start` or `checkpoint` did."""
         ...
 
-    async def info(self, transaction_id: int) -> TransactionInfo:
+    async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
         """Return where a transaction stands, also one that ended of late.
 
-        This is how a client that lost the answer to a commit learns of it. Raises
-        `TransactionUnknown` only.
+        This is how a client that lost the answer to a commit learns of it. How one has ended that
+        committed or aborted, everybody is told. Raises `TransactionUnknown`, `NotPermitted` only.
         """
         ...
 
-    async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+    async def can_commit(
+        self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
+    ) -> None:
         """Announce what it changed, before it is made persistent.
 
         Raises `TransactionConflict` where another that committed meanwhile changed one of the same
@@ -131,6 +143,8 @@ class AsyncTransactions(Protocol):
         transaction_id: int,
         advances: Sequence[Advance] = (),
         publish: Sequence[Stored] = (),
+        *,
+        caller: Caller = ANYBODY,
     ) -> None:
         """Make it visible as a whole, and with it move the positions of subscriptions.
 
@@ -142,7 +156,7 @@ class AsyncTransactions(Protocol):
         """
         ...
 
-    async def abort(self, transaction_id: int) -> TransactionStatus:
+    async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now.
 
         That is ABORTED, or INVALID where not all it published was rolled back, or it is long:
@@ -150,11 +164,11 @@ class AsyncTransactions(Protocol):
         """
         ...
 
-    async def invalidate(self, transaction_id: int) -> None:
+    async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
         """End it where what it wrote could not be undone, or nobody is there who could."""
         ...
 
-    async def checkpoint(self, transaction_id: int) -> Transaction:
+    async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer: what was written before can be told from what comes.
 
         Raises `TooLarge` (too_many_checkpoints).
@@ -209,6 +223,14 @@ class OpenTransactions(Protocol):
         """
         ...
 
+    def check_own(self, write_pointer: int, caller: Caller) -> None:
+        """Raise `NotPermitted` (transaction_of_another) if it is another principal's.
+
+        Whose a transaction is does not change, so nobody needs to ask again. Of one that is not
+        known, or has committed or aborted, nothing is said.
+        """
+        ...
+
     def snapshot_of(self, transaction_id: int) -> Transaction:
         """Return the snapshot of one that is durably in progress, for its readers.
 
@@ -225,11 +247,13 @@ class OpenTransactions(Protocol):
         """The write pointer up to which this process may not know what was published."""
         ...
 
-    def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:
+    def commit_at_once(
+        self, now_ms: int, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
+    ) -> int:
         """Start and commit a transaction within a flush; return its write pointer.
 
         What the caller adds to the same batch belongs to it. Raises `TransactionDuplicate`,
-        `OwnerBusy`.
+        `OwnerBusy`, `NotPermitted` (transaction_of_another) if the owner is another principal's.
         """
         ...
 

@@ -6,6 +6,7 @@ back as they were, and once the transaction were aborted, they would be seen. Wh
 makes the transaction invalid.
 """
 
+from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, RollbackRefused
 from tms.core.limits import INT64_MAX, UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES
@@ -30,16 +31,16 @@ class Rollbacks:
         """The greatest key that an earlier leader may have given."""
         self._writing = writing
 
-    async def roll_back(self, topic_id: TopicId, published: RollbackRange) -> None:
+    async def roll_back(self, topic_id: TopicId, published: RollbackRange, caller: Caller) -> None:
         """Roll back the entries in a range under its write pointer, as `Service.rollback` says."""
         first_key, last_key = _keys_of(published)
         async with self._writing.states.held((topic_id,)) as [state]:
+            self._writing.check_rollback(published.write_pointer, caller)
             await self._roll_back(state, published.write_pointer, first_key, last_key)
 
     async def _roll_back(
         self, state: TopicState, write_pointer: int, first_key: bytes, last_key: bytes
     ) -> None:
-        self._writing.check_rollback(write_pointer)
         next_key: bytes | None = first_key
         own_before = 0
         while next_key is not None and next_key <= last_key:

@@ -187,7 +187,7 @@ class Service:
         check_may_change(caller, topic_id)
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
         if write_pointer is not None:
-            self._check_write_pointer(write_pointer)
+            self._check_write_pointer(write_pointer, caller)
         elif not payloads:
             raise InvalidRequest("empty_publish")
         if state.topic.is_compact:
@@ -237,10 +237,10 @@ class Service:
             return await publish_all(
                 self._writing,
                 self._writer,
-                self._transactions,
                 publications,
                 owner=owner,
                 sequence=sequence,
+                caller=caller,
             )
         except TransactionDuplicate as error:
             return AllPublished(error.detail["transaction_id"], is_duplicate=True)
@@ -260,7 +260,7 @@ class Service:
                 raise InvalidRequest("invalid_store")
             if state.topic.is_compact:
                 raise TopicIsCompact(topic=str(topic_id))
-            self._check_write_pointer(write_pointer)
+            self._check_write_pointer(write_pointer, caller)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
             if SCHEMA_CHECK in state.topic.properties:
                 await self.schema_checks.check(state.topic, payloads)
@@ -276,9 +276,9 @@ class Service:
                 )
             )
 
-    def _check_write_pointer(self, write_pointer: int) -> None:
+    def _check_write_pointer(self, write_pointer: int, caller: Caller) -> None:
         self._admission.write_pointer(write_pointer)
-        self._writing.check(write_pointer)
+        self._writing.check(write_pointer, caller)
 
     def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:
         """Give what a commit publishes that was stored, while its topics are held."""
@@ -291,10 +291,10 @@ class Service:
 
         Refused where the range holds entries and none of them is under that pointer. A range that
         holds nothing, or was rolled back before, is no error. Refused too where the transaction is
-        committed, and where it is not known: then it may be.
+        another principal's, or committed, or not known: then it may be.
         """
         check_may_change(caller, topic_id)
-        await self._rollbacks.roll_back(topic_id, published)
+        await self._rollbacks.roll_back(topic_id, published, caller)
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert all that was published here under invalid pointers; return how much it was."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import TmsError
 from tms.core.group_commit import GroupCommit
 from tms.core.message import key_after
@@ -37,15 +38,25 @@ class Writing:
     transactions: OpenTransactions | None
     """None where write pointers are another manager's."""
 
-    def check(self, write_pointer: int) -> None:
-        """Raise `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written."""
+    def check(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written.
+
+        Raises `NotPermitted` where the caller may not. A caller need be told only once.
+        """
         if self.transactions is not None:
             self.transactions.check(write_pointer)
+            if caller.principal is not None:
+                self.transactions.check_own(write_pointer, caller)
 
-    def check_rollback(self, write_pointer: int) -> None:
-        """Raise `TransactionNotInProgress`, `TransactionUnknown` where it may be committed."""
+    def check_rollback(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
+        """Raise `TransactionNotInProgress`, `TransactionUnknown` where it may be committed.
+
+        Raises `NotPermitted` as `check`.
+        """
         if self.transactions is not None:
             self.transactions.check_rollback(write_pointer)
+            if caller.principal is not None:
+                self.transactions.check_own(write_pointer, caller)
 
 
 class _TopicWrite:
@@ -196,11 +207,13 @@ class PublishAll(_Publications):
         publications: Sequence[Publication],
         owner: str | None,
         sequence: int | None,
+        caller: Caller,
     ) -> None:
         super().__init__(publications)
         self._transactions = transactions
         self._owner = owner
         self._sequence = sequence
+        self._caller = caller
         self._write_pointer = 0
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
@@ -208,7 +221,9 @@ class PublishAll(_Publications):
         for publication in self._publications:
             publication.state.check_current()
         batch.require_atomic()
-        self._write_pointer = self._transactions.commit_at_once(now_ms, self._owner, self._sequence)
+        self._write_pointer = self._transactions.commit_at_once(
+            now_ms, self._owner, self._sequence, self._caller
+        )
         for publication in self._publications:
             publication.add_under(self._write_pointer, batch, now_ms)
 
@@ -314,18 +329,21 @@ class RollBack(_TopicWrite):
 async def publish_all(
     writing: Writing,
     writer: GroupCommit,
-    transactions: OpenTransactions,
     publications: Mapping[TopicId, Sequence[bytes]],
     *,
     owner: str | None,
     sequence: int | None,
+    caller: Caller = ANYBODY,
 ) -> AllPublished:
     """Publish to several topics, all or nothing, in a transaction of its own.
 
     The flush that writes the messages also starts and commits the transaction.
 
-    Raises as `Messaging.publish_all`, and `TransactionDuplicate`.
+    Only where transactions are managed here. Raises as `Messaging.publish_all`, and
+    `TransactionDuplicate`.
     """
+    transactions = writing.transactions
+    assert transactions is not None
     async with writing.states.held(publications) as states:
         for state, payloads in zip(states, publications.values(), strict=True):
             if state.topic.is_compact:
@@ -334,7 +352,7 @@ async def publish_all(
             Publication(writing, state, payloads, None, sum(map(len, payloads)))
             for state, payloads in zip(states, publications.values(), strict=True)
         ]
-        write = PublishAll(transactions, parts, owner, sequence)
+        write = PublishAll(transactions, parts, owner, sequence, caller)
         published: AllPublished = await writer.submit(write)
     return published
 

@@ -1,4 +1,4 @@
-"""The state of all transactions: commands that check and return edits, `apply`, and queries.
+"""The state of all transactions: commands that check and return edits. `AskedState` has queries.
 
 A command changes nothing. What it returns is to be applied before the next command is asked, in its
 order, and kept in the log in that order: a recovery applies the same. The rules are Tephra's
@@ -8,13 +8,14 @@ Time, in milliseconds since 1970, is always an argument; it may go backwards, wr
 """
 
 from collections.abc import Collection, Iterable
-from itertools import islice
 from typing import NamedTuple
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import (
     InvalidRequest,
     InvalidTruncateTime,
     OwnerBusy,
+    RateExceeded,
     TooLarge,
     TooManyTransactions,
     TransactionConflict,
@@ -25,23 +26,19 @@ from tms.core.transaction import NO_TX_IN_PROGRESS, Transaction, TransactionType
 from tms.core.transactions import (
     IfOpen,
     StartRequest,
-    TransactionInfo,
-    TransactionStatus,
     check_owner,
 )
 from tms.transactions.change_sets import checked_changes
 from tms.transactions.edits import Edit, EditKind
 from tms.transactions.in_progress import Open
-from tms.transactions.invalids import Invalid
-from tms.transactions.state import AppliedState
+from tms.transactions.ownership import check_owner_own
+from tms.transactions.queries import AskedState
 from tms.transactions.transitions import Event, check
 
 Edits = tuple[Edit, ...]
 
 _EXPIRED_AT_ONCE = 10_000
 _NO_WORK = (None, None, None)
-_NOBODY = 0
-"""The id of a reader without a transaction: no write pointer, and below all."""
 
 
 class Started(NamedTuple):
@@ -51,18 +48,20 @@ class Started(NamedTuple):
     edits: Edits
 
 
-class TransactionState(AppliedState):
+class TransactionState(AskedState):
     """The state machine. Used from one thread at a time."""
 
-    def start(self, request: StartRequest, now_ms: int) -> Started:
+    def start(self, request: StartRequest, now_ms: int, caller: Caller = ANYBODY) -> Started:
         """Start a transaction; `transaction` gives its snapshot once the edits are applied.
 
         Where it joins an open one, there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`,
-        `OwnerElsewhere`, `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`.
+        `OwnerElsewhere`, `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`,
+        `NotPermitted` (transaction_of_another), `RateExceeded` (principal_rate_exceeded).
         """
         work = request.owner, request.sequence, request.origin
         if work != _NO_WORK:
             check_owner(*work)
+            self._check_owner_own(caller, request.owner)
             self.owners.check(*work)
         timeout_s = self._timeout_s(request)
         busy = None if request.owner is None else self.opened.by_owner.get(request.owner)
@@ -77,6 +76,8 @@ class TransactionState(AppliedState):
                 in_progress=self.opened.count,
                 transactions_in_progress_max=self.limits.transactions_in_progress_max,
             )
+        if caller.principal is not None and busy is None:
+            self._check_count(caller.principal)
         pointer = self._next_write_pointer(now_ms)
         started = Edit(
             EditKind.STARTED,
@@ -89,8 +90,22 @@ class TransactionState(AppliedState):
             owner=request.owner,
             origin=request.origin,
             client=request.client[:NAME_CHARS_MAX],
+            principal=caller.principal,
         )
         return Started(pointer, (*fenced, started))
+
+    def _check_owner_own(self, caller: Caller, owner: str | None) -> None:
+        check_owner_own(caller, owner, self.opened.by_owner, self.owners.last_commits)
+
+    def _check_count(self, principal: str) -> None:
+        count_max = self.limits.principal_transactions_max
+        if count_max and self.in_progress_of(principal) >= count_max:
+            raise RateExceeded(
+                "principal_rate_exceeded",
+                setting="principal_transactions_max",
+                principal_transactions_max=count_max,
+                retry_after_s=1,
+            )
 
     def _timeout_s(self, request: StartRequest) -> int:
         limits, timeout_s = self.limits, request.timeout_s
@@ -123,12 +138,15 @@ class TransactionState(AppliedState):
         sequence: int | None = None,
         changes: Collection[bytes] = (),
         client: str = "",
+        caller: Caller = ANYBODY,
     ) -> Started:
         """Start and commit a transaction in one edit; it is never in progress.
 
-        Raises `TransactionDuplicate`, `OwnerBusy`, `InvalidRequest` (invalid_owner), `TooLarge`.
+        Raises `TransactionDuplicate`, `OwnerBusy`, `InvalidRequest` (invalid_owner), `TooLarge`,
+        `NotPermitted` (transaction_of_another).
         """
         check_owner(owner, sequence)
+        self._check_owner_own(caller, owner)
         self.owners.check(owner, sequence)
         busy = None if owner is None else self.opened.by_owner.get(owner)
         if busy is not None:
@@ -146,6 +164,7 @@ class TransactionState(AppliedState):
             sequence=sequence,
             owner=owner,
             client=client[:NAME_CHARS_MAX],
+            principal=None if owner is None else caller.principal,
         )
         return Started(pointer, (edit,))
 
@@ -274,97 +293,9 @@ class TransactionState(AppliedState):
             return opened
         raise TransactionUnknown(transaction_id=transaction_id)
 
-    def is_in_progress(self, write_pointer: int) -> bool:
-        """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
-        return write_pointer in self.opened.by_pointer
-
-    def status(self, write_pointer: int) -> TransactionStatus | None:
-        """Return where the transaction of a write pointer stands, None where that is not known.
-
-        Of those that committed or aborted, only the id is known.
-        """
-        opened = self.opened.by_pointer.get(write_pointer)
-        if opened is not None:
-            return opened.status
-        if write_pointer in self.invalids.by_pointer:
-            return TransactionStatus.INVALID
-        outcome = self.outcomes.get(write_pointer)
-        return None if outcome is None else outcome.status
-
     def transaction(self, transaction_id: int) -> Transaction:
         """Return a transaction in progress with its snapshot and its present write pointer.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`.
         """
         return self.excluded.snapshot(self._open(transaction_id, Event.CHECKPOINT))
-
-    def latest_snapshot(self) -> Transaction:
-        """Return what a transaction would see that started now, for a reader that has none."""
-        return Transaction(
-            read_pointer=self.read_pointer,
-            transaction_id=_NOBODY,
-            write_pointer=_NOBODY,
-            invalids=self.invalids.ascending,
-            in_progress=tuple(self.opened.by_pointer),
-            first_short_in_progress=self.opened.first_short,
-        )
-
-    def next_expiry_ms(self) -> int | None:
-        """Return when the first transaction in progress expires, None where there is none."""
-        return self.opened.next_expiry_ms()
-
-    @property
-    def in_progress_count(self) -> int:
-        """How many transactions are in progress, checkpoints not counted."""
-        return self.opened.count
-
-    @property
-    def invalid_count(self) -> int:
-        """How many write pointers are on the invalid list."""
-        return len(self.invalids.by_pointer)
-
-    def info(self, transaction_id: int) -> TransactionInfo:
-        """Return where a transaction stands. Raises `TransactionUnknown`."""
-        found = self.opened.by_pointer.get(transaction_id)
-        invalid = self.invalids.by_pointer.get(transaction_id)
-        outcome = self.outcomes.get(transaction_id)
-        if found is not None and found.id == transaction_id:
-            return _info(found, found.status, found.expires_ms)
-        if invalid is not None:
-            return _info(invalid, TransactionStatus.INVALID, None)
-        if outcome is None:
-            raise TransactionUnknown(transaction_id=transaction_id)
-        return TransactionInfo(
-            transaction_id=transaction_id,
-            status=outcome.status,
-            type=outcome.type,
-            write_pointers=(transaction_id,),
-            started_ms=transaction_id // WRITE_POINTERS_PER_MS,
-            expires_ms=None,
-        )
-
-    def infos_in_progress(self) -> list[TransactionInfo]:
-        """Return the transactions in progress, oldest first."""
-        return [_info(opened, opened.status, opened.expires_ms) for opened in self.opened]
-
-    def infos_invalid(self, limit: int | None = None) -> list[TransactionInfo]:
-        """Return the invalid transactions, at most `limit`, oldest first."""
-        by_pointer = self.invalids.by_pointer
-        invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
-        return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
-
-
-def _info(
-    known: Open | Invalid, status: TransactionStatus, expires_ms: int | None
-) -> TransactionInfo:
-    return TransactionInfo(
-        transaction_id=known.id,
-        status=status,
-        type=known.type,
-        write_pointers=known.pointers,
-        started_ms=known.id // WRITE_POINTERS_PER_MS,
-        expires_ms=expires_ms,
-        client=known.client,
-        owner=known.owner,
-        sequence=known.sequence,
-    )

@@ -6,9 +6,10 @@ An edit's first part has the layout of Tephra's TransactionEditCodecV4, our own 
             can_commit byte, changes int32 x (int32, bytes), visibility_upper_bound int64,
             type int32 (0 short, 1 long, -1 none), truncated int32 x int64,
             truncate_before_ms int64, parent int64, checkpoints int32 (always -1)
-            flags byte, time_ms int64, timeout_s int32, sequence int64, owner, client, origin
+            flags byte, time_ms int64, timeout_s int32, sequence int64, owner, client, origin,
+            principal
     owner, client := uint16, UTF-8                              both lengths first
-    origin := uint16, UTF-8                                     where the flags say that it is there
+    origin, principal := uint16, UTF-8                  each where the flags say that it is there
 
 The edits of one flush are one row:
 
@@ -81,6 +82,8 @@ class Edit(NamedTuple):
     """STARTED, COMMITTED at once."""
     origin: str | None = None
     """STARTED, COMMITTED. Never empty."""
+    principal: str | None = None
+    """STARTED, COMMITTED at once: who began it."""
 
 
 _CODEC = 1
@@ -88,7 +91,7 @@ _ROW_VERSION = 1
 _NO_TYPE = -1
 _NO_CHECKPOINTS = -1
 _NO_SEQUENCE = -1
-_AT_ONCE, _TIMED_OUT, _HAS_ORIGIN = 1, 2, 4
+_AT_ONCE, _TIMED_OUT, _HAS_ORIGIN, _HAS_PRINCIPAL = 1, 2, 4, 8
 
 _ROW_START = struct.Struct(">BI")
 _COUNT = struct.Struct(">I")
@@ -96,7 +99,7 @@ _ALL = struct.Struct(">BqiqqBiqiiqqiBqiqHH")
 """A whole edit without changes, truncated pointers, owner and client: nearly every one."""
 _TO_CHANGES = struct.Struct(">BqiqqBi")
 _LENGTH = struct.Struct(">i")
-_ORIGIN_LENGTH = struct.Struct(">H")
+_NAME_LENGTH = struct.Struct(">H")
 _TO_TRUNCATED = struct.Struct(">qii")
 _END = struct.Struct(">qqiBqiqHH")
 
@@ -150,7 +153,7 @@ def encode_edit(edit: Edit) -> bytes:
     (
         kind, write_pointer, expires_ms, commit_pointer, can_commit, changes,
         upper_bound, type_, truncated, before_ms, parent,
-        at_once, timed_out, time_ms, timeout_s, sequence, owner, client, origin,
+        at_once, timed_out, time_ms, timeout_s, sequence, owner, client, origin, principal,
     ) = edit
     # fmt: on
     flags = at_once * _AT_ONCE + timed_out * _TIMED_OUT
@@ -160,8 +163,10 @@ def encode_edit(edit: Edit) -> bytes:
     names = owner_bytes + client_bytes
     if origin:
         flags |= _HAS_ORIGIN
-        encoded = text_bytes(origin)
-        names += _ORIGIN_LENGTH.pack(len(encoded)) + encoded
+        names += _name(origin)
+    if principal is not None:
+        flags |= _HAS_PRINCIPAL
+        names += _name(principal)
     start = (_CODEC, write_pointer, kind, expires_ms, commit_pointer, can_commit, len(changes))
     middle = (upper_bound, _TYPE_ORDINALS[type_], len(truncated))
     end = (before_ms, parent, _NO_CHECKPOINTS, flags, time_ms, timeout_s, stored_sequence)
@@ -209,9 +214,10 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
         client = text_of(encoded)
     origin: str | None = None
     if flags & _HAS_ORIGIN:
-        [length] = _ORIGIN_LENGTH.unpack_from(row, at)
-        encoded, at = _bytes_at(row, at + _ORIGIN_LENGTH.size, length)
-        origin = text_of(encoded)
+        origin, at = _name_at(row, at)
+    principal: str | None = None
+    if flags & _HAS_PRINCIPAL:
+        principal, at = _name_at(row, at)
     edit = Edit(
         _KINDS[kind],
         pointer,
@@ -232,6 +238,7 @@ def decode_edit(row: bytes, at: int) -> tuple[Edit, int]:
         owner,
         client,
         origin,
+        principal,
     )
     return edit, at
 
@@ -250,6 +257,17 @@ def _lists_at(
     truncated = struct.unpack_from(f">{count}q", row, at)
     at += 8 * count
     return tuple(changes), truncated, [*middle, *_END.unpack_from(row, at)], at + _END.size
+
+
+def _name(text: str) -> bytes:
+    encoded = text_bytes(text)
+    return _NAME_LENGTH.pack(len(encoded)) + encoded
+
+
+def _name_at(row: bytes, at: int) -> tuple[str, int]:
+    [length] = _NAME_LENGTH.unpack_from(row, at)
+    encoded, at = _bytes_at(row, at + _NAME_LENGTH.size, length)
+    return text_of(encoded), at
 
 
 def _bytes_at(row: bytes, start: int, length: int) -> tuple[bytes, int]:

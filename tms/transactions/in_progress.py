@@ -36,6 +36,8 @@ class Open:
     changes: tuple[bytes, ...] | None = None
     """What it announced in can-commit; None where it did not."""
     checkpoints: list[int] = field(default_factory=list)
+    principal: str | None = None
+    """Who began it; None if that is not known."""
 
     @property
     def status(self) -> TransactionStatus:
@@ -64,6 +66,8 @@ class InProgress:
         # The first of a plain dict is slow to find when many before it were deleted.
         self._shorts: OrderedDict[int, None] = OrderedDict()
         self._longs: OrderedDict[int, None] = OrderedDict()
+        self._counts: dict[str, int] = {}
+        """How many each principal has, of those that have any."""
         self._deadlines: list[tuple[int, int]] = []
 
     @property
@@ -92,6 +96,8 @@ class InProgress:
         by_type[opened.id] = None
         if opened.owner is not None:
             self.by_owner[opened.owner] = opened
+        if opened.principal is not None:
+            self._count(opened.principal, 1)
         heappush(self._deadlines, (opened.expires_ms, opened.id))
         self.count += 1
 
@@ -122,9 +128,22 @@ class InProgress:
             del self.by_pointer[pointer], self._shorts[pointer]
         if opened.owner is not None:
             del self.by_owner[opened.owner]
+        if opened.principal is not None:
+            self._count(opened.principal, -1)
         if len(self._deadlines) > 2 * self.count + _STALE_DEADLINES_MIN:
             self._set_deadlines()
         return opened
+
+    def count_of(self, principal: str) -> int:
+        """Return how many transactions a principal has in progress."""
+        return self._counts.get(principal, 0)
+
+    def _count(self, principal: str, more: int) -> None:
+        count = self.count_of(principal) + more
+        if count:
+            self._counts[principal] = count
+        else:
+            del self._counts[principal]
 
     def next_expiry_ms(self) -> int | None:
         """Return when the first one expires, None where none is in progress."""

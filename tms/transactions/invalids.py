@@ -19,6 +19,8 @@ class Invalid:
     owner: str | None
     sequence: int | None
     checkpoints: tuple[int, ...]
+    principal: str | None = None
+    """Who began it; None if that is not known."""
 
     @property
     def pointers(self) -> tuple[int, ...]:

@@ -1,4 +1,8 @@
-"""The last sequence that each owner committed, and from which origin."""
+"""The last sequence that each owner committed, from which origin, and whose the owner is.
+
+An owner belongs to the principal that was the first to commit a sequence of it, for as long as it
+is remembered. Where nobody said who it is, it belongs to nobody yet.
+"""
 
 from collections import OrderedDict
 from collections.abc import Container
@@ -18,6 +22,8 @@ class LastCommit(NamedTuple):
     time_ms: int
     origin: str | None = None
     """The run of the owner that did."""
+    principal: str | None = None
+    """Whose the owner is; None: nobody's yet."""
 
 
 class Owners:
@@ -48,11 +54,15 @@ class Owners:
         raise TransactionDuplicate(**facts)
 
     def record(self, owner: str, commit: LastCommit, busy: Container[str]) -> None:
-        """Note a commit. Beyond the bound, forget the oldest other owner that is not busy.
+        """Note a commit; whose the owner is stays as it was.
 
+        Beyond the bound, forget the oldest other owner that is not busy.
         Where the oldest are all busy, the bound is passed until they are not.
         """
         commits = self.last_commits
+        before = commits.get(owner)
+        if before is not None and before.principal not in (None, commit.principal):
+            commit = commit._replace(principal=before.principal)
         commits[owner] = commit
         commits.move_to_end(owner)
         for _ in range(_TRIES):

@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import (
     OutcomeUnknown,
     PublicationRefused,
@@ -89,47 +90,61 @@ class TransactionService:
     async def _make(self, decide: Decide, *, size_bytes: int = 0) -> Any:
         return await self._writer.submit(Transition(self._journal, decide, size_bytes=size_bytes))
 
-    async def start(self, request: StartRequest) -> Transaction:
-        """Start a transaction."""
+    async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
+        """Start a transaction, which is the caller's."""
 
         def decide(state: TransactionState, now_ms: int) -> Decision:
-            started = state.start(request, now_ms)
+            started = state.start(request, now_ms, caller)
             return started.edits, lambda: state.transaction(started.transaction_id)
 
         transaction: Transaction = await self._make(decide)
         return transaction
 
-    async def transaction(self, transaction_id: int) -> Transaction:
+    async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return the snapshot of a transaction in progress."""
-        return self._journal.state.transaction(transaction_id)
+        state = self._journal.state
+        state.check_own(transaction_id, caller)
+        return state.transaction(transaction_id)
 
-    async def info(self, transaction_id: int) -> TransactionInfo:
+    async def info(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionInfo:
         """Return where a transaction stands, also one that ended of late."""
-        return self._with_topics(await self._seen(lambda state: state.info(transaction_id)))
+
+        def look(state: TransactionState) -> TransactionInfo:
+            state.check_own(transaction_id, caller)
+            return state.info(transaction_id)
+
+        return self._with_topics(await self._seen(look))
 
     async def _seen(self, look: Callable[[TransactionState], Result]) -> Result:
         """Return what `look` sees of the durable state: the rest may turn out not to have been."""
         journal = self._journal
         return await journal.durably(lambda: look(journal.state))
 
-    async def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> None:
+    async def can_commit(
+        self, transaction_id: int, changes: Collection[bytes], *, caller: Caller = ANYBODY
+    ) -> None:
         """Announce what it changed, before it is made persistent."""
-        if not changes and not self._journal.state.can_commit(transaction_id, changes):
+
+        def decide(state: TransactionState, _: int) -> Decision:
+            state.check_own(transaction_id, caller)
+            return state.can_commit(transaction_id, changes), None
+
+        if not changes and not decide(self._journal.state, 0)[0]:
             return  # nothing to remember, so nothing to write
-        await self._make(
-            lambda state, _: (state.can_commit(transaction_id, changes), None),
-            size_bytes=sum(map(len, changes)),
-        )
+        await self._make(decide, size_bytes=sum(map(len, changes)))
 
     async def commit(
         self,
         transaction_id: int,
         advances: Sequence[Advance] = (),
         publish: Sequence[Stored] = (),
+        *,
+        caller: Caller = ANYBODY,
     ) -> None:
         """Make it visible as a whole, and with it move positions and publish what was stored."""
 
         def decide(state: TransactionState, now_ms: int) -> Decision:
+            state.check_own(transaction_id, caller)
             edits = state.commit(transaction_id, now_ms)
             _check_stored(transaction_id, self._journal.pointers(transaction_id), publish)
             return edits, None
@@ -144,10 +159,11 @@ class TransactionService:
                 carried.append(await held.enter_async_context(self._move_by(advances)))
             await self._writer.submit(Transition(self._journal, decide, carried=carried))
 
-    async def abort(self, transaction_id: int) -> TransactionStatus:
+    async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
 
         def decide(state: TransactionState, _: int) -> Decision:
+            state.check_own(transaction_id, caller)
             pointers = self._journal.pointers(transaction_id)
             journal = self._journal
             is_from_before = bool(pointers) and transaction_id <= journal.knows_publications_after
@@ -161,19 +177,29 @@ class TransactionService:
         status: TransactionStatus = await self._make(decide)
         return status
 
-    async def invalidate(self, transaction_id: int) -> None:
+    async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
         """End it where what it wrote could not be undone, or nobody is there who could."""
-        await self._make(lambda state, _: (state.invalidate(transaction_id), None))
 
-    async def checkpoint(self, transaction_id: int) -> Transaction:
+        def decide(state: TransactionState, _: int) -> Decision:
+            state.check_own(transaction_id, caller)
+            return state.invalidate(transaction_id), None
+
+        await self._make(decide)
+
+    async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer."""
 
         def decide(state: TransactionState, now_ms: int) -> Decision:
+            state.check_own(transaction_id, caller)
             edits = state.checkpoint(transaction_id, now_ms)
             return edits, lambda: state.transaction(transaction_id)
 
         transaction: Transaction = await self._make(decide)
         return transaction
+
+    def in_progress_of(self, principal: str) -> int:
+        """Return how many transactions a principal has in progress; always in the same time."""
+        return self._journal.state.in_progress_of(principal)
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
@@ -243,6 +269,10 @@ class TransactionService:
         if status is None or status is TransactionStatus.COMMITTED:
             raise _ended(state, write_pointer)
 
+    def check_own(self, write_pointer: int, caller: Caller) -> None:
+        """Raise where the transaction of `write_pointer` is another principal's."""
+        self._journal.state.check_own(write_pointer, caller)
+
     def snapshot_of(self, transaction_id: int) -> Transaction:
         """Return the snapshot of a transaction that is durably in progress."""
         return self._journal.snapshot_of(transaction_id)
@@ -256,10 +286,16 @@ class TransactionService:
         """The write pointer up to which this process may not know what was published."""
         return self._journal.knows_publications_after
 
-    def commit_at_once(self, now_ms: int, owner: str | None, sequence: int | None) -> int:  # noqa: ARG002
+    def commit_at_once(
+        self,
+        now_ms: int,  # noqa: ARG002
+        owner: str | None,
+        sequence: int | None,
+        caller: Caller = ANYBODY,
+    ) -> int:
         """Start and commit a transaction within a flush; return its write pointer."""
         started = self._journal.state.start_and_commit(
-            self._time.now_ms(), owner=owner, sequence=sequence
+            self._time.now_ms(), owner=owner, sequence=sequence, caller=caller
         )
         self._journal.carry_out(started.edits)
         return started.transaction_id

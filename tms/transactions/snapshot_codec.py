@@ -1,9 +1,12 @@
 """The whole state of transactions as bytes, and back.
 
     snapshot := Tephra's snapshot, version 4        its tools read this and need no more
-                extension version byte (1), texts, open, invalid, committed, ended, truncated,
+                extension version byte (2 or 3), texts, open, invalid, committed, ended, truncated,
                 outcomes, owners                    `docs/formats.md` has their columns
                 crc32 uint32 over all before it
+
+A state without principals is written as version 2, which has no columns for them, so that servers
+from before read it.
 
 DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; damaged bytes raise
 `StoreCorrupt`.
@@ -46,15 +49,14 @@ _TEPHRA_VERSION = 4
 _TEPHRA_CHECKPOINT = 2
 _TEPHRA_TYPES = {TransactionType.SHORT: 0, TransactionType.LONG: 1}
 _TYPES = {ordinal: type_ for type_, ordinal in _TEPHRA_TYPES.items()}
-_EXTENSION = 2
-_WITHOUT_ORIGINS = 1
-"""The version of the extension before owners had origins."""
+_WITHOUT_ORIGINS, _WITHOUT_PRINCIPALS, _EXTENSION = 1, 2, 3
+"""Versions of the extension: before owners had origins, before transactions had principals, now."""
 _CRC = struct.Struct(">I")
 
-_OPEN_COLUMNS = 7
-_INVALID_COLUMNS = 7
+_OPEN_COLUMNS = 8
+_INVALID_COLUMNS = 8
 _COMMITTED_COLUMNS = 4
-_OWNER_COLUMNS = 5
+_OWNER_COLUMNS = 6
 
 
 def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
@@ -107,9 +109,10 @@ def _in_progress(pointer: int, opened: Open) -> bytes:
 def _our_part(state: TransactionState) -> bytes:
     texts = Texts()
     commits = state.owners.last_commits.items()
+    missing = 0 if _has_principals(state) else 1
     parts = (
-        _open_part(state, texts),
-        _invalid_part(state, texts),
+        _open_part(state, texts, _OPEN_COLUMNS - missing),
+        _invalid_part(state, texts, _INVALID_COLUMNS - missing),
         _committed_part(state, texts),
         encode_rows(sorted(state.excluded.ended.items()), 2),
         encode_rows(sorted((p, *past) for p, past in state.excluded.truncated.items()), 3),
@@ -117,16 +120,30 @@ def _our_part(state: TransactionState) -> bytes:
         bytes(state.outcomes.codes.values()),
         encode_rows(
             [
-                (texts.index(owner), sequence, transaction_id, time_ms, texts.index(origin))
-                for owner, (sequence, transaction_id, time_ms, origin) in commits
+                (
+                    texts.index(owner),
+                    sequence,
+                    transaction_id,
+                    time_ms,
+                    texts.index(origin),
+                    texts.index(principal),
+                )
+                for owner, (sequence, transaction_id, time_ms, origin, principal) in commits
             ],
-            _OWNER_COLUMNS,
+            _OWNER_COLUMNS - missing,
         ),
     )
-    return b"".join((bytes((_EXTENSION,)), texts.encoded(), *parts))
+    return b"".join((bytes((_EXTENSION - missing,)), texts.encoded(), *parts))
 
 
-def _open_part(state: TransactionState, texts: Texts) -> bytes:
+def _has_principals(state: TransactionState) -> bool:
+    known = chain[Open | Invalid | LastCommit](
+        state.opened, state.invalids.by_pointer.values(), state.owners.last_commits.values()
+    )
+    return any(each.principal is not None for each in known)
+
+
+def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
     rows = [
         (
             opened.timeout_s,
@@ -136,13 +153,14 @@ def _open_part(state: TransactionState, texts: Texts) -> bytes:
             texts.index(opened.owner),
             NOTHING if opened.sequence is None else opened.sequence,
             texts.index(opened.origin),
+            texts.index(opened.principal),
         )
         for opened in state.opened
     ]
-    return encode_rows(rows, _OPEN_COLUMNS)
+    return encode_rows(rows, width)
 
 
-def _invalid_part(state: TransactionState, texts: Texts) -> bytes:
+def _invalid_part(state: TransactionState, texts: Texts, width: int) -> bytes:
     by_pointer = state.invalids.by_pointer
     of_pointers = [by_pointer[pointer] for pointer in state.invalids.ascending]
     invalids = dict.fromkeys(of_pointers)
@@ -155,6 +173,7 @@ def _invalid_part(state: TransactionState, texts: Texts) -> bytes:
             texts.index(invalid.owner),
             NOTHING if invalid.sequence is None else invalid.sequence,
             len(invalid.checkpoints),
+            texts.index(invalid.principal),
         )
         for invalid in invalids
     ]
@@ -162,7 +181,7 @@ def _invalid_part(state: TransactionState, texts: Texts) -> bytes:
     indexes = {invalid: index for index, invalid in enumerate(invalids)}
     return b"".join(
         (
-            encode_rows(rows, _INVALID_COLUMNS),
+            encode_rows(rows, width),
             encode_numbers(checkpoints),
             encode_numbers(map(indexes.__getitem__, of_pointers)),
         )
@@ -192,15 +211,15 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     committing, committed = reader.change_sets(), reader.change_sets()
     columns = ColumnReader(body, reader.at)
     extension = columns.bytes(1)[0]
-    if extension not in (_EXTENSION, _WITHOUT_ORIGINS):
+    if not _WITHOUT_ORIGINS <= extension <= _EXTENSION:
         raise ValueError
-    no_origin: tuple[int, ...] = (NOTHING,) if extension == _WITHOUT_ORIGINS else ()
+    missing = _EXTENSION - extension
     texts = columns.texts()
-    open_rows = [(*row, *no_origin) for row in columns.rows(_OPEN_COLUMNS - len(no_origin))]
-    _read_open(state, in_progress, open_rows, texts)
+    _read_open(state, in_progress, _padded(columns, _OPEN_COLUMNS, missing), texts)
     for transaction_id, changes in committing.items():
         state.opened.announce(state.opened.by_pointer[transaction_id], changes)
-    _read_invalid(state, invalid_pointers, columns, texts)
+    invalid_rows = _padded(columns, _INVALID_COLUMNS, min(missing, 1))
+    _read_invalid(state, invalid_pointers, invalid_rows, columns, texts)
     _read_committed(state, committed, columns, texts)
     _read_excluded(state, columns)
     ids = columns.numbers()
@@ -208,14 +227,20 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     if codes and max(codes) >= len(OUTCOMES):
         raise ValueError
     state.outcomes.load(ids, codes)
-    for row in columns.rows(_OWNER_COLUMNS - len(no_origin)):
-        owner, sequence, transaction_id, time_ms, origin = (*row, *no_origin)
+    for row in _padded(columns, _OWNER_COLUMNS, missing):
+        owner, sequence, transaction_id, time_ms, origin, principal = row
         state.owners.last_commits[texts[owner]] = LastCommit(
-            sequence, transaction_id, time_ms, _text(texts, origin)
+            sequence, transaction_id, time_ms, _text(texts, origin), _text(texts, principal)
         )
     if columns.at != len(body):
         raise ValueError
     return state
+
+
+def _padded(columns: ColumnReader, width: int, missing: int) -> list[tuple[int, ...]]:
+    """Return rows of `width` numbers, of which the last ones are `missing` in an older version."""
+    nothing = (NOTHING,) * missing
+    return [(*row, *nothing) for row in columns.rows(width - missing)]
 
 
 def _read_open(
@@ -228,7 +253,7 @@ def _read_open(
     of_pointers: dict[int, Open] = {}
     for fields, row in zip(own, rows, strict=True):
         transaction_id, expires_ms, upper_bound, type_, checkpoints = fields
-        timeout_s, read_pointer, first_short, client, owner, sequence, origin = row
+        timeout_s, read_pointer, first_short, client, owner, sequence, origin, principal = row
         opened = Open(
             transaction_id,
             _TYPES[type_],
@@ -241,6 +266,7 @@ def _read_open(
             _text(texts, owner),
             None if sequence == NOTHING else sequence,
             _text(texts, origin),
+            principal=_text(texts, principal),
         )
         of_pointers[transaction_id] = opened
         of_pointers.update(dict.fromkeys(checkpoints, opened))
@@ -253,9 +279,12 @@ def _read_open(
 
 
 def _read_invalid(
-    state: TransactionState, pointers: list[int], columns: ColumnReader, texts: list[str]
+    state: TransactionState,
+    pointers: list[int],
+    rows: Sequence[Sequence[int]],
+    columns: ColumnReader,
+    texts: list[str],
 ) -> None:
-    rows = list(columns.rows(_INVALID_COLUMNS))
     checkpoints = iter(columns.numbers())
     invalids = [
         Invalid(
@@ -266,8 +295,9 @@ def _read_invalid(
             _text(texts, owner),
             None if sequence == NOTHING else sequence,
             _taken(checkpoints, count),
+            _text(texts, principal),
         )
-        for transaction_id, type_, since, client, owner, sequence, count in rows
+        for transaction_id, type_, since, client, owner, sequence, count, principal in rows
     ]
     indexes = columns.numbers()
     state.invalids.load(

@@ -24,8 +24,8 @@ def encode_numbers(values: Iterable[int]) -> bytes:
 
 
 def encode_rows(rows: Iterable[Sequence[int]], width: int) -> bytes:
-    """Return rows of `width` numbers each, as columns."""
-    columns = list(zip(*rows, strict=True)) or [()] * width
+    """Return the first `width` numbers of each row, as columns."""
+    columns = list(zip(*rows, strict=True))[:width] or [()] * width
     return b"".join(map(encode_numbers, columns))
 
 

@@ -63,6 +63,7 @@ class AppliedState:
             edit.owner,
             edit.sequence,
             edit.origin,
+            principal=edit.principal,
         )
         self.opened.add(opened)
 
@@ -84,10 +85,10 @@ class AppliedState:
         transaction_id = pointer = edit.write_pointer
         if edit.at_once:
             self._advance(pointer)
-            changes, client = edit.changes, edit.client
+            changes, client, principal = edit.changes, edit.client, edit.principal
         else:
             opened = self._end(transaction_id)
-            changes, client = opened.changes or (), opened.client
+            changes, client, principal = opened.changes or (), opened.client, opened.principal
             pointer = opened.checkpoints[-1] if opened.checkpoints else pointer
             self.outcomes.add(transaction_id, TransactionStatus.COMMITTED, opened.type)
         if edit.can_commit and changes:
@@ -96,7 +97,7 @@ class AppliedState:
         self.read_pointer = max(self.read_pointer, pointer)
         self.change_sets.drop_before(self.opened.first_short)
         if edit.owner is not None and edit.sequence is not None:
-            commit = LastCommit(edit.sequence, transaction_id, edit.time_ms, edit.origin)
+            commit = LastCommit(edit.sequence, transaction_id, edit.time_ms, edit.origin, principal)
             self.owners.record(edit.owner, commit, self.opened.by_owner)
 
     def _end(self, transaction_id: int) -> Open:
@@ -123,6 +124,7 @@ class AppliedState:
             opened.owner,
             opened.sequence,
             tuple(opened.checkpoints),
+            opened.principal,
         )
         self.invalids.add(invalid, invalid.pointers)
         # Tephra moves it where a client invalidates, and not where the time is over.

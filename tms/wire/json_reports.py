@@ -29,6 +29,8 @@ class InfoBody(msgspec.Struct):
     owner: str | None
     sequence: Count | None
     topics: list[str]
+    principal: str | None = None
+    """A server from before there were principals does not tell it."""
 
 
 class OneInfoBody(InfoBody):
@@ -68,6 +70,7 @@ def _info_body(info: TransactionInfo, now_ms: int) -> OneInfoBody:
         owner=info.owner,
         sequence=info.sequence,
         topics=list(info.topics),
+        principal=info.principal,
     )
 
 
@@ -83,6 +86,7 @@ def _info_of(body: InfoBody) -> TransactionInfo:
         owner=body.owner,
         sequence=body.sequence,
         topics=tuple(body.topics),
+        principal=body.principal,
     )
 
 

@@ -1,0 +1,121 @@
+"""What can be asked of the state of transactions. Nothing here changes it."""
+
+from itertools import islice
+
+from tms.core.caller import Caller
+from tms.core.errors import TransactionUnknown
+from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.transaction import Transaction
+from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.transactions.in_progress import Open
+from tms.transactions.invalids import Invalid
+from tms.transactions.ownership import check_own
+from tms.transactions.state import AppliedState
+
+_NOBODY = 0
+"""The id of a reader without a transaction: no write pointer, and below all."""
+
+
+class AskedState(AppliedState):
+    """The queries. Used from one thread at a time."""
+
+    def check_own(self, write_pointer: int, caller: Caller) -> None:
+        """Raise `NotPermitted` (transaction_of_another) if the transaction is not the caller's.
+
+        One that has committed or aborted is nobody's any more.
+        """
+        known = self.opened.by_pointer.get(write_pointer)
+        check_own(caller, write_pointer, known or self.invalids.by_pointer.get(write_pointer))
+
+    def is_in_progress(self, write_pointer: int) -> bool:
+        """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
+        return write_pointer in self.opened.by_pointer
+
+    def status(self, write_pointer: int) -> TransactionStatus | None:
+        """Return where the transaction of a write pointer stands, None where that is not known.
+
+        Of those that committed or aborted, only the id is known.
+        """
+        opened = self.opened.by_pointer.get(write_pointer)
+        if opened is not None:
+            return opened.status
+        if write_pointer in self.invalids.by_pointer:
+            return TransactionStatus.INVALID
+        outcome = self.outcomes.get(write_pointer)
+        return None if outcome is None else outcome.status
+
+    def latest_snapshot(self) -> Transaction:
+        """Return what a transaction would see that started now, for a reader that has none."""
+        return Transaction(
+            read_pointer=self.read_pointer,
+            transaction_id=_NOBODY,
+            write_pointer=_NOBODY,
+            invalids=self.invalids.ascending,
+            in_progress=tuple(self.opened.by_pointer),
+            first_short_in_progress=self.opened.first_short,
+        )
+
+    def next_expiry_ms(self) -> int | None:
+        """Return when the first transaction in progress expires, None where there is none."""
+        return self.opened.next_expiry_ms()
+
+    @property
+    def in_progress_count(self) -> int:
+        """How many transactions are in progress, checkpoints not counted."""
+        return self.opened.count
+
+    def in_progress_of(self, principal: str) -> int:
+        """Return how many transactions a principal has in progress; always in the same time."""
+        return self.opened.count_of(principal)
+
+    @property
+    def invalid_count(self) -> int:
+        """How many write pointers are on the invalid list."""
+        return len(self.invalids.by_pointer)
+
+    def info(self, transaction_id: int) -> TransactionInfo:
+        """Return where a transaction stands. Raises `TransactionUnknown`."""
+        found = self.opened.by_pointer.get(transaction_id)
+        invalid = self.invalids.by_pointer.get(transaction_id)
+        outcome = self.outcomes.get(transaction_id)
+        if found is not None and found.id == transaction_id:
+            return _info(found, found.status, found.expires_ms)
+        if invalid is not None:
+            return _info(invalid, TransactionStatus.INVALID, None)
+        if outcome is None:
+            raise TransactionUnknown(transaction_id=transaction_id)
+        return TransactionInfo(
+            transaction_id=transaction_id,
+            status=outcome.status,
+            type=outcome.type,
+            write_pointers=(transaction_id,),
+            started_ms=transaction_id // WRITE_POINTERS_PER_MS,
+            expires_ms=None,
+        )
+
+    def infos_in_progress(self) -> list[TransactionInfo]:
+        """Return the transactions in progress, oldest first."""
+        return [_info(opened, opened.status, opened.expires_ms) for opened in self.opened]
+
+    def infos_invalid(self, limit: int | None = None) -> list[TransactionInfo]:
+        """Return the invalid transactions, at most `limit`, oldest first."""
+        by_pointer = self.invalids.by_pointer
+        invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
+        return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
+
+
+def _info(
+    known: Open | Invalid, status: TransactionStatus, expires_ms: int | None
+) -> TransactionInfo:
+    return TransactionInfo(
+        transaction_id=known.id,
+        status=status,
+        type=known.type,
+        write_pointers=known.pointers,
+        started_ms=known.id // WRITE_POINTERS_PER_MS,
+        expires_ms=expires_ms,
+        client=known.client,
+        owner=known.owner,
+        sequence=known.sequence,
+        principal=known.principal,
+    )
