@@ -9,13 +9,14 @@ from prometheus_client import CollectorRegistry
 from api.cluster.forwarding import Forwarder
 from api.cluster.standby import Standby
 from api.cluster.storeless import Storeless
+from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.context import Context, TopicInfo
 from api.http.errors import answer_of
 from api.http.metrics import RestMetrics
-from api.http.operation import Guard, Operation
+from api.http.operation import Operation
 from api.openapi.document import document_of
 from api.resources import (
     cleanup,
@@ -67,7 +68,7 @@ def create_app(
     clock: Clock | None = None,
     cluster_state: Cluster | None = None,
     callers: Callers | None = None,
-    guards: tuple[Guard, ...] = (),
+    access: AccessControl | None = None,
 ) -> Application:
     """Return the application that serves `services`; its metrics are added to `registry`."""
     metrics = RestMetrics()
@@ -83,8 +84,9 @@ def create_app(
         callers=callers or Callers(),
         error_form=answer_of,
         cluster=cluster_state,
+        access=access,
     )
-    return Application(context, metrics, OPERATIONS, guards)
+    return Application(context, metrics, OPERATIONS)
 
 
 def create_storeless(
@@ -93,6 +95,7 @@ def create_storeless(
     *,
     registry: CollectorRegistry,
     callers: Callers | None = None,
+    access: AccessControl | None = None,
 ) -> Application:
     """Return the application of a server without a store: it tells of itself alone."""
     metrics = RestMetrics()
@@ -107,6 +110,7 @@ def create_storeless(
         openapi=b"",
         callers=callers or Callers(),
         error_form=answer_of,
+        access=access,
     )
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_PROCESS]
     return Application(context, metrics, own)
@@ -119,7 +123,10 @@ def create_standby(
     *,
     registry: CollectorRegistry,
     callers: Callers | None = None,
+    access: AccessControl | None = None,
 ) -> Standby:
     """Return the application of a server that does not lead; its metrics go to `registry`."""
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
-    return Standby(own, forwarder, cluster_state, limits, registry=registry, callers=callers)
+    return Standby(
+        own, forwarder, cluster_state, limits, registry=registry, callers=callers, access=access
+    )

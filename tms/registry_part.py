@@ -5,10 +5,12 @@ import importlib.util
 import logging
 import ssl
 from collections.abc import Sequence
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
 from tms.client.access import Access
+from tms.client.credentials import credentials_of
 from tms.client.remote_services import RemoteServices
 from tms.core.clock import SystemClock
 from tms.core.errors import NoLeader
@@ -26,6 +28,7 @@ from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry, RegistryOptions
 from tms.registry.store_election import StoreElection
+from tms.security_part import SecurityPart
 from tms.settings import Settings
 from tms.stores import importing, open_metadata
 
@@ -44,8 +47,16 @@ _log = logging.getLogger(__name__)
 class RegistryPart:
     """A registry that is served, and the way to its log."""
 
-    def __init__(self, settings: Settings, tls: ssl.SSLContext | None = None) -> None:
-        """Open nothing yet. Its log is reached by `tls`, and not before it is led there."""
+    def __init__(
+        self,
+        settings: Settings,
+        tls: ssl.SSLContext | None = None,
+        security: SecurityPart | None = None,
+    ) -> None:
+        """Open nothing yet. Its log is reached by `tls`, and not before it is led there.
+
+        Raises `ValueError` for a token file that cannot be used.
+        """
         limits = SchemaLimits(
             schemas_max=settings.registry_schemas_max,
             schema_bytes_max=settings.registry_schema_bytes_max,
@@ -64,6 +75,9 @@ class RegistryPart:
         """What checks payloads; processes of its own, so that they do not hold up schemas."""
         self._settings = settings
         self._tls = tls
+        self._security = security
+        token_file = settings.registry_token_file
+        self._credentials = credentials_of(Path(token_file)) if token_file else None
         self._mastership: Mastership | None = None
         self._forwarder: Forwarder | None = None
         self._metadata: MetadataStore | None = None
@@ -74,6 +88,7 @@ class RegistryPart:
             self._metrics,
             Callers(settings.own_hosts),
             self._forwarding() if settings.registry_mode == "master" else None,
+            access=None if security is None else security.registry_access,
         )
         self._address = settings.registry_address
         self._remote: RemoteServices | None = None
@@ -99,6 +114,8 @@ class RegistryPart:
         settings, mastership = self._settings, self._mastership
         if mastership is None:
             return
+        if self._forwarder is not None and self._security is not None:
+            self._forwarder.sealer = self._security.sealer
         if not settings.elects_by_metadata:
             announcement = Announcement(mastership.address, mastership.is_eligible)
             session_s = settings.registry_session_s
@@ -150,10 +167,18 @@ class RegistryPart:
             timeout_s=REACHED_S_MAX,
             retry_for_s=0,
             compress=False,
-            access=Access(tls=self._tls),
+            access=self._access_to(url),
         )
         self._way.lead_to(self._remote.messaging)
         self._start_reading()
+
+    def _access_to(self, url: str) -> Access:
+        """Return as whom the log is reached: by a token if there is one, else as this server."""
+        signing = None
+        if self._credentials is None and self._security is not None:
+            signing = self._security.signing(url)
+        allow_plaintext = self._settings.allow_plaintext
+        return Access(self._credentials, self._tls, signing, allow_plaintext=allow_plaintext)
 
     def _leave(self) -> None:
         remote, self._remote, self._url = self._remote, None, None
@@ -196,13 +221,17 @@ class RegistryPart:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def open_registry(settings: Settings, tls: ssl.SSLContext | None = None) -> RegistryPart | None:
+def open_registry(
+    settings: Settings,
+    tls: ssl.SSLContext | None = None,
+    security: SecurityPart | None = None,
+) -> RegistryPart | None:
     """Return the registry that settings ask for; None if its extra is not installed.
 
     Raises `ValueError` if it is not, and was asked for.
     """
     if importlib.util.find_spec("avro") is not None:
-        return RegistryPart(settings, tls)
+        return RegistryPart(settings, tls, security)
     if settings.registry_listen or settings.registry_log:
         raise ValueError(f"the registry needs more: {install_command('registry')}")
     return None

@@ -25,10 +25,13 @@ from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
+from tms.core.messaging import Messaging
 from tms.core.tls import TlsFiles
 from tms.gc_schedule import collected_by_clock
+from tms.metadata.interface import MetadataStore
 from tms.node import open_services
 from tms.registry_part import RegistryPart, open_registry
+from tms.security_part import SecurityPart, open_security
 from tms.settings import Settings
 from tms.stores import importing, open_metadata
 
@@ -36,6 +39,7 @@ with importing("api"):
     from api.app import create_app, create_standby, create_storeless
     from api.cluster.forwarding import Forwarder
     from api.cluster.standby import ClusterApp
+    from api.http.access_control import AccessControl
     from api.http.app import App
     from api.http.callers import Callers
     from api.http.server import ListeningAddress
@@ -64,7 +68,8 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     if settings.registry_log:
         serve_kind = _serve_registry
     tls = _tls(settings)
-    schemas = open_registry(settings, tls.to_others)
+    security = open_security(settings)
+    schemas = open_registry(settings, tls.to_others, security)
     urls: list[str] = []
 
     def started(url: str) -> None:
@@ -72,7 +77,8 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    _run(settings, serve_kind(settings, tls, schemas, started))
+    parts = _Parts(tls, security, schemas)
+    _run(settings, serve_kind(settings, parts, started))
 
 
 def _run(settings: Settings, serving: Coroutine[Any, Any, None]) -> None:
@@ -111,6 +117,35 @@ def _listeners(
 
 
 @dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a server has besides the service."""
+
+    tls: "_Tls"
+    security: SecurityPart | None
+    """None if everybody may do everything."""
+    schemas: RegistryPart | None
+    """None without its extra."""
+
+    @property
+    def access(self) -> AccessControl | None:
+        """What the service's operations ask."""
+        return None if self.security is None else self.security.access
+
+    async def open_security(
+        self, stack: AsyncExitStack, store: MetadataStore | None, instance_id: int | None = None
+    ) -> None:
+        """Know who may what, until the stack ends. Raises as `SecurityPart.open`."""
+        if self.security is not None:
+            stack.push_async_callback(self.security.close)
+            await self.security.open(store, instance_id)
+
+    def publish_audit(self, messaging: Messaging | None) -> None:
+        """Have the audit's topic written there; None: nowhere for now."""
+        if self.security is not None:
+            self.security.stand_on(messaging)
+
+
+@dataclass(frozen=True, slots=True)
 class _Tls:
     """What a server speaks TLS by."""
 
@@ -129,22 +164,25 @@ def _tls(settings: Settings) -> _Tls:
     return _Tls(ServerTls(files, to_others), to_others)
 
 
-async def _serve(
-    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
-) -> None:
-    registry = _registry()
-    services = await open_services(
-        settings.store, settings=settings, registry=registry, may_block_loop=True
-    )
-    app = create_app(
-        services,
-        settings.limits(),
-        registry=registry,
-        topic_info=settings.topic_info,
-        callers=Callers(settings.own_hosts),
-    )
-    try:
+async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
+    registry, schemas = _registry(), parts.schemas
+    async with AsyncExitStack() as stack:
+        services = await open_services(
+            settings.store, settings=settings, registry=registry, may_block_loop=True
+        )
+        stack.push_async_callback(services.close)
+        await parts.open_security(stack, services.namespaces.metadata)
+        parts.publish_audit(services.messaging)
+        app = create_app(
+            services,
+            settings.limits(),
+            registry=registry,
+            topic_info=settings.topic_info,
+            callers=Callers(settings.own_hosts),
+            access=parts.access,
+        )
         if schemas is not None:
+            stack.push_async_callback(schemas.close)
             schemas.register(registry)
             schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = schemas.values
@@ -155,28 +193,28 @@ async def _serve(
             on_started=on_started,
             on_stopping=services.messaging.stop_waiting,
             grace_s=settings.stop_grace_s,
-            tls=tls.own,
+            tls=parts.tls.own,
         )
-    finally:
-        if schemas is not None:
-            await schemas.close()
-        await services.close()
-        _log.info("stopped; the store is closed")
+    _log.info("stopped; the store is closed")
 
 
-async def _serve_registry(
-    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
-) -> None:
+async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
+    schemas = parts.schemas
     assert schemas is not None
     registry = _registry()
     schemas.register(registry)
-    app = create_storeless(
-        settings.limits(),
-        schemas.check_ready,
-        registry=registry,
-        callers=Callers(settings.own_hosts),
-    )
-    try:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(schemas.close)
+        store = await _shared_metadata(settings, stack) if parts.security is not None else None
+        number = None if store is None else await next_instance_id(store)
+        await parts.open_security(stack, store, number)
+        app = create_storeless(
+            settings.limits(),
+            schemas.check_ready,
+            registry=registry,
+            callers=Callers(settings.own_hosts),
+            access=parts.access,
+        )
         schemas.follow(settings.registry_log)
         await schemas.elect()
         await serve_app(
@@ -185,17 +223,22 @@ async def _serve_registry(
             on_started=on_started,
             on_stopping=_nothing,
             grace_s=settings.stop_grace_s,
-            tls=tls.own,
+            tls=parts.tls.own,
         )
-    finally:
-        await schemas.close()
-        _log.info("stopped; this server serves schemas no more")
+    _log.info("stopped; this server serves schemas no more")
 
 
-async def _serve_in_cluster(
-    settings: Settings, tls: _Tls, schemas: RegistryPart | None, on_started: OnStarted
-) -> None:
-    stop = asyncio.Event()
+async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> MetadataStore | None:
+    """Return the metadata store that settings name, open until the stack ends; None without one."""
+    if not settings.has_shared_metadata:
+        return None
+    store = await open_metadata(settings.metadata)
+    stack.push_async_callback(store.close)
+    return store
+
+
+async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
+    stop, schemas = asyncio.Event(), parts.schemas
     async with AsyncExitStack() as stack:
         metadata = await open_metadata(settings.metadata)
         stack.push_async_callback(metadata.close)
@@ -206,9 +249,12 @@ async def _serve_in_cluster(
             since_ms=time.time_ns() // 1_000_000,
             store_format=STORE_FORMAT,
         )
-        forwarder = Forwarder(instance.id, tls.to_others)
+        await parts.open_security(stack, metadata, instance.id)
+        forwarder = Forwarder(instance.id, parts.tls.to_others)
+        if parts.security is not None:
+            forwarder.sealer = parts.security.sealer
         stack.push_async_callback(forwarder.close)
-        part = _Part(settings, forwarder, schemas)
+        part = _Part(settings, forwarder, parts)
         member = part.member = Member(
             metadata,
             instance,
@@ -230,6 +276,7 @@ async def _serve_in_cluster(
                 settings.limits(),
                 registry=registry,
                 callers=Callers(settings.own_hosts),
+                access=parts.access,
             )
         )
         await member.open()
@@ -243,7 +290,7 @@ async def _serve_in_cluster(
             on_stopping=part.stop_waiting,
             stop=stop,
             grace_s=settings.stop_grace_s,
-            tls=tls.own,
+            tls=parts.tls.own,
         )
         member.check()
     _log.info("stopped; this server takes part in its cluster no more")
@@ -255,12 +302,11 @@ class _Part:
     app: ClusterApp
     member: Member
 
-    def __init__(
-        self, settings: Settings, forwarder: Forwarder, schemas: RegistryPart | None
-    ) -> None:
+    def __init__(self, settings: Settings, forwarder: Forwarder, parts: _Parts) -> None:
         self._settings = settings
         self._forwarder = forwarder
-        self._schemas = schemas
+        self._parts = parts
+        self._schemas = parts.schemas
         self._is_leading = False
         self._stop_waiting: Callable[[], None] = _nothing
 
@@ -278,7 +324,9 @@ class _Part:
             topic_info=settings.topic_info,
             cluster_state=self.member,
             callers=Callers(settings.own_hosts),
+            access=self._parts.access,
         )
+        self._parts.publish_audit(services.messaging)
         self._stop_waiting = services.messaging.stop_waiting
         if self._schemas is not None:
             self._is_leading = True
@@ -294,6 +342,7 @@ class _Part:
             await asyncio.gather(raising, return_exceptions=True)
             self.app.stand_by()
             self._stop_waiting = _nothing
+            self._parts.publish_audit(None)
             self._is_leading = False
             self._lead_schemas_to(None)
             await services.close()

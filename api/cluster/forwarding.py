@@ -10,17 +10,21 @@ that is 504 `outcome_unknown`; within the answer's body the client's connection 
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
 
 import httpx
 
+from api.http.access_control import CHECK_S
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
 from tms.core.errors import NoLeader, OutcomeUnknown
+from tms.security.forwards import HEADER as SEALED
+from tms.security.forwards import Sealer
 
 HEADER = b"tms-forwarded-by"
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer before that is passed on."""
+Seal = Callable[[Exchange, httpx.Request], None]
+"""Adds to a request who asked for it."""
 CONNECTIONS_MAX = 1000
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
@@ -42,6 +46,8 @@ _OF_ONE_HOP = frozenset(
 )
 _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site"})
 """Who calls was checked by this server's name; the leader has another."""
+_OURS = frozenset({SEALED.lower().encode(), HEADER})
+"""What only servers say of a request: a client's is not passed on."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
 
 
@@ -54,6 +60,8 @@ class Forwarder:
         A leader at https:// is trusted by `tls`; None: by the machine's own certificates.
         """
         self._tls = tls
+        self.sealer: Sealer | None = None
+        """What seals who asked; None: callers' own credentials are passed on."""
         self._id = b"%d" % instance_id
         self._address: str | None = None
         self._client: httpx.AsyncClient | None = None
@@ -101,12 +109,20 @@ class Forwarder:
             raise NoLeader
         check_announced(exchange, exchange.context.limits.request_bytes_max)
         forwarded = _Forwarded(
-            self._client, exchange, self._id, path or exchange.path, before_answer
+            self._client,
+            exchange,
+            self._id,
+            path or exchange.path,
+            before_answer=before_answer,
+            seal=self._seal,
         )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
         try:
-            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+            check_s = None if exchange.admission is None else CHECK_S
+            both, first = {working, watching}, asyncio.FIRST_COMPLETED
+            while not (await asyncio.wait(both, timeout=check_s, return_when=first))[0]:
+                exchange.check_again()
             if working.done():
                 working.result()
             else:
@@ -115,6 +131,26 @@ class Forwarder:
             for task in (working, watching):
                 task.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
+
+    def _seal(self, exchange: Exchange, request: httpx.Request) -> None:
+        """Say in a request who asked, so that the leader knows that this server says it."""
+        admission = exchange.admission
+        if self.sealer is None or admission is None or admission.session is None:
+            return
+        path, _, query = request.url.raw_path.partition(b"?")
+        body: bytes | int | None = exchange.whole_body
+        if exchange.body_unread:
+            body = None if exchange.fields.is_chunked else exchange.fields.body_bytes
+        assert self._address is not None, "it is forwarded to somebody"
+        request.headers[SEALED] = self.sealer.seal(
+            admission.session.identity,
+            request.method,
+            path.decode("latin-1"),
+            query,
+            target=self._address,
+            body=body,
+        ).decode("ascii")
+        request.headers.pop("authorization", None)
 
 
 class _Forwarded:
@@ -126,8 +162,11 @@ class _Forwarded:
         exchange: Exchange,
         instance_id: bytes,
         path: str,
+        *,
         before_answer: Before | None,
+        seal: Seal,
     ) -> None:
+        self._seal = seal
         self._client = client
         self._exchange = exchange
         self._id = instance_id
@@ -143,26 +182,32 @@ class _Forwarded:
 
     async def run(self) -> None:
         try:
-            async with self._opened() as answer:
+            request = self._request()
+            answer = await self._client.send(request, stream=True)
+            try:
                 await self._pass_on(answer)
+            finally:
+                await answer.aclose()
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NoLeader(reason=_reason(error)) from None
         except (httpx.TransportError, httpx.StreamError) as error:
             raise OutcomeUnknown(reason=_reason(error)) from None
 
-    def _opened(self) -> AbstractAsyncContextManager[httpx.Response]:
+    def _request(self) -> httpx.Request:
         exchange = self._exchange
-        headers = _without(exchange.fields.lines, _OF_ONE_HOP | _CHECKED_HERE)
+        headers = _without(exchange.fields.lines, _OF_ONE_HOP | _CHECKED_HERE | _OURS)
         if not exchange.body_unread:
             self._is_read.set()
         if self._client.is_closed:
             raise NoLeader
-        return self._client.stream(
+        request = self._client.build_request(
             exchange.method,
             f"{self._path}?{exchange.query.decode('ascii')}" if exchange.query else self._path,
             headers=[*headers, (HEADER, self._id)],
             content=self._body() if exchange.body_unread else exchange.whole_body,
         )
+        self._seal(exchange, request)
+        return request
 
     async def _body(self) -> AsyncIterator[bytes]:
         """Give the client's body as it comes. Raises `InvalidRequest` if it is too slow."""
@@ -178,6 +223,7 @@ class _Forwarded:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)
         async for part in answer.aiter_raw():
+            self._exchange.check_again()
             await self._exchange.send_part(part, more=True)
         await self._exchange.send_part(b"", more=False)
 

@@ -10,6 +10,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from api.cluster.forwarding import Forwarder
+from api.http.access_control import AccessControl
 from api.http.app import App
 from api.http.application import Application
 from api.http.body_memory import BodyMemory
@@ -62,6 +63,7 @@ class Standby:
         *,
         registry: CollectorRegistry,
         callers: Callers | None = None,
+        access: AccessControl | None = None,
     ) -> None:
         """Answer a GET of `operations` here, and have the leader answer all else."""
         metrics = RestMetrics()
@@ -77,6 +79,7 @@ class Standby:
             callers=callers or Callers(),
             error_form=answer_of,
             cluster=cluster_state,
+            access=access,
         )
         self._own = Application(context, metrics, operations)
         self._own_paths = frozenset(operation.path for operation in operations)

@@ -7,7 +7,7 @@ from api.http.context import Context, ErrorAnswer
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
-from api.http.operation import Guard, Operation
+from api.http.operation import Operation
 from api.http.router import Route, RouteMatch, Router
 from tms.core.errors import InvalidRequest
 
@@ -20,11 +20,10 @@ class Application:
         context: Context,
         metrics: RestMetrics,
         operations: Iterable[Operation],
-        guards: tuple[Guard, ...] = (),
         *,
         prefixes: Iterable[str] = (),
     ) -> None:
-        """Answer requests to `operations` if the guards let them pass, and refuse all others.
+        """Answer requests to `operations`, and refuse all others.
 
         They are at their paths, and below each of `prefixes` too.
         """
@@ -34,7 +33,7 @@ class Application:
             Route(
                 operation.method,
                 operation.path,
-                Endpoint(operation.handler, context, metrics.of(operation.name), operation, guards),
+                Endpoint(operation.handler, context, metrics.of(operation.name), operation),
             )
             for operation in operations
         ]

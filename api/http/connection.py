@@ -7,7 +7,6 @@ of a body has come than its handler has taken.
 A request begins when its head is there; its handler receives the body as that comes. An answer
 that does not wait for the end of the body ends the connection: it says `connection: close`, and the
 client's side is read for a moment longer, so that a reset does not lose the answer.
-
 Used on the event loop's thread alone.
 """
 
@@ -26,6 +25,7 @@ from api.http.incoming_body import IncomingBody
 from api.http.peer import Peer, peer_of
 from api.http.taskless import TasklessCall
 from tms.core.errors import InvalidRequest, TmsError, TooLarge
+from tms.security.quotas import OpenCount
 
 _HELD_BYTES_MAX = 64 * 1024
 """Of what comes behind the request at work, before reading is paused."""
@@ -56,6 +56,7 @@ class HttpConnection(asyncio.Protocol):
         "_writable",
         "is_lost",
         "is_write_paused",
+        "open_count",
         "peer",
     )
 
@@ -66,19 +67,17 @@ class HttpConnection(asyncio.Protocol):
         """Answer by `app`."""
         self._app = app
         self._shared = shared
-        self._partial: PartialHead | None = None
-        """The head that is coming, if the first part of it has come."""
+        self._partial: PartialHead | None = None  # the head that is coming, if part of it has come
         self._exchange: Exchange | None = None  # the request that is at work
-        self._body: IncomingBody | None = None
-        """Of that request, if more of it is to come than came with the head."""
+        self._body: IncomingBody | None = None  # of that request, if more of it is to come
         self._held = b""  # what has come behind the request that is at work
         self._keep_alive = True
         self._is_ending = False  # whether the last answer has been written
         self.is_lost = False  # whether the client is gone
+        self.open_count: OpenCount | None = None
         self._is_read_paused = False
         self.is_write_paused = False
-        self._head_written = b""
-        """The head of an answer, which waits for the first part of the body."""
+        self._head_written = b""  # of an answer; it waits for the first part of the body
         self._writable = asyncio.Event()
         self._gone = asyncio.Event()
         self._upgraded: asyncio.Protocol | None = None
@@ -95,6 +94,8 @@ class HttpConnection(asyncio.Protocol):
         """Wake whoever waits for the client: it is gone."""
         self.is_lost = True
         self._shared.left(self)
+        if self.open_count is not None:
+            self.open_count.leave()
         if self._body is not None:
             self._body.lose()
         self._gone.set()
@@ -374,10 +375,9 @@ class HttpConnection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Close now if no request is at work, else behind its answer."""
+        self._keep_alive = False
         if self._exchange is None:
             self._transport.close()
-        else:
-            self._keep_alive = False
 
     def close(self) -> None:
         """Close the connection behind what was written."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
@@ -12,6 +12,9 @@ from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+
+if TYPE_CHECKING:
+    from api.http.access_control import AccessControl
 
 TopicInfo = Literal["seed", "flat"]
 
@@ -46,3 +49,5 @@ class Context:
     """How errors are answered; another interface than TMS's own has another form."""
     cluster: Cluster | None = None
     """None where the server is alone."""
+    access: "AccessControl | None" = None
+    """None where everybody may do everything."""

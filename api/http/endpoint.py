@@ -1,18 +1,16 @@
 """The door: every request to an operation passes here, and its answer or error is counted here."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from time import perf_counter
 
 from api.http.context import Context
 from api.http.exchange import CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
-from api.http.operation import Guard, Handler, Operation
+from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
-from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
-from tms.core.topic import TopicId
 
 _log = logging.getLogger("tms.api")
 
@@ -21,7 +19,7 @@ class Endpoint:
     """Answers each request by its handler, or with the error that the handler raises."""
 
     __slots__ = (
-        "_guards",
+        "_access",
         "_handler",
         "_is_page",
         "_metrics",
@@ -39,14 +37,14 @@ class Endpoint:
         context: Context,
         metrics: OperationMetrics,
         operation: Operation | None = None,
-        guards: tuple[Guard, ...] = (),
     ) -> None:
         """Answer requests to `operation`; None for requests that lead to none, or elsewhere.
 
-        `guards` are asked at the head of each request, with the topics of its path, and again once
-        its body has named more.
+        The context's access control is asked at the head of each request, and again once its body
+        has named more topics.
         """
-        self._guards = guards
+        access = context.access
+        self._access = access if access is not None and access.guards(operation) else None
         self._handler = handler
         self.operation = operation
         self.context = context
@@ -57,19 +55,15 @@ class Endpoint:
         self.upgrades_to = operation.upgrades_to if operation is not None else None
         self.is_taskless = operation is not None and operation.is_taskless
 
-    def check(self, caller: Caller, topics: Sequence[TopicId]) -> None:
-        """Ask the guards whether a caller may do this on topics. Raises what they raise."""
-        for guard in self._guards:
-            assert self.operation is not None
-            guard(caller, self.operation, topics)
-
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
         started = perf_counter()
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
-            if self._guards and self.operation is not None:
-                self.check(exchange.caller, self.operation.topics_of(exchange.names))
+            access = self._access
+            if access is not None:
+                session = access.known(exchange) or await access.verified(exchange)
+                access.admit(exchange, session, self.operation)
             if exchange.query and self._parameters is not None:
                 await _check_query(exchange, self._parameters)
             await self._handler(exchange)

@@ -18,9 +18,12 @@ from tms.core.errors import InternalError, TmsError
 from tms.wire.json_errors import ErrorBody, ProblemBody
 
 RETRY_AFTER_S = 1
+CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
+"""A header of each 401, as RFC 9110 wants it."""
 
 _JSON_TYPE = b"application/json"
 _TEXT_CHARS_MAX = 1000
+_UNAUTHORIZED = 401
 _TOO_MANY = 429
 _INTERNAL = 500
 _UNAVAILABLE = 503
@@ -36,6 +39,8 @@ def answer_of(error: Exception) -> ErrorAnswer:
         headers.append((b"retry-after", b"%d" % known.detail.get("retry_after_s", RETRY_AFTER_S)))
     if "allow" in known.detail:
         headers.append((b"allow", known.detail["allow"].encode()))
+    if known.status == _UNAUTHORIZED:
+        headers.append(CHALLENGE)
     is_our_fault = known.status == _INTERNAL
     return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers, is_our_fault)
 

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from api.http.admission import Admission
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
 from api.http.context import Context
 from api.http.head import Fields
@@ -26,6 +27,8 @@ from api.http.sides import ClientSide, ServerSide
 from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest
 from tms.core.topic import TopicId
+from tms.security.quotas import OpenCount, PrincipalUse
+from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
 
@@ -60,6 +63,7 @@ class Exchange:
         "_connection",
         "_gzip",
         "_is_chunked",
+        "admission",
         "bytes_in",
         "bytes_out",
         "endpoint",
@@ -109,6 +113,8 @@ class Exchange:
         self.bytes_out = 0
         self.waited = False
         """Whether the request asked to wait and did: its time is no measure of the server."""
+        self.admission: Admission | None = None
+        """How it was let in; None where everybody may do everything."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
 
@@ -139,11 +145,53 @@ class Exchange:
     @property
     def caller(self) -> Caller:
         """Who asks."""
-        return self.fields.caller
+        return self.fields.caller if self.admission is None else self.admission.caller
 
-    def touches(self, topics: Sequence[TopicId]) -> None:
-        """Tell the door of the topics that the body names. Raises if they may not be touched."""
-        self.endpoint.check(self.caller, topics)
+    def touches(
+        self, action: Action, topics: Sequence[TopicId], subscriptions: Sequence[str] = ()
+    ) -> None:
+        """Tell the door of the topics that the body names, and of a subscription of each.
+
+        Raises `NotPermitted`, `TopicNotFound` if who asks may not do the action to all of them.
+        """
+        access = self.context.access
+        if self.admission is not None and access is not None:
+            access.check_topics(self, action, topics, subscriptions)
+
+    def may(self, action: Action, resource: Resource, subscription: str | None = None) -> bool:
+        """Whether who asks may do an action to something, or everybody may do everything."""
+        access = self.context.access
+        if self.admission is None or access is None:
+            return True
+        return access.may(self, action, resource, subscription)
+
+    def check_access(
+        self, action: Action, resource: Resource, subscription: str | None = None
+    ) -> None:
+        """Raise `NotPermitted`, `TopicNotFound` unless who asks may do an action to something."""
+        access = self.context.access
+        if self.admission is not None and access is not None:
+            access.check(self, action, resource, subscription)
+
+    def check_again(self) -> None:
+        """Raise as at the door if who was let in may not go on: it waited, or took long."""
+        access = self.context.access
+        if self.admission is not None and access is not None:
+            access.check_again(self, self.endpoint.operation)
+
+    @property
+    def use(self) -> PrincipalUse | None:
+        """What who asks uses; None if nothing of it is limited."""
+        return None if self.admission is None else self.admission.use
+
+    def count_connection(self, count: OpenCount) -> None:
+        """Count the connection among those of who asks. Raises `RateExceeded`."""
+        before = self._connection.open_count
+        if before is not count:
+            count.enter()
+            if before is not None:
+                before.leave()
+            self._connection.open_count = count
 
     @property
     def subscription(self) -> str:
@@ -205,6 +253,8 @@ class Exchange:
         if part is None:
             raise ClientGone
         self.bytes_in += len(part)
+        if self.admission is not None:
+            self.admission.take_part(part, is_last=not self.body_unread)
         return part
 
     async def gone(self) -> None:

@@ -4,21 +4,29 @@ The resources (`topics`, `messages`, `poll`, …) each have a table of operation
 the OpenAPI document are both made from these tables, so neither can drift from the other.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
-from api.http.exchange import OK, Exchange, topic_id_of
-from tms.core.caller import Caller
-from tms.core.topic import TopicId
-from tms.security.resources import Action
+from api.http.exchange import OK, Exchange
+from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource, topic_resource
 
 Json = dict[str, Any]
 Handler = Callable[[Exchange], Awaitable[None]]
 """Reads what it needs of the exchange and answers it, or raises."""
 
-Guard = Callable[[Caller, "Operation", Sequence[TopicId]], None]
-"""Says whether a caller may do an operation on topics; raises a `TmsError` if not."""
+
+class Decided(Enum):
+    """By what it is decided whether somebody may do an operation."""
+
+    BY_PATH = auto()
+    """By the topic, namespace or subject in its path; without one, it is done to the server."""
+    BY_BODY = auto()
+    """By the topics that its body names; its head needs one in the namespace that is allowed."""
+    BY_ANSWER = auto()
+    """Everybody who is known may ask: the answer has only what they may see."""
+
 
 RESOURCES = "/v1/"
 """What the paths of all operations begin with but of those that tell of the process itself."""
@@ -34,6 +42,15 @@ REQUEST_ERRORS = (
     "head_too_large",
     "too_many_connections",
 )
+
+KNOWN_CALLER_ERRORS = (
+    "credentials_required",
+    "credentials_invalid",
+    "not_permitted",
+    "principal_rate_exceeded",
+    "rules_unavailable",
+)
+"""What a request may be answered where callers have to say who they are."""
 """What every request may be answered, wherever it leads."""
 
 NAMESPACE_ERRORS = ("invalid_namespace_name", "not_found", *SERVICE_ERRORS)
@@ -56,7 +73,10 @@ class Operation:
     name: str
     """The operationId, and the metrics' label."""
     action: Action | None
-    """What somebody must be allowed who does it; None: nothing. Nobody asks yet."""
+    """What somebody must be allowed who does it; None: everybody may, known or not."""
+    decided: Decided = Decided.BY_PATH
+    resource: Callable[[Mapping[str, str]], Resource] | None = None
+    """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
     method: str
     path: str
     handler: Handler
@@ -89,12 +109,16 @@ class Operation:
     takes_any_query: bool = False
     """Whether names that it does not know are passed over in its query."""
 
-    def topics_of(self, names: Mapping[str, str]) -> tuple[TopicId, ...]:
-        """Return the topics that a path names, whose decoded parts are `names`.
+    def resource_of(self, names: Mapping[str, str]) -> Resource:
+        """Return what it is done to, by the decoded parts of its path.
 
-        A handler whose body names more tells them (`Exchange.touches`). Raises `InvalidRequest`.
+        A handler whose body names more tells them (`Exchange.touches`).
         """
-        return (topic_id_of(names["namespace"], names["topic"]),) if "topic" in names else ()
+        if self.resource is not None:
+            return self.resource(names)
+        if self.action in ACTIONS_OF[Kind.TOPIC]:
+            return topic_resource(names["namespace"], names.get("topic"))
+        return SERVER
 
     @property
     def known_parameters(self) -> tuple[str, ...] | None:
@@ -108,4 +132,5 @@ class Operation:
         """Its errors with those of its query and those of every request."""
         takes_any = self.known_parameters is None
         of_query = () if takes_any else ("unknown_query_parameter",)
-        return (*self.errors, *of_query, *REQUEST_ERRORS)
+        of_caller = () if self.action is None else KNOWN_CALLER_ERRORS
+        return tuple(dict.fromkeys((*self.errors, *of_query, *of_caller, *REQUEST_ERRORS)))

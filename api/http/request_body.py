@@ -50,7 +50,8 @@ async def _collect(exchange: Exchange, bytes_max: int, *, is_compressed: bool) -
     gunzip = Gunzip(bytes_max, ratio_max) if is_compressed else None
     body = bytearray()
     memory = exchange.context.body_memory
-    counted = 0
+    counted = entered = 0
+    arriving = None if exchange.use is None else exchange.use.arriving_bytes
     try:
         while exchange.body_unread:
             part = await exchange.receive()
@@ -61,6 +62,11 @@ async def _collect(exchange: Exchange, bytes_max: int, *, is_compressed: bool) -
             else:
                 gunzip.feed(part)
             counted = memory.grow(counted, len(body) if gunzip is None else len(gunzip))
+            if arriving is not None:
+                arriving.enter(len(part))
+                entered += len(part)
         return bytes(body) if gunzip is None else gunzip.finish()
     finally:
         memory.free(counted)
+        if arriving is not None:
+            arriving.leave(entered)

@@ -5,18 +5,21 @@ not import them.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from api.http.context import Context
 from api.http.peer import Peer
-from tms.core.caller import Caller
-from tms.core.topic import TopicId
+from tms.security.quotas import OpenCount
+
+if TYPE_CHECKING:
+    from api.http.operation import Operation
 
 
 class ClientSide(Protocol):
     """The connection of an exchange, while that is at work."""
 
+    open_count: OpenCount | None
+    """Where it is counted among the connections of a principal; None if it is not."""
     is_write_paused: bool
     """Whether the client has to read before more is written."""
 
@@ -88,6 +91,7 @@ class ServerSide(Protocol):
         """The protocol that a GET without a body may go on in."""
         ...
 
-    def check(self, caller: Caller, topics: Sequence[TopicId]) -> None:
-        """Ask the guards whether a caller may do this on topics. Raises what they raise."""
+    @property
+    def operation(self) -> "Operation | None":
+        """The operation that was asked for; None if it is none, or done elsewhere."""
         ...

@@ -90,7 +90,7 @@ class AboutHandlers:
         return (
             get(
                 name="registry",
-                action=None,
+                action=Action.READ,
                 path="/",
                 handler=self.root,
                 is_page=True,

@@ -4,6 +4,7 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
+from api.http.access_control import AccessControl
 from api.http.app import App
 from api.http.application import Application
 from api.http.body_memory import BodyMemory
@@ -18,6 +19,7 @@ from api.registry.compatibility import CompatibilityHandlers
 from api.registry.document import document_of
 from api.registry.errors import refusal_of
 from api.registry.forwarding import PREFIX, MasterForwarding
+from api.registry.resources import with_resources
 from api.registry.schemas import SchemaHandlers
 from api.registry.settings import SettingHandlers
 from api.registry.subjects import SubjectHandlers
@@ -33,7 +35,7 @@ CONTEXT = "/contexts/{context}"
 
 def operations_of(registry: Registry) -> tuple[Operation, ...]:
     """Return the table of the registry's operations."""
-    return (
+    operations = (
         *SchemaHandlers(registry).operations(),
         *SubjectHandlers(registry).operations(),
         *VersionHandlers(registry).operations(),
@@ -41,6 +43,7 @@ def operations_of(registry: Registry) -> tuple[Operation, ...]:
         *SettingHandlers(registry).operations(),
         *AboutHandlers(registry).operations(),
     )
+    return with_resources(registry, operations)
 
 
 def create_registry_app(
@@ -49,6 +52,8 @@ def create_registry_app(
     metrics: RestMetrics,
     callers: Callers | None = None,
     forwarding: MasterForwarding | None = None,
+    *,
+    access: AccessControl | None = None,
 ) -> Application:
     """Return the application that serves a registry; its requests are counted in `metrics`.
 
@@ -68,6 +73,7 @@ def create_registry_app(
         openapi=encoded(document),
         callers=callers or Callers(),
         error_form=refusal_of,
+        access=access,
     )
     return Application(context, metrics, operations, prefixes=[CONTEXT])
 

@@ -3,12 +3,16 @@
 import msgspec
 
 from api.http.context import ErrorAnswer
-from tms.core.errors import TmsError
+from api.http.errors import CHALLENGE
+from tms.core.errors import NotPermitted, TmsError
 from tms.registry.refusal import RegistryError
 from tms.wire.registry_bodies import CONTENT_TYPE, RefusalBody
 
 _TYPE = CONTENT_TYPE.encode()
 _INTERNAL = 500
+_UNAUTHORIZED = 401
+_DENIED = 40301
+"""What Confluent's registry answers whom its rules deny something."""
 _NAMES = {
     404: "Not Found",
     405: "Method Not Allowed",
@@ -29,6 +33,13 @@ def refusal_of(error: Exception) -> ErrorAnswer:
     headers = []
     if "allow" in error.detail:
         headers.append((b"allow", error.detail["allow"].encode()))
+    if status == _UNAUTHORIZED:
+        reason = error.detail.get("reason", error.problem.message)
+        return _answer(status, status, f"Unauthorized: {reason}", [CHALLENGE])
+    if isinstance(error, NotPermitted) and "resource" in error.detail:
+        action, resource = str(error.detail["action"]).capitalize(), error.detail["resource"]
+        told = f"User is denied operation {action} on {resource}"
+        return _answer(status, _DENIED, told.replace("on subject ", "on Subject: "))
     if status in _NAMES:
         return _answer(status, status, f"HTTP {status} {_NAMES[status]}", headers)
     told = "; ".join(f"{name}: {value}" for name, value in error.detail.items())

@@ -24,6 +24,7 @@ from api.registry.requests import (
     text_of,
     version_body,
 )
+from api.registry.resources import check_any, may_read
 from tms.registry import lookup
 from tms.registry.service import Registry
 from tms.registry.sources import KINDS
@@ -59,7 +60,10 @@ class SchemaHandlers:
 
     async def _of_id(self, exchange: Exchange) -> Version:
         wanted, hint = schema_id(exchange), hint_of(exchange)
-        return await self._registry.find(lambda state: lookup.version_of_id(state, wanted, hint))
+        version = await self._registry.find(lambda state: lookup.version_of_id(state, wanted, hint))
+        if exchange.admission is not None:
+            check_any(exchange, lookup.all_uses_of_id(self._registry.state, wanted, hint))
+        return version
 
     async def subjects_of_id(self, exchange: Exchange) -> None:
         """Answer with the subjects that have an id."""
@@ -78,12 +82,15 @@ class SchemaHandlers:
         look = partial(
             lookup.uses_of_id, schema_id=wanted, hint=hint, deleted=flag(exchange, "deleted")
         )
-        return await self._registry.list(look)
+        found = await self._registry.list(look)
+        check_any(exchange, found)
+        return [version for version in found if may_read(exchange, version.subject)]
 
     async def by_guid(self, exchange: Exchange) -> None:
         """Answer with the schema of a guid."""
         look = partial(lookup.version_of_guid, guid=exchange.names["guid"])
         version = await self._registry.find(look)
+        check_any(exchange, [version])
         schema = version.schema
         told = await shown(exchange, self._registry, schema)
         body = _body(version, told)
@@ -96,6 +103,9 @@ class SchemaHandlers:
         """Answer with the ids that a guid's schema has."""
         look = partial(lookup.ids_of_guid, guid=exchange.names["guid"])
         found = await self._registry.list(look)
+        if exchange.admission is not None:
+            of_it = partial(lookup.version_of_guid, guid=exchange.names["guid"])
+            check_any(exchange, [await self._registry.find(of_it)])
         await answer(exchange, [ContextIdBody(*each) for each in found])
 
     async def all(self, exchange: Exchange) -> None:
@@ -107,7 +117,9 @@ class SchemaHandlers:
             latest_only=flag(exchange, "latestOnly"),
             rule_type=text(exchange, "ruleType"),
         )
-        found = page(exchange, await self._registry.list(look))
+        all_found = await self._registry.list(look)
+        seen = [version for version in all_found if may_read(exchange, version.subject)]
+        found = page(exchange, seen)
         if len(found) <= _AT_ONCE:
             await answer(exchange, [version_body(version) for version in found])
         else:

@@ -21,11 +21,13 @@ from api.registry.requests import (
     tags_told,
     version_body,
 )
+from api.registry.resources import may_read
 from tms.registry import deletion, lookup
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.service import Registry
+from tms.registry.subjects import qualified
 from tms.registry.tagging import TagChange, register_tagged
-from tms.security.resources import Action
+from tms.security.resources import Action, subject_resource
 from tms.wire.registry_bodies import SchemaRequest, TagsRequest
 
 TAG = "Subjects"
@@ -54,7 +56,8 @@ class SubjectHandlers:
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )
-        await answer(exchange, page(exchange, await self._registry.list(look)))
+        found = await self._registry.list(look)
+        await answer(exchange, page(exchange, [s for s in found if may_read(exchange, s)]))
 
     async def look_up(self, exchange: Exchange) -> None:
         """Answer with the version that has a schema."""
@@ -92,6 +95,8 @@ class SubjectHandlers:
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        for each in request.references or ():
+            exchange.check_access(Action.READ, subject_resource(qualified(each.subject or "")))
         registration = SchemaToRegister(
             subject=subject_of(exchange),
             submitted=submitted_of(request),

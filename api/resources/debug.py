@@ -131,8 +131,6 @@ async def rows(exchange: Exchange) -> None:
     """Answer with rows decoded."""
     values = values_of(exchange.query)
     topic_id = _topic_of(values)
-    if topic_id is not None:
-        exchange.touches([topic_id])
     found = await _inspection_of(exchange).rows(
         choice_of(values, "table", TABLES, "message"),
         topic_id,

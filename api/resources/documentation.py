@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from api.http.exchange import Exchange
-from api.http.operation import Operation
+from api.http.operation import Decided, Operation
 from api.http.pages import page_of
 from tms.security.resources import Action
 
@@ -88,7 +88,8 @@ async def _show(request: Request) -> HTMLResponse:
 OPERATIONS = (
     Operation(
         name="docs",
-        action=Action.OPERATE,
+        action=Action.DESCRIBE,
+        decided=Decided.BY_ANSWER,
         method="GET",
         path="/docs",
         handler=page_of(Starlette(routes=[Route("/docs", _show)])),

@@ -6,11 +6,11 @@ turn.
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Decided, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
@@ -66,11 +66,18 @@ async def _asked(exchange: Exchange, body: bytes) -> tuple[PublishRequest, BodyF
     return PublishRequest(write_pointer, decode_arrow(body, messages_max)), None
 
 
+def _take(exchange: Exchange, payloads: Sequence[bytes]) -> None:
+    """Count messages among those that who asks publishes. Raises `RateExceeded`."""
+    if exchange.use is not None:
+        exchange.use.take_publish(len(payloads), sum(map(len, payloads)))
+
+
 async def publish(exchange: Exchange) -> None:
     """Publish; answer with the ids if asked, and, in a transaction, with what a rollback takes."""
     body = await read_body(exchange)
     topic_id = exchange.topic_id
     request, body_format = await _asked(exchange, body)
+    _take(exchange, request.payloads)
     values = values_of(exchange.query)
     with_ids = flag_of(values, "ids", default=False)
     published = await exchange.context.services.messaging.publish(
@@ -101,7 +108,9 @@ async def publish_all(exchange: Exchange) -> None:
     cap = messages_cap(context.limits.request_messages_max)
     request = body_format.transactions.decode_publish_all(body, cap)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
-    exchange.touches(list(topics))
+    exchange.touches(Action.PUBLISH, list(topics))
+    for messages in topics.values():
+        _take(exchange, messages)
     published = await context.services.messaging.publish_all(
         topics,
         owner=request.owner,
@@ -119,6 +128,7 @@ async def store(exchange: Exchange) -> None:
     request, body_format = await _asked(exchange, body)
     if request.write_pointer is None:
         raise InvalidRequest("invalid_store", write_pointer=None)
+    _take(exchange, request.payloads)
     await exchange.context.services.messaging.store(
         topic_id, request.payloads, request.write_pointer, caller=exchange.caller
     )
@@ -214,6 +224,7 @@ OPERATIONS = (
     Operation(
         name="publishAll",
         action=Action.PUBLISH,
+        decided=Decided.BY_BODY,
         method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,

@@ -1,13 +1,13 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Decided, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
 from api.resources.paths import NAMESPACE
 from tms.core.limits import TTL_S_DEFAULT, TTL_S_MAX
-from tms.security.resources import Action
+from tms.security.resources import Action, topic_resource
 from tms.wire.json_namespaces import (
     NamespaceBody,
     SettingsBody,
@@ -57,7 +57,11 @@ _NAMESPACES_CONTENT = {
 
 async def list_namespaces(exchange: Exchange) -> None:
     """Answer with the declared namespaces."""
-    found = await exchange.context.services.namespaces.namespaces()
+    found = [
+        each
+        for each in await exchange.context.services.namespaces.namespaces()
+        if exchange.may(Action.DESCRIBE, topic_resource(each.name, None))
+    ]
     await exchange.answer(OK, encode_namespaces(found), JSON_TYPE)
 
 
@@ -88,6 +92,7 @@ OPERATIONS = (
     Operation(
         name="listNamespaces",
         action=Action.DESCRIBE,
+        decided=Decided.BY_ANSWER,
         method="GET",
         path=NAMESPACES,
         handler=list_namespaces,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from api.http.access_control import CHECK_S
 from api.http.exchange import BROKEN_OFF, JSON_TYPE, OK, ClientGone, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
 from api.http.query_parameters import choice_of, id_of, polled_transaction_of, values_of, wait_of
@@ -134,17 +135,27 @@ class _Poll:
             page = await self.page()
         if page.count == 0 and wait_s > 0:
             exchange.waited = True
-            page = await self._wait_for_page(exchange, wait_s)
+            if exchange.use is None:
+                return await self._wait_for_page(exchange, wait_s)
+            with exchange.use.polls.held():
+                return await self._wait_for_page(exchange, wait_s)
         return page
 
     async def _wait_for_page(self, exchange: Exchange, wait_s: float) -> Page:
-        """Wait for a page, or until the client leaves. Raises `ClientGone`."""
+        """Wait for a page, or until the client leaves, or may not read any more.
+
+        Raises `ClientGone`, and as `Exchange.check_again`.
+        """
         page = asyncio.create_task(self.page(wait_s))
         gone = asyncio.create_task(exchange.gone())
+        check_s = None if exchange.admission is None else CHECK_S
+        first = asyncio.FIRST_COMPLETED
         try:
-            await asyncio.wait((page, gone), return_when=asyncio.FIRST_COMPLETED)
+            while not (await asyncio.wait((page, gone), timeout=check_s, return_when=first))[0]:
+                exchange.check_again()
             if not page.done():
                 raise ClientGone
+            exchange.check_again()
             return page.result()
         finally:
             await _cancel(page, gone)
@@ -219,6 +230,7 @@ async def _stream(
         await exchange.send_part(b"".join(first), more=True)
     while not asked.is_done:
         page = await asked.with_joined(await asked.page())
+        exchange.check_again()
         if page.count:
             part = b"".join(_encode(page, answer_format, first=not is_begun))
             is_begun = True
@@ -239,6 +251,7 @@ async def _answer_decoded(exchange: Exchange, asked: _Poll, wait_s: float) -> No
         await exchange.send_part(first, more=True)
         while not asked.is_done:
             part = await answer.part(await asked.page())
+            exchange.check_again()
             if part:
                 await exchange.send_part(part, more=True)
         await exchange.send_part(answer.end(), more=False)

@@ -4,7 +4,7 @@ Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Decided, Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.range_schemas import (
@@ -29,7 +29,7 @@ async def ranges(exchange: Exchange) -> None:
     check_namespace(exchange.namespace)
     names, committed = decode_asked(body)
     topic_ids = [exchange.topic_of(name) for name in dict.fromkeys(names)]
-    exchange.touches(topic_ids)
+    exchange.touches(Action.CONSUME, topic_ids)
     found = await exchange.context.services.ranges.ranges(topic_ids, committed=committed)
     await exchange.answer(OK, encode_ranges(found), JSON_TYPE)
 
@@ -71,6 +71,7 @@ OPERATIONS = (
     Operation(
         name="getPositions",
         action=Action.CONSUME,
+        decided=Decided.BY_BODY,
         method="POST",
         path=f"{NAMESPACE}/positions",
         handler=ranges,

@@ -1,7 +1,7 @@
 """Subscriptions: named positions of consumers in a topic. The answers to GET are JSON."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Decided, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     MOVE_CONTENT,
@@ -12,7 +12,8 @@ from api.openapi.transaction_schemas import (
 )
 from api.resources.paths import TOPIC
 from tms.core.subscriptions import Advance, SubscriptionPosition
-from tms.security.resources import Action
+from tms.security.resources import Action, topic_resource
+from tms.security.rules import SOME
 from tms.wire.bodies import BodyFormat
 from tms.wire.json_bodies import JSON
 from tms.wire.json_reports import encode_subscriptions
@@ -49,7 +50,14 @@ async def show(exchange: Exchange) -> None:
 
 async def list_subscriptions(exchange: Exchange) -> None:
     """Answer with a topic's positions."""
-    found = await exchange.context.services.subscriptions.subscriptions(exchange.topic_id)
+    topic_id = exchange.topic_id
+    resource = topic_resource(topic_id.namespace, topic_id.name)
+    exchange.check_access(Action.SUBSCRIBE, resource, SOME)
+    found = [
+        each
+        for each in await exchange.context.services.subscriptions.subscriptions(topic_id)
+        if exchange.may(Action.SUBSCRIBE, resource, each.name)
+    ]
     await exchange.answer(OK, encode_subscriptions(found), JSON_TYPE)
 
 
@@ -127,6 +135,7 @@ OPERATIONS = (
     Operation(
         name="listSubscriptions",
         action=Action.SUBSCRIBE,
+        decided=Decided.BY_ANSWER,
         method="GET",
         path=SUBSCRIPTIONS,
         handler=list_subscriptions,

@@ -4,12 +4,14 @@ Bodies are JSON. They need not say so, because CDAP's Java client does not. An e
 the default properties, as it does there.
 """
 
+import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Decided, Operation
 from api.http.request_body import read_body
 from api.openapi.schemas import (
     PROPERTIES_CONTENT,
@@ -21,13 +23,14 @@ from api.resources.paths import TOPIC, TOPICS
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
-from tms.security.resources import Action
+from tms.security.resources import Action, topic_resource
 from tms.wire.json_bodies import JSON
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
 
 _trim_decoder = msgspec.json.Decoder(TrimBody)
 _encode = msgspec.json.Encoder().encode
+_LOOKED_AT_ONCE = 500
 
 
 async def _read_properties(exchange: Exchange) -> bytes:
@@ -51,6 +54,8 @@ def _properties_of(body: bytes) -> dict[str, Any]:
 async def create(exchange: Exchange) -> None:
     """Create a topic."""
     body = await _read_properties(exchange)
+    if exchange.use is not None:
+        exchange.use.take_topic()
     await exchange.context.services.messaging.create_topic(
         exchange.topic_id, _properties_of(body), caller=exchange.caller
     )
@@ -92,8 +97,23 @@ async def show(exchange: Exchange) -> None:
 
 async def list_names(exchange: Exchange) -> None:
     """Answer with the names of a namespace's topics."""
-    names = await exchange.context.services.messaging.topics(check_namespace(exchange.namespace))
+    namespace = check_namespace(exchange.namespace)
+    names = await exchange.context.services.messaging.topics(namespace)
+    if exchange.admission is not None:
+        names = await _seen(exchange, namespace, names)
     await exchange.answer(OK, _encode(names), JSON_TYPE)
+
+
+async def _seen(exchange: Exchange, namespace: str, names: Sequence[str]) -> list[str]:
+    """Return the topics that who asks may see; others have their turn meanwhile."""
+    seen: list[str] = []
+    for first in range(0, len(names), _LOOKED_AT_ONCE):
+        some = names[first : first + _LOOKED_AT_ONCE]
+        seen += [
+            name for name in some if exchange.may(Action.DESCRIBE, topic_resource(namespace, name))
+        ]
+        await asyncio.sleep(0)
+    return seen
 
 
 async def delete(exchange: Exchange) -> None:
@@ -215,6 +235,7 @@ OPERATIONS = (
     Operation(
         name="listTopics",
         action=Action.DESCRIBE,
+        decided=Decided.BY_ANSWER,
         method="GET",
         path=TOPICS,
         handler=list_names,

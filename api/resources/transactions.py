@@ -70,8 +70,9 @@ async def commit(exchange: Exchange) -> None:
     """Commit a transaction, and with it move positions and publish what was stored."""
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     advances, publish = exchange.format_of_optional(body).transactions.decode_commit(body)
-    moved, published = (each.topic_id for each in advances), (each.topic_id for each in publish)
-    exchange.touches([*moved, *published])
+    moved = [each.topic_id for each in advances]
+    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in advances])
+    exchange.touches(Action.PUBLISH, [each.topic_id for each in publish])
     await exchange.context.services.transactions.commit(
         exchange.transaction_id, advances, publish, caller=exchange.caller
     )

@@ -16,7 +16,6 @@ LIMITS = PrincipalLimits(
     requests_per_s=10,
     publish_bytes_per_s=1000,
     publish_messages_per_s=5,
-    transactions_max=2,
     connections_max=3,
     polls_max=1,
     arriving_bytes_max=100,
@@ -132,7 +131,7 @@ def test_no_limit_keeps_nothing(clock: ManualClock) -> None:
         use.take_publish(10**9, 10**12)
         use.take_topic()
         use.connections.enter()
-        use.transactions.enter_anyway()
+        use.polls.enter_anyway()
     assert quotas.of("bob") is use
     assert not use.has_open
     assert len(quotas) == 0
@@ -146,7 +145,7 @@ def test_each_limit_holds_by_itself(clock: ManualClock, name: str) -> None:
         use.take_request()
         use.take_publish(1, 1)
         use.take_topic()
-        for count in (use.connections, use.polls, use.arriving_bytes, use.transactions):
+        for count in (use.connections, use.polls, use.arriving_bytes):
             count.enter()
 
     everything()

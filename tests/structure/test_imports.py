@@ -33,7 +33,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "api.http": frozenset({"tms.security", "tms.core", "tms.wire"}),
     "api.openapi": frozenset({"api.http", "tms.core", "tms.wire"}),
     "api.resources": frozenset({"tms.security", "api.http", "api.openapi", "tms.core", "tms.wire"}),
-    "api.cluster": frozenset({"api.http", "tms.core"}),
+    "api.cluster": frozenset({"api.http", "tms.core", "tms.security"}),
     "api.registry": frozenset(
         {"api.http", "api.openapi", "tms.core", "tms.registry", "tms.security", "tms.wire"}
     ),
@@ -55,13 +55,26 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.core",
             "tms.gc_schedule",
             "tms.node",
+            "tms.metadata",
             "tms.registry_part",
+            "tms.security_part",
+            "tms.settings",
+            "tms.stores",
+        }
+    ),
+    "tms.security_part": frozenset(
+        {
+            "api.http",
+            "tms.core",
+            "tms.metadata",
+            "tms.security",
             "tms.settings",
             "tms.stores",
         }
     ),
     "tms.registry_part": frozenset(
         {
+            "tms.security_part",
             "api.cluster",
             "api.http",
             "api.registry",
@@ -103,6 +116,7 @@ NEEDS_SERVER_EXTRA = frozenset(
         SERVER_COMMANDS,
         "tms.jobs",
         "tms.registry_part",
+        "tms.security_part",
         "tms.server",
         "tms.settings",
         "tms.stores",

@@ -41,6 +41,8 @@ class Access:
     credentials: Credentials | None = None
     tls: ssl.SSLContext | None = None
     """None: https:// is trusted by the machine's own certificates."""
+    signing: httpx.Auth | None = None
+    """What says of each request who sends it, between the servers of a cluster."""
     allow_plaintext: bool = False
     """Whether credentials may travel unencrypted to other machines."""
 
@@ -95,7 +97,7 @@ def access_of(
     tls = None
     if any(address.startswith("https:") for address in addresses):
         tls = _tls(ca, certificate)
-    access = Access(credentials, tls, is_allowed)
+    access = Access(credentials, tls, allow_plaintext=is_allowed)
     access.check(addresses)
     return access
 

@@ -214,6 +214,7 @@ class Http:
         addresses = parse_addresses(url)
         access.check(addresses)
         self._credentials = access.credentials
+        self._signing = access.signing
         self._trusts_proxies = access.trusts_proxies(addresses)
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
@@ -243,6 +244,7 @@ class Http:
                 headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
                 verify=self._tls or False,  # without TLS there is nothing to load
                 trust_env=self._trusts_proxies,
+                auth=self._signing,
                 follow_redirects=False,
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )

@@ -18,7 +18,13 @@ SYSTEM = "system"
 """The namespace of the service's own topics. Topics of CDAP's are in it too, without `_`."""
 REGISTRY = "registry"
 """The part that keeps schemas."""
-_TOPICS: Mapping[str, frozenset[str]] = {REGISTRY: frozenset(("_schemas", "_schemas_members"))}
+AUDIT = "audit"
+"""The part that tells who was refused, and who changed what."""
+AUDIT_TOPIC = TopicId(SYSTEM, "_audit")
+_TOPICS: Mapping[str, frozenset[str]] = {
+    REGISTRY: frozenset(("_schemas", "_schemas_members")),
+    AUDIT: frozenset((AUDIT_TOPIC.name,)),
+}
 """The names of each part's topics."""
 
 

@@ -80,6 +80,8 @@ class NamespaceStore:
         """Of the declared namespaces; read it, and leave it as it is."""
         self._limits = limits
         self._store = store
+        self.metadata: MetadataStore | None = store
+        """Where they are kept; others may keep more there while this is open."""
         self._cache = MetadataCache(store, SettingsCodec(), under=ROOT)
         # Behind the cache's own observers: when these are told, it has forgotten what changed.
         self._stops = [store.observe(self._hear, ROOT), store.observe_session(self._happen)]
@@ -224,6 +226,7 @@ class UndeclaredNamespaces:
     def __init__(self, limits: Limits) -> None:
         self.rules: dict[str, NamespaceRules] = {}
         """None."""
+        self.metadata: MetadataStore | None = None
         self._limits = limits
 
     async def namespaces(self) -> Sequence[Namespace]:

@@ -146,6 +146,11 @@ def uses_of_id(
     return sorted(found, key=lambda each: (each.subject, each.number))
 
 
+def all_uses_of_id(state: State, schema_id: int, hint: str = "") -> Iterable[Version]:
+    """Return all versions that have an id, those deleted softly too."""
+    return state.space(context_of(hint)).uses.get(schema_id, {}).values()
+
+
 def max_id(state: State, hint: str = "") -> int:
     """Return the greatest id that was given in a context; 0 if none was."""
     return state.space(context_of(hint)).next_id - 1

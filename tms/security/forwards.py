@@ -92,6 +92,11 @@ def body_fits(claim: str, body: bytes) -> bool:
     return hmac.compare_digest(claim, body_claim(body))
 
 
+def is_digest(claim: str) -> bool:
+    """Whether a claim covers all of a body."""
+    return bool(claim) and claim != _CHUNKED and not claim.startswith(_LENGTH)
+
+
 def length_fits(claim: str, length: int | None) -> bool:
     """Whether a request may announce this length in bytes (None: chunked). Of a whole body, any."""
     if claim == _CHUNKED:
@@ -105,6 +110,7 @@ class Sealer:
     def __init__(self, keys: SealingKeys, instance_id: str, clock: Clock) -> None:
         self._keys = keys
         self._clock = clock
+        self.instance_id = instance_id
         self._start = f"from={_told(instance_id)};boot={secrets.token_hex(8)}"
         self._counter = count(1)
 

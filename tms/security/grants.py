@@ -10,8 +10,9 @@
 4. Without a metadata store there are the superusers and the tokens of the settings alone.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,8 +20,9 @@ import msgspec
 
 from tms.core.clock import Clock
 from tms.core.errors import GrantNotFound, NoMetadataStore, PathNotFound, TooLarge
+from tms.core.limits import MS_PER_S
 from tms.metadata.cache import JsonCodec
-from tms.metadata.interface import MetadataStore
+from tms.metadata.interface import MetadataStore, SessionEvent
 from tms.metadata.live_values import LiveValues
 from tms.security.rules import Rule, RuleBook
 from tms.security.tokens import KeptToken
@@ -28,7 +30,8 @@ from tms.security.tokens import KeptToken
 T = TypeVar("T")
 RULES = "/auth/rules"
 TOKENS = "/auth/tokens"
-_MS_PER_S = 1000
+_LOOK_S = 1.0
+"""How often it is looked whether what is stale was read again."""
 _ID_CHARS = 12
 
 
@@ -53,10 +56,14 @@ def with_id(rule: Rule) -> Rule:
 class Grants:
     """Who may do what, and who has which token. Used on one event loop."""
 
-    def __init__(self, store: MetadataStore | None, options: GrantOptions, clock: Clock) -> None:
-        """Follow `store`, which stays open; `open` first."""
+    def __init__(self, options: GrantOptions, clock: Clock) -> None:
+        """Have what the options say; `open` first."""
         self.book = RuleBook((), options.superusers)
         self.epoch = 0
+        self.on_change: list[Callable[[], None]] = []
+        """Called behind every change, and when what is known becomes too old."""
+        self.is_stale = False
+        """Whether too much may have changed since the store was reached last."""
         self._options = options
         self._clock = clock
         self._given = {token.id: token for token in options.tokens}
@@ -65,33 +72,57 @@ class Grants:
         self._of_who: dict[str, dict[str, Rule]] = {}
         self._rules: LiveValues[Rule] | None = None
         self._tokens: LiveValues[KeptToken] | None = None
-        if store is not None:
-            self._rules = LiveValues(store, RULES, JsonCodec(Rule), clock, self._rules_changed)
-            tokens = JsonCodec(KeptToken)
-            self._tokens = LiveValues(store, TOKENS, tokens, clock, self._tokens_changed)
+        self._stop_watching: Callable[[], None] | None = None
+        self._ageing: asyncio.TimerHandle | None = None
 
-    async def open(self) -> None:
-        """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
-        for each in self._followed:
-            await each.open()
+    async def open(self, store: MetadataStore | None) -> None:
+        """Read all there is in a store, which stays open, and follow it from now on.
+
+        Raises `MetadataUnavailable`.
+        """
+        if store is None:
+            return
+        self._rules = LiveValues(store, RULES, JsonCodec(Rule), self._clock, self._rules_changed)
+        tokens = JsonCodec(KeptToken)
+        self._tokens = LiveValues(store, TOKENS, tokens, self._clock, self._tokens_changed)
+        self._stop_watching = store.observe_session(self._happen)
+        await self._rules.open()
+        await self._tokens.open()
 
     async def close(self) -> None:
         """Follow the store no more."""
-        for each in self._followed:
-            await each.close()
+        if self._stop_watching is not None:
+            self._stop_watching()
+        if self._ageing is not None:
+            self._ageing.cancel()
+        for each in (self._rules, self._tokens):
+            if each is not None:
+                await each.close()
 
-    @property
-    def _followed(self) -> Iterable[LiveValues[Rule] | LiveValues[KeptToken]]:
-        return [each for each in (self._rules, self._tokens) if each is not None]
+    def _happen(self, event: SessionEvent) -> None:
+        is_back = event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
+        if not is_back and self._ageing is None:
+            loop = asyncio.get_running_loop()
+            self._ageing = loop.call_later(self._options.stale_s_max, self._age)
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether too much may have changed since the store was reached last."""
-        lost = [each.lost_at_ms for each in self._followed if each.lost_at_ms is not None]
-        if not lost:
-            return False
-        left_ms = self._options.stale_s_max * _MS_PER_S
-        return self._clock.steady_ms() - min(lost) > left_ms
+    def _age(self) -> None:
+        """Be stale unless all was read again meanwhile; look again until then."""
+        self._ageing = None
+        followed = [each for each in (self._rules, self._tokens) if each is not None]
+        lost = [each.lost_at_ms for each in followed if each.lost_at_ms is not None]
+        was_stale, self.is_stale = self.is_stale, False
+        if lost:
+            left_s = self._options.stale_s_max - (self._clock.steady_ms() - min(lost)) / MS_PER_S
+            self.is_stale = left_s <= _LOOK_S / 10
+            again_s = _LOOK_S if self.is_stale else left_s
+            self._ageing = asyncio.get_running_loop().call_later(again_s, self._age)
+        if self.is_stale != was_stale:
+            self._tell()
+
+    def _tell(self) -> None:
+        self.epoch += 1
+        for each in self.on_change:
+            each()
 
     # Rules.
 
@@ -135,7 +166,7 @@ class Grants:
                 self._of_who.setdefault(rule.who, {})[name] = rule
                 affected.add(rule.who)
         self.book = self.book.with_rules_of({who: self._of_who[who].values() for who in affected})
-        self.epoch += 1
+        self._tell()
 
     # Tokens.
 
@@ -171,7 +202,7 @@ class Grants:
 
     def _tokens_changed(self, names: Collection[str]) -> None:
         del names
-        self.epoch += 1
+        self._tell()
 
 
 def _needed(values: LiveValues[T] | None) -> LiveValues[T]:

@@ -2,8 +2,9 @@
 
 1. By time (`tms.core.rates`): requests, messages and bytes published, topics created. A whole
    second's worth may be taken at once, of topics a whole hour's.
-2. At once: connections, polls that wait, bytes of bodies that arrive, transactions in progress. A
-   body that is over the limit by itself may arrive if none else does.
+2. At once: connections, polls that wait, bytes of bodies that arrive. A body that is over the limit
+   by itself may arrive if none else does. Transactions in progress are counted by those who start
+   them (`tms.transactions`).
 3. What is refused costs nothing. A limit of 0 is none, and nothing is counted for it.
 4. `PRINCIPALS_MAX` principals are kept. To make room, those go first of whom there is nothing to
    know; then, asked longest ago, those who have nothing open. What is open is left behind then.
@@ -36,7 +37,6 @@ class PrincipalLimits:
     requests_per_s: int = 0
     publish_bytes_per_s: int = 0
     publish_messages_per_s: int = 0
-    transactions_max: int = 0
     connections_max: int = 0
     polls_max: int = 0
     arriving_bytes_max: int = 0
@@ -97,7 +97,6 @@ class PrincipalUse:
         "arriving_bytes",
         "connections",
         "polls",
-        "transactions",
     )
 
     def __init__(self, limits: PrincipalLimits, clock: Clock) -> None:
@@ -109,7 +108,6 @@ class PrincipalUse:
         self.connections = OpenCount("principal_connections_max", limits.connections_max)
         self.polls = OpenCount("principal_polls_max", limits.polls_max)
         self.arriving_bytes = OpenCount("principal_arriving_bytes_max", limits.arriving_bytes_max)
-        self.transactions = OpenCount("principal_transactions_max", limits.transactions_max)
 
     def take_request(self) -> None:
         """Take one request. Raises `RateExceeded`."""
@@ -142,7 +140,7 @@ class PrincipalUse:
     @property
     def has_open(self) -> bool:
         """Whether anything of it is open."""
-        counts = (self.connections, self.polls, self.arriving_bytes, self.transactions)
+        counts = (self.connections, self.polls, self.arriving_bytes)
         return any(each.count for each in counts)
 
     @property

@@ -65,14 +65,14 @@ class Resource:
     namespace: str = ""
     """Of a topic; empty for other kinds."""
     name: str | None = ""
-    """Of a topic or subject. None: all topics of a namespace, those to come too."""
+    """Of a topic or subject. None: all of them (in the namespace), those to come too."""
 
     def __str__(self) -> str:
         """Return how it is told."""
         if self.kind is Kind.SERVER:
             return "the server"
         if self.kind is Kind.SUBJECT:
-            return f"subject {self.name}"
+            return "all subjects" if self.name is None else f"subject {self.name}"
         return (
             f"namespace {self.namespace}" if self.name is None else f"{self.namespace}:{self.name}"
         )
@@ -86,6 +86,6 @@ def topic_resource(namespace: str, name: str | None) -> Resource:
     return Resource(Kind.TOPIC, namespace, name)
 
 
-def subject_resource(name: str) -> Resource:
-    """Return a subject of the schema registry."""
+def subject_resource(name: str | None) -> Resource:
+    """Return a subject of the schema registry, or all of them if there is no name."""
     return Resource(Kind.SUBJECT, name=name)

@@ -43,6 +43,12 @@ def new_token(
     return f"tms_{token_id}_{secret}", kept
 
 
+def kept_of_setting(text: str) -> KeptToken:
+    """Return what a setting keeps of a token, ID:SHA256:PRINCIPAL."""
+    token_id, hashed, principal = text.split(":", 2)
+    return KeptToken(token_id, bytes.fromhex(hashed), principal)
+
+
 def token_id_of(token: str) -> str | None:
     """Return the id of a token, None if it has not the form of one."""
     found = _TOKEN.fullmatch(token)

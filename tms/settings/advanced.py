@@ -58,6 +58,7 @@ ADVANCED = frozenset(
         "registry_schema_bytes_max",
         "registry_schemas_max",
         "registry_session_s",
+        "registry_token_file",
         "registry_topic",
         "request_body_s_max",
         "request_gzip_ratio_max",

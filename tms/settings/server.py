@@ -35,6 +35,10 @@ class Settings(SecuritySettings):
         description="Serve the registry alone, by the TMS at this URL. Such a server "
         "has no store: it serves the registry, /health and /metrics.",
     )
+    registry_token_file: str = Field(
+        default="",
+        description="A file with the token by which the TMS of registry_log lets this server in.",
+    )
     registry_eventual_lists: bool = Field(
         default=False,
         description="Answer lists and lookups of schemas from memory. They may miss what another "
@@ -165,14 +169,19 @@ class Settings(SecuritySettings):
         return bool(self.advertise or self.registry_log or self.registry_mode == "master")
 
     @property
+    def has_shared_metadata(self) -> bool:
+        """Whether the metadata store is one that several servers share."""
+        return bool(SHARED_METADATA.match(self.metadata))
+
+    @property
     def elects_by_metadata(self) -> bool:
         """Whether the registry's master is elected by a metadata store."""
-        return self.registry_mode == "master" and bool(SHARED_METADATA.match(self.metadata))
+        return self.registry_mode == "master" and self.has_shared_metadata
 
     @model_validator(mode="after")
     def _check_alone(self) -> "Settings":
         refused = [
-            each for each in _NOT_WITH_LOG if not (each == "metadata" and self.elects_by_metadata)
+            each for each in _NOT_WITH_LOG if not (each == "metadata" and self._uses_metadata)
         ]
         given = [name for name in refused if getattr(self, name) and self._was_told(name)]
         if self.registry_log and given:
@@ -180,6 +189,11 @@ class Settings(SecuritySettings):
                 f"registry_log is for a server without a store: leave out {' and '.join(given)}"
             )
         return self
+
+    @property
+    def _uses_metadata(self) -> bool:
+        """Whether a server without a store has a use for a metadata store."""
+        return self.elects_by_metadata or (self.auth != "off" and self.has_shared_metadata)
 
     def _was_told(self, name: str) -> bool:
         return name in self.model_fields_set

@@ -1,0 +1,309 @@
+"""Who asks, whether they may, how much they may, and what is told of it: asked at the door.
+
+1. The first credential that is there decides: what another server of the cluster has sealed, then
+   Authorization, then the certificate of the connection. A bad one is 401, whatever else there is.
+2. A decision is kept for a credential, an operation and a path, until any rule or token changes,
+   and a minute at most. So a known caller costs a few looks into memory.
+3. A topic on which somebody may do nothing at all is 404 to them, as one that is not there.
+4. Whoever waits, or is sent a long answer, asks again (`check_again`): what was revoked meanwhile
+   ends that.
+
+Used from the event loop's thread alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Never
+
+from api.http.admission import Admission
+from api.http.operation import Decided, Operation
+from tms.core.caller import Caller
+from tms.core.clock import Clock
+from tms.core.errors import (
+    NotAuthenticated,
+    NotPermitted,
+    RulesUnavailable,
+    TmsError,
+    TopicNotFound,
+)
+from tms.core.topic import TopicId
+from tms.security.audit import AUTHENTICATE, Audit, AuditRecord
+from tms.security.forwards import HEADER, Opener, length_fits
+from tms.security.grants import Grants
+from tms.security.principals import SERVER
+from tms.security.quotas import Quotas
+from tms.security.resources import SERVER as THE_SERVER
+from tms.security.resources import Action, Kind, Resource, topic_resource
+from tms.security.rules import Effect, Identity, Rule, Ruling, is_topic_of_service
+from tms.security.sessions import Session, Sessions
+
+if TYPE_CHECKING:
+    from api.http.exchange import Exchange
+
+CHECK_S = 5.0
+"""How often whoever waits asks again."""
+_FORWARD = HEADER.lower().encode()
+_DECISIONS_MAX = 65_536
+_KEPT_MS = 60_000
+_OPEN_DOCS = ("docs", "openapi")
+
+
+class AccessControl:
+    """What a server's applications ask before they do anything for a caller."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        grants: Grants,
+        clock: Clock,
+        *,
+        is_required: bool,
+        are_docs_open: bool = False,
+        quotas: Quotas | None = None,
+        audit: Audit | None = None,
+    ) -> None:
+        """Know callers by `sessions`, and decide by `grants`; `is_required`: nobody is anonymous.
+
+        None: there are no limits, and nothing is told.
+        """
+        self._sessions = sessions
+        self._grants = grants
+        self._clock = clock
+        self._is_required = is_required
+        self._are_docs_open = are_docs_open
+        self._quotas = quotas
+        self.audit = audit
+        self._opener: Opener | None = None
+        self._decisions: dict[tuple[Session, str, str], tuple[int, Caller]] = {}
+        """By credential, operation and path: until when it is allowed, in ms, and the caller."""
+        grants.on_change.append(self._forget)
+
+    def _forget(self) -> None:
+        self._decisions.clear()
+        self._sessions.end_revoked()
+
+    def open_forwards(self, opener: Opener) -> None:
+        """Take what other servers seal from now on."""
+        self._opener = opener
+
+    def guards(self, operation: Operation | None) -> bool:
+        """Whether anything is asked of who wants an operation; None: what is none."""
+        if operation is None:
+            return True
+        is_open = self._are_docs_open and operation.name in _OPEN_DOCS
+        return operation.action is not None and not is_open
+
+    # Who asks.
+
+    def known(self, exchange: "Exchange") -> Session | None:
+        """Return who asks, if that takes no waiting. Raises `NotAuthenticated`."""
+        exchange.admission = Admission()
+        headers = exchange.headers
+        if self._opener is not None and _FORWARD in headers:
+            return None
+        header = headers.get(b"authorization")
+        if header is not None:
+            return self._sessions.known(header)
+        principal = exchange.peer.certificate_principal
+        if principal is not None:
+            return self._sessions.of_certificate(principal)
+        if self._is_required:
+            self._told_unknown(exchange, NotAuthenticated("credentials_required"))
+        return self._sessions.anonymous
+
+    async def verified(self, exchange: "Exchange") -> Session:
+        """Return who asks. Raises `NotAuthenticated`, `RateExceeded`."""
+        try:
+            if self._opener is not None and _FORWARD in exchange.headers:
+                return self._opened(exchange, self._opener)
+            header = exchange.headers[b"authorization"]
+            return await self._sessions.of_header(header, exchange.peer.address)
+        except TmsError as error:
+            self._told_unknown(exchange, error)
+
+    def _opened(self, exchange: "Exchange", opener: Opener) -> Session:
+        """Return whom another server has verified, once its request is as it was sealed."""
+        header = exchange.headers[_FORWARD]
+        opened = opener.open(header, exchange.method, exchange.path, exchange.query)
+        admission = _of(exchange)
+        admission.via, admission.sealed_body = opened.sender, opened.body
+        fields = exchange.fields
+        if exchange.whole_body is not None:
+            admission.check_whole(exchange.whole_body)
+        elif not length_fits(opened.body, None if fields.is_chunked else fields.body_bytes):
+            raise NotAuthenticated("credentials_invalid", reason="the body is not as it was sealed")
+        if opened.identity is not None:
+            return self._sessions.of_forward(opened.identity)
+        if self._is_required:
+            raise NotAuthenticated("credentials_required")
+        return self._sessions.anonymous
+
+    # Whether they may.
+
+    def admit(self, exchange: "Exchange", session: Session, operation: Operation | None) -> None:
+        """Let a caller do an operation, as far as the head of the request names what to.
+
+        None: what is no operation, or is done elsewhere. Raises `NotPermitted`, `TopicNotFound`,
+        `RulesUnavailable`, `RateExceeded`.
+        """
+        admission = _of(exchange)
+        admission.session = session
+        admission.rules_epoch = self._grants.epoch
+        if self._quotas is not None and not self._is_exempt(session.identity):
+            use = admission.use = self._quotas.of(session.identity.principal)
+            use.take_request()
+            exchange.count_connection(use.connections)
+        if operation is None:
+            return
+        key = (session, operation.name, exchange.path)
+        kept = self._decisions.get(key)
+        now_ms = self._clock.now_ms()
+        if kept is None or kept[0] <= now_ms:
+            self._decide(exchange, session, operation)
+            kept = now_ms + _KEPT_MS, self._caller_of(session)
+            if not self._grants.is_stale:
+                if len(self._decisions) >= _DECISIONS_MAX:
+                    del self._decisions[next(iter(self._decisions))]
+                self._decisions[key] = kept
+        part = exchange.fields.caller.part
+        admission.caller = kept[1] if part is None else replace(kept[1], part=part)
+
+    def _is_exempt(self, identity: Identity) -> bool:
+        return self._grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
+
+    def _caller_of(self, session: Session) -> Caller:
+        may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
+        return Caller(session.identity.principal, may_end_any=may_end_any)
+
+    def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
+        action = operation.action
+        assert action is not None, "an operation that needs nothing is not asked for"
+        if operation.decided is Decided.BY_ANSWER:
+            self._check_fresh(session)
+            return
+        if operation.decided is Decided.BY_BODY:
+            self._check_fresh(session)
+            namespace = exchange.names["namespace"]
+            if not self._grants.book.may_within(session.identity, action, namespace):
+                self._refuse(exchange, action, topic_resource(namespace, None), None)
+            return
+        subscription = exchange.names.get("subscription")
+        self.check(exchange, action, operation.resource_of(exchange.names), subscription)
+
+    def check(
+        self,
+        exchange: "Exchange",
+        action: Action,
+        resource: Resource,
+        subscription: str | None = None,
+    ) -> None:
+        """Raise `NotPermitted` or `TopicNotFound` unless who asks may do an action to something."""
+        session = _of(exchange).session
+        assert session is not None, "who asks is known before anything is checked"
+        self._check_fresh(session)
+        ruling = self._ruling(session, action, resource, subscription)
+        if not ruling.is_allowed:
+            is_hidden = not ruling.is_visible and resource.kind is Kind.TOPIC
+            self._refuse(exchange, action, resource, ruling.rule, is_hidden=is_hidden)
+        audit = self.audit
+        principal = session.identity.principal
+        if audit is not None and audit.is_wanted(principal, action, str(resource), Effect.ALLOW):
+            audit.add(self._record(exchange, action, str(resource), Effect.ALLOW, ruling.rule))
+
+    def check_topics(
+        self,
+        exchange: "Exchange",
+        action: Action,
+        topics: Sequence[TopicId],
+        subscriptions: Sequence[str] = (),
+    ) -> None:
+        """Check topics that a body names, each with its subscription if there are any."""
+        for at, topic in enumerate(topics):
+            subscription = subscriptions[at] if subscriptions else None
+            self.check(exchange, action, topic_resource(topic.namespace, topic.name), subscription)
+
+    def may(
+        self,
+        exchange: "Exchange",
+        action: Action,
+        resource: Resource,
+        subscription: str | None = None,
+    ) -> bool:
+        """Whether who asks may do an action to something; nothing is told of it."""
+        session = _of(exchange).session
+        assert session is not None
+        return self._ruling(session, action, resource, subscription).is_allowed
+
+    def check_again(self, exchange: "Exchange", operation: Operation | None) -> None:
+        """Raise as at the start if who was let in may not go on. Cheap if nothing has changed."""
+        admission = _of(exchange)
+        session = admission.session
+        assert session is not None, "who goes on was let in"
+        if self._clock.now_ms() >= session.ends_ms:
+            reason = "they have ended, or were revoked, while this was going on"
+            self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
+        if admission.rules_epoch != self._grants.epoch or self._grants.is_stale:
+            admission.rules_epoch = self._grants.epoch
+            if operation is not None:
+                self._decide(exchange, session, operation)
+
+    def _check_fresh(self, session: Session) -> None:
+        if self._grants.is_stale and not self._grants.book.is_superuser(session.identity):
+            raise RulesUnavailable
+
+    def _ruling(
+        self, session: Session, action: Action, resource: Resource, subscription: str | None = None
+    ) -> Ruling:
+        if session.identity.principal.startswith(SERVER):
+            # A server's own calls: it reads and writes the topics of the service's parts.
+            is_own = is_topic_of_service(resource)
+            return Ruling(is_own, None, is_own)
+        return self._grants.book.decide(session.identity, action, resource, subscription)
+
+    def _refuse(
+        self,
+        exchange: "Exchange",
+        action: Action,
+        resource: Resource,
+        rule: Rule | None,
+        *,
+        is_hidden: bool = False,
+    ) -> Never:
+        error: TmsError = NotPermitted(action=action, resource=str(resource))
+        if is_hidden and resource.name is not None:
+            error = TopicNotFound(topic=str(resource))
+        if self.audit is not None:
+            record = self._record(exchange, action, str(resource), Effect.DENY, rule)
+            self.audit.add(replace(record, status=error.status))
+        raise error
+
+    # What is told.
+
+    def _told_unknown(self, exchange: "Exchange", error: TmsError) -> Never:
+        if self.audit is not None:
+            record = self._record(exchange, AUTHENTICATE, exchange.path, Effect.DENY, None)
+            self.audit.add(replace(record, status=error.status))
+        raise error
+
+    def _record(
+        self, exchange: "Exchange", action: str, resource: str, effect: Effect, rule: Rule | None
+    ) -> AuditRecord:
+        admission = _of(exchange)
+        session = admission.session
+        return AuditRecord(
+            time_ms=self._clock.now_ms(),
+            principal=None if session is None else session.identity.principal,
+            mechanism=None if session is None else session.mechanism,
+            address=exchange.peer.address,
+            via=admission.via,
+            action=action,
+            resource=resource,
+            effect=effect,
+            rule=None if rule is None else rule.id,
+            status=None,
+        )
+
+
+def _of(exchange: "Exchange") -> Admission:
+    assert exchange.admission is not None, "the door has been asked"
+    return exchange.admission

@@ -1,0 +1,53 @@
+"""How one request was let in: who asks, by whose word, and what it uses.
+
+Made at the door (`api.http.access_control`) where callers have to say who they are.
+"""
+
+import hashlib
+
+from tms.core.caller import ANYBODY, Caller
+from tms.core.errors import NotAuthenticated
+from tms.security.forwards import body_fits, is_digest
+from tms.security.quotas import PrincipalUse
+from tms.security.sessions import Session
+
+
+class Admission:
+    """What is known of who sent a request."""
+
+    __slots__ = ("_digest", "caller", "rules_epoch", "sealed_body", "session", "use", "via")
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        """None until it is known who asks."""
+        self.caller: Caller = ANYBODY
+        self.use: PrincipalUse | None = None
+        """None if nothing of it is limited."""
+        self.via: str | None = None
+        """The instance id of the server that passed the request on."""
+        self.sealed_body = ""
+        """What that server says of the body."""
+        self.rules_epoch = 0
+        """That of the rules by which it was let in."""
+        self._digest: hashlib._Hash | None = None
+
+    def take_part(self, part: bytes, *, is_last: bool) -> None:
+        """Take note of a part of the body as it came.
+
+        Raises `NotAuthenticated` behind the last one if the body is not the one that was sealed.
+        """
+        if not is_digest(self.sealed_body):
+            return
+        self._digest = self._digest or hashlib.sha256()
+        self._digest.update(part)
+        if is_last and self._digest.hexdigest() != self.sealed_body:
+            raise _altered()
+
+    def check_whole(self, body: bytes) -> None:
+        """Raise `NotAuthenticated` if a whole body is not the one that was sealed."""
+        if not body_fits(self.sealed_body, body):
+            raise _altered()
+
+
+def _altered() -> NotAuthenticated:
+    return NotAuthenticated("credentials_invalid", reason="the body is not as it was sealed")
