@@ -93,7 +93,8 @@ EVENT = {
 
 
 def test_references_and_what_may_be_null_have_the_column_of_what_they_are() -> None:
-    value = {"what": "x", "count": None, "where": {"city": "y"}, "tree": {"next": {}}}
+    value: dict[str, Any] = {"what": "x", "count": None, "where": {"city": "y"}}
+    value["tree"] = {"next": {}}
     source = json_source(EVENT)
     found = decoded(source, {1: source}, [payload(1, json.dumps(value).encode())])
 

@@ -13,20 +13,24 @@ from tms.spark.rows import TYPES
 VALUE = "value"
 """The column of a value that is no record."""
 IS_TOMBSTONE = "_is_tombstone"
+SCHEMA_ID = "_schema_id"
 PAYLOAD = "_payload"
 ERROR = "_error"
-TOPIC, KEY, HEADERS = "_topic", "_key", "_headers"
+TOPIC, MESSAGE_ID, KEY, HEADERS = "_topic", "_message_id", "_key", "_headers"
 
 _AS_RAW = ("topic", "message_id", "timestamp", "seq", "key", "headers")
 _ALSO_RAW = ("payload_timestamp", "payload_seq")
 OWN_TYPES: dict[str, pa.DataType] = {
     **{f"_{name}": TYPES[name] for name in (*_AS_RAW, *_ALSO_RAW)},
     IS_TOMBSTONE: pa.bool_(),
+    SCHEMA_ID: pa.int64(),
     PAYLOAD: pa.binary(),
     ERROR: pa.string(),
 }
 """The message's own columns."""
-DEFAULT_OWN = (*(f"_{name}" for name in _AS_RAW), IS_TOMBSTONE)
+AS_RAW = {f"_{name}": name for name in (*_AS_RAW, *_ALSO_RAW)}
+"""The names that some of them have in rows without types."""
+DEFAULT_OWN = (*(f"_{name}" for name in _AS_RAW), IS_TOMBSTONE, SCHEMA_ID)
 OF_DAMAGED = (PAYLOAD, ERROR)
 """Those that there are where damaged rows are kept."""
 

@@ -72,3 +72,8 @@ def subject_of(topic: TopicSchemas, record_name: str = "") -> str:
         return topic.value_subject(record_name)
     except ValueError as error:
         raise UnusableSchema(f"{error}; give a schema's id, or the topic a subject") from None
+
+
+def context_of(subject: str) -> str:
+    """Return the context of a subject; empty for the default one."""
+    return subject[1:].partition(":")[0] if subject.startswith(":.") else ""

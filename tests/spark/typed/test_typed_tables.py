@@ -1,0 +1,190 @@
+"""Rows with types through Spark and a server: read in batches and streams, and written."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import tms
+from tests.serdes.compiling import record
+
+Options = dict[str, str]
+V1 = json.dumps(
+    record("Order", id="string", _at={"type": "long", "logicalType": "timestamp-micros"})
+)
+V2 = json.dumps(
+    record(
+        "Order",
+        id="string",
+        _at={"type": "long", "logicalType": "timestamp-micros"},
+        count=("int", 1),
+        lines=({"type": "array", "items": record("Line", sku=["null", "string"])}, []),
+    )
+)
+TO_B_OR_C = "if(id = 'a', 'b', 'c') AS _topic"
+AT = "2026-01-02T03:04:05.000006+00:00"
+
+
+def order(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "_at": 1_767_323_045_000_006, **more}
+
+
+def read(spark: SparkSession, options: Options, **more: str) -> DataFrame:
+    return spark.read.format("tms").options(**options).options(**more).load()
+
+
+def created(client: tms.Client, *names: str, **properties: str) -> tms.Topic:
+    for name in names:
+        client.topic(name).create(**properties)
+    return client.topic(names[0])
+
+
+def test_older_and_newer_values_are_rows_of_the_latest_schema(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    orders = created(client, "orders", schema_check="full")
+    orders.publish(order("a"), schema=V1)
+    orders.publish(tms.Record(order("b", count=3, lines=[{"sku": "x"}]), key=b"k"), schema=V2)
+    orders.publish(tms.Record(key=b"k", is_tombstone=True), schema=V2)
+    ids = [message.id.hex() for message in orders.poll()]
+    frame = read(spark, options, subscribe="orders", schema="latest").orderBy("_message_id")
+    rows = frame.collect()
+    old = client.registry.versions(f"{client.namespace}:orders-value")
+
+    assert frame.columns[:4] == ["id", "__at", "count", "lines"]
+    assert [(row.id, row["count"], row._is_tombstone) for row in rows] == [
+        ("a", 1, False), ("b", 3, False), (None, None, True)
+    ]  # fmt: skip
+    assert [row._message_id for row in rows] == ids
+    assert rows[0]["__at"].isoformat() + "+00:00" == AT
+    assert rows[1].lines == [("x",)]
+    assert bytes(rows[1]._key) == b"k"
+    assert rows[2]._schema_id is None
+    assert old == [1, 2]
+    assert frame.where("_topic = 'orders' AND count = 3").count() == 1
+
+
+def test_a_reader_may_take_fewer_columns_another_version_or_its_own_schema(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    orders = created(client, "orders")
+    orders.publish(order("b", count=3), schema=V2)
+    orders.publish(order("a"), schema=V1)
+    [newer, older] = [record.schema_id for record in orders.poll(decode=True)]
+    few = spark.read.format("tms").options(**options, subscribe="orders", schema=str(newer))
+    wider = json.dumps(record("Order", count=("long", 9)))
+
+    assert [tuple(row) for row in few.schema("count INT, _topic STRING").load().collect()] == [
+        (3, "orders"), (1, "orders")
+    ]  # fmt: skip
+    assert "count" not in read(spark, options, subscribe="orders", schema=str(older)).columns
+    frame = read(spark, options, subscribe="orders", schema=wider)
+    assert [row["count"] for row in frame.orderBy("_message_id").collect()] == [3, 9]
+    with pytest.raises(PySparkException, match="count is int"):
+        few.schema("count STRING").load().collect()
+
+
+def test_a_damaged_row_is_an_error_that_names_it_or_a_row_that_says_why(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    orders = created(client, "orders")
+    orders.publish(order("a"), schema=V1)
+    orders.publish([b"no schema", b"\x00\x00\x00\x00\x01\x02"])
+    ids = [message.id.hex() for message in orders.poll()]
+    with pytest.raises(PySparkException, match="does not begin with a zero byte") as caught:
+        read(spark, options, subscribe="orders", schema="latest").collect()
+    frame = read(spark, options, subscribe="orders", schema="latest", damaged="give")
+    rows = frame.orderBy("_message_id").collect()
+
+    assert ids[1] in str(caught.value)
+    assert f"{client.namespace}:orders" in str(caught.value)
+    assert [row.id for row in rows] == ["a", None, None]
+    assert [row._payload and bytes(row._payload) for row in rows] == [
+        None, b"no schema", b"\x00\x00\x00\x00\x01\x02"
+    ]  # fmt: skip
+    assert [row._error is None for row in rows] == [True, False, False]
+
+
+def written(frame: DataFrame, options: Options, **more: str) -> None:
+    frame.write.format("tms").mode("append").options(**options).options(**more).save()
+
+
+def values(topic: tms.Topic) -> list[Any]:
+    return [record.value for record in topic.poll(decode=True)]
+
+
+def test_what_was_read_is_written_under_the_other_topics_subject(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    orders = created(client, "orders", "copies", "b", "c")
+    orders.publish(
+        [
+            tms.Record(order("a"), key=b"k", headers={"h": b"v"}),
+            order("b", count=5, lines=[{"sku": None}]),
+            tms.Record(key=b"k", is_tombstone=True),
+        ],
+        schema=V2,
+    )
+    rows = read(spark, options, subscribe="orders", schema="latest").orderBy("_message_id")
+    written(rows, options, topic="copies", schema=V2)
+    few = rows.where("id is not null").select("id", "__at", f.expr(TO_B_OR_C))
+    written(few, options, schema=V1)
+    copied = list(client.topic("copies").poll(decode=True))
+    theirs = list(orders.poll(decode=True))
+
+    assert [(each.value, each.key, each.is_tombstone, dict(each.headers)) for each in copied] == [
+        (each.value, each.key, each.is_tombstone, dict(each.headers)) for each in theirs
+    ]
+    assert client.registry.versions(f"{client.namespace}:copies-value") == [1]
+    assert [[value["id"] for value in values(client.topic(name))] for name in "bc"] == [
+        ["a"], ["b"]
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "more", "said"),
+    [
+        ("'a' AS id, true AS __at", {}, "__?at"),
+        ("'a' AS id", {}, "_at.*it is missing"),
+        ("'a' AS id, 1 AS number", {}, "unknown_columns=.'number'."),
+        ("'a' AS id, 1 AS _number", {}, "unknown_columns=.'_number'."),
+        ("'a' AS id, 'x' AS _error", {}, "unknown_columns=.'_error'."),
+        ("'a' AS id", {"schema": "newest"}, "latest, the id of a schema, or the text"),
+        ("'a' AS id", {"schema": "9999"}, "9999"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_by_name(
+    spark: SparkSession,
+    client: tms.Client,
+    options: Options,
+    *,
+    columns: str,
+    more: Options,
+    said: str,
+) -> None:
+    created(client, "orders")
+    client.registry.register(f"{client.namespace}:orders-value", V1)
+    given: Mapping[str, str] = {"topic": "orders", "schema": "latest", **more}
+    with pytest.raises(PySparkException, match=said):
+        written(spark.sql(f"SELECT {columns}"), options, **given)
+
+    assert list(client.topic("orders").poll()) == []
+
+
+def test_readers_are_told_what_to_change(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    created(client, "a", "b")
+    for asked, said in (
+        ({"subscribe": "a"}, "40401"),
+        ({"subscribe": "a,b"}, "the topics have several subjects"),
+        ({"subscribe": "none"}, "none"),
+        ({"subscribePattern": "none"}, "there is no topic yet"),
+        ({"subscribe": "a", "damaged": "keep"}, "raise or give is expected"),
+    ):
+        with pytest.raises(PySparkException, match=said):
+            read(spark, options, schema="latest", **asked)
