@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 
 import tms
 from tests.serdes.compiling import record
+from tms.spark import from_tms, to_tms
 
 Options = dict[str, str]
 V1 = json.dumps(
@@ -188,3 +189,27 @@ def test_readers_are_told_what_to_change(
     ):
         with pytest.raises(PySparkException, match=said):
             read(spark, options, schema="latest", **asked)
+
+
+def test_columns_of_any_frame_are_decoded_and_encoded(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    created(client, "orders").publish([order("a"), order("b")], schema=V1)
+    client.topic("orders").publish(b"no schema")
+    client.topic("orders").publish(tms.Record(key=b"k", is_tombstone=True), schema=V1)
+    where = {**options, "topic": "orders"}
+    raw = read(spark, options, subscribe="orders").orderBy("message_id")
+    given = raw.select(from_tms("payload", damaged="give", **where).alias("it"))
+    rows = [row.it for row in given.collect()]
+    good = given.where("it._error IS NULL AND it IS NOT NULL").select("it.id", "it.__at")
+    again = good.select(to_tms("id", "__at", schema=V2, **where).alias("payload"))
+    found = again.select(from_tms("payload", **where).alias("it")).select("it.id", "it.count")
+
+    assert [row and (row.id, row._error is None) for row in rows] == [
+        ("a", True), ("b", True), (None, False), None
+    ]  # fmt: skip
+    assert [tuple(row) for row in found.collect()] == [("a", 1), ("b", 1)]
+    with pytest.raises(PySparkException, match="does not begin with a zero byte"):
+        raw.select(from_tms("payload", **where)).collect()
+    with pytest.raises(PySparkException, match=r"field=.?id"):
+        spark.sql("SELECT struct(1 AS id) AS it").select(to_tms("it", **where)).collect()

@@ -25,7 +25,7 @@ FindSource = Callable[[int], SchemaSource]
 """Returns the schema of an id. Raises `Undecodable` for one that is not there."""
 
 
-class Reader(Protocol):
+class VersionReader(Protocol):
     """What decodes what one schema wrote, as the reader's has it."""
 
     def value(self, data: bytes) -> Any:
@@ -71,7 +71,7 @@ class PayloadDecoder:
         self._find = find
         self._form: ValueForm = form_of(source)
         self._wanted = frozenset(self._form.types if wanted is None else wanted)
-        self._readers: LRUCache[int, Reader | str] = LRUCache(_KEPT_MAX)
+        self._readers: LRUCache[int, VersionReader | str] = LRUCache(_KEPT_MAX)
         """By the writer's schema id; a text says why there is none."""
         if source.kind == AVRO:
             self._avro = avro_types(source)
@@ -136,7 +136,7 @@ class PayloadDecoder:
                     values[row], errors[row] = None, str(error)
             return self._form.columns(values, self._wanted)
 
-    def _reader(self, schema_id: int) -> Reader:
+    def _reader(self, schema_id: int) -> VersionReader:
         known = self._readers.get(schema_id)
         if known is None:
             try:
@@ -148,7 +148,7 @@ class PayloadDecoder:
             raise Undecodable(known)
         return known
 
-    def _made(self, schema_id: int) -> Reader:
+    def _made(self, schema_id: int) -> VersionReader:
         writer = self._find(schema_id)
         if writer.kind != self._source.kind:
             raise Undecodable(
@@ -163,7 +163,7 @@ class PayloadDecoder:
             return _ByOne(serde.read_as(ProtoSerde(self._source)))
         return _ByOne(serde)
 
-    def _avro_reader(self, writer: SchemaSource) -> Reader:
+    def _avro_reader(self, writer: SchemaSource) -> VersionReader:
         types = avro_types(writer)
         misread = types.misread_by(self._avro)
         if misread is not None:

@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as f
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import BinaryType, DataType
 
 from tms.core.errors import PayloadUndecodable
 from tms.serdes.serde import Unencodable
@@ -59,7 +61,7 @@ def from_tms(
     struct = typed_schema(wanted)
     arrow = to_arrow_type(struct, timezone="UTC")
     work = _Decoding(connection, reader, subject, arrow)
-    return f.arrow_udf(_as_function(work), struct)(column)
+    return _applied(work, struct, column)
 
 
 def to_tms(
@@ -75,16 +77,19 @@ def to_tms(
         known = written_schema(server.schemas, topic, chosen_schema("schema", str(schema)))
     work = _Encoding(known, topic)
     given = columns[0] if len(columns) == 1 else f.struct(*columns)
-    return f.arrow_udf(_as_function(work), "binary")(given)
+    return _applied(work, BinaryType(), given)
 
 
-def _as_function(work: Callable[[Arrays], Arrays]) -> Any:
-    """Return work as a function, by whose types Spark knows that it takes many arrays."""
+def _applied(work: Callable[[Arrays], Arrays], to: DataType, column: str | Column) -> Column:
+    """Return a column of what work makes of another one."""
 
+    # By its types Spark knows that it takes many arrays, one behind the other.
     def arrays(given: Iterator[pa.Array]) -> Iterator[pa.Array]:
         return work(given)
 
-    return arrays
+    as_udf: Any = arrow_udf
+    made: Column = as_udf(arrays, to)(column)
+    return made
 
 
 @dataclass(frozen=True)
