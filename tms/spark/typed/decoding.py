@@ -16,7 +16,7 @@ from tms.core.schemas import AVRO, PROTOBUF
 from tms.serdes.proto_serde import ProtoSerde
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema, compiled
 from tms.serdes.wire_format import START_BYTES, schema_id_of
-from tms.spark.typed.avro_run import AvroRun
+from tms.spark.typed.avro_version import AvroReader, AvroVersion
 from tms.spark.typed.forms import ValueForm, avro_types, form_of
 from tms.spark.typed.names import field_of
 
@@ -28,27 +28,19 @@ FindSource = Callable[[int], SchemaSource]
 class VersionReader(Protocol):
     """What decodes what one schema wrote, as the reader's has it."""
 
-    def value(self, data: bytes) -> Any:
-        """Return one value. Raises `Undecodable`."""
-        ...
-
-    def values(self, datas: Sequence[bytes]) -> list[Any]:
-        """Return all values. Raises `Undecodable` if one is damaged."""
+    def value(self, payload: bytes) -> Any:
+        """Return the value of a payload. Raises `Undecodable`."""
         ...
 
 
-class _ByOne:
+class _AsWritten:
     """A serde as a reader."""
 
     def __init__(self, serde: Serde) -> None:
         self._serde = serde
 
-    def value(self, data: bytes) -> Any:
-        return self._serde.decode(data, 0)
-
-    def values(self, datas: Sequence[bytes]) -> list[Any]:
-        decode = self._serde.decode
-        return [decode(data, 0) for data in datas]
+    def value(self, payload: bytes) -> Any:
+        return self._serde.decode(payload, START_BYTES)
 
 
 @dataclass(slots=True)
@@ -74,55 +66,35 @@ class PayloadDecoder:
         self._readers: LRUCache[int, VersionReader | str] = LRUCache(_KEPT_MAX)
         """By the writer's schema id; a text says why there is none."""
         if source.kind == AVRO:
-            self._avro = avro_types(source)
             fields = [field_of(column) for column in self._wanted]
             names = frozenset(name for name in fields if name is not None)
-            self._avro_text = self._avro.raw_text(self._avro.top, names)
+            self._avro = AvroReader(avro_types(source), names)
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """Return what payloads say; nothing of None."""
-        count = len(payloads)
-        values: list[Any] = [None] * count
-        errors: list[str | None] = [None] * count
-        ids: list[int | None] = [None] * count
-        of_id: dict[int, list[int]] = {}
+        values: list[Any] = [None] * len(payloads)
+        errors: list[str | None] = [None] * len(payloads)
+        ids: list[int | None] = [None] * len(payloads)
+        by_start: dict[bytes, list[int]] = {}
         for row, payload in enumerate(payloads):
             if payload is not None:
-                try:
-                    schema_id = ids[row] = schema_id_of(payload)
-                except Undecodable as error:
+                by_start.setdefault(payload[:START_BYTES], []).append(row)
+        for start, rows in by_start.items():
+            try:
+                schema_id = schema_id_of(start)
+                for row in rows:
+                    ids[row] = schema_id
+                value_of = self._reader(schema_id).value
+            except Undecodable as error:
+                for row in rows:
                     errors[row] = str(error)
-                else:
-                    of_id.setdefault(schema_id, []).append(row)
-        for schema_id, rows in of_id.items():
-            self._decode(schema_id, payloads, rows, values, errors)
-        return Decoded(self._columns(values, errors), ids, errors)
-
-    def _decode(
-        self,
-        schema_id: int,
-        payloads: Sequence[bytes | None],
-        rows: Sequence[int],
-        values: list[Any],
-        errors: list[str | None],
-    ) -> None:
-        """Put what the payloads of one schema say, or why they do not, where their rows are."""
-        datas = [(payloads[row] or b"")[START_BYTES:] for row in rows]
-        try:
-            reader = self._reader(schema_id)
-        except Undecodable as error:
+                continue
             for row in rows:
-                errors[row] = str(error)
-            return
-        try:
-            for row, value in zip(rows, reader.values(datas), strict=True):
-                values[row] = value
-        except Undecodable:
-            for row, data in zip(rows, datas, strict=True):
                 try:
-                    values[row] = reader.value(data)
+                    values[row] = value_of(payloads[row] or b"")
                 except Undecodable as error:
                     errors[row] = str(error)
+        return Decoded(self._columns(values, errors), ids, errors)
 
     def _columns(self, values: list[Any], errors: list[str | None]) -> dict[str, pa.Array]:
         """Return the columns of values; one that does not fit has its error instead."""
@@ -160,12 +132,12 @@ class PayloadDecoder:
         serde = compiled(writer)
         if writer.kind == PROTOBUF:
             assert isinstance(serde, ProtoSerde)
-            return _ByOne(serde.read_as(ProtoSerde(self._source)))
-        return _ByOne(serde)
+            return _AsWritten(serde.read_as(ProtoSerde(self._source)))
+        return _AsWritten(serde)
 
     def _avro_reader(self, writer: SchemaSource) -> VersionReader:
         types = avro_types(writer)
-        misread = types.misread_by(self._avro)
+        misread = types.misread_by(self._avro.types)
         if misread is not None:
             raise Undecodable(misread)
-        return AvroRun(types.raw_text(types.top), self._avro_text)
+        return AvroVersion(types, self._avro)
