@@ -16,7 +16,7 @@ from tms.serdes.wire_format import START_BYTES
 from tms.spark.typed.avro_types import AvroTypes
 
 
-class AvroReader:
+class AvroReading:
     """What is read, and by which schema."""
 
     def __init__(self, types: AvroTypes, fields: frozenset[str]) -> None:
@@ -55,7 +55,7 @@ class AvroReader:
 class AvroVersion:
     """What decodes the values of one writer's schema."""
 
-    def __init__(self, writer: AvroTypes, reader: AvroReader) -> None:
+    def __init__(self, writer: AvroTypes, reader: AvroReading) -> None:
         """Read what `writer` wrote. Raises `UnusableSchema`."""
         text = writer.raw_text(writer.top)
         defaults = reader.defaults_for(writer)

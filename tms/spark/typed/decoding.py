@@ -16,7 +16,7 @@ from tms.core.schemas import AVRO, PROTOBUF
 from tms.serdes.proto_serde import ProtoSerde
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema, compiled
 from tms.serdes.wire_format import START_BYTES, schema_id_of
-from tms.spark.typed.avro_version import AvroReader, AvroVersion
+from tms.spark.typed.avro_version import AvroReading, AvroVersion
 from tms.spark.typed.forms import ValueForm, avro_types, form_of
 from tms.spark.typed.names import field_of
 
@@ -68,7 +68,7 @@ class PayloadDecoder:
         if source.kind == AVRO:
             fields = [field_of(column) for column in self._wanted]
             names = frozenset(name for name in fields if name is not None)
-            self._avro = AvroReader(avro_types(source), names)
+            self._avro = AvroReading(avro_types(source), names)
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """Return what payloads say; nothing of None."""
