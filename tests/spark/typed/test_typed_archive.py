@@ -11,7 +11,7 @@ import tms
 from tests.cli.conftest import run_command
 from tests.serdes.compiling import record
 from tms.core.errors import InvalidRequest
-from tms.spark.jobs import archive
+from tms.spark.jobs import archive, replay
 
 Options = dict[str, str]
 V1 = json.dumps(record("Order", id="string", topic="string"))
@@ -37,6 +37,8 @@ def test_an_archive_has_columns_and_the_errors_have_the_rest(
     source = {**options, "subscribe": "orders", "schema": "latest"}
     again = archive(spark, source, str(folder), errors="errors")
     rows = spark.read.option("mergeSchema", "true").parquet(str(folder)).orderBy("_message_id")
+    with pytest.raises(InvalidRequest, match="an archive without types"):
+        replay(spark, str(folder), options, name=client.namespace)
     [error] = [json.loads(message.payload) for message in errors.poll()]
     ids = [message.id.hex() for message in orders.poll()]
 

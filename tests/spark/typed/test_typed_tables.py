@@ -213,3 +213,54 @@ def test_columns_of_any_frame_are_decoded_and_encoded(
         raw.select(from_tms("payload", **where)).collect()
     with pytest.raises(PySparkException, match=r"field=.?id"):
         spark.sql("SELECT struct(1 AS id) AS it").select(to_tms("it", **where)).collect()
+
+
+JSON_LINE = json.dumps(
+    {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}
+)
+PROTO_LINE = """syntax = "proto3"; import "line.proto"; import "google/protobuf/timestamp.proto";
+message Order { Line line = 1; repeated string tags = 2; google.protobuf.Timestamp at = 3; }"""
+
+
+def test_json_and_protobuf_are_read_and_written_by_their_schemas(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    """Protobuf's by a file that imports another one."""
+    created(client, "lines", "lines2").publish(
+        [{"sku": "a", "count": 1}, {"sku": "b"}], schema=tms.SchemaText(JSON_LINE, "JSON")
+    )
+    line = 'syntax = "proto3"; message Line { string sku = 1; }'
+    subject = f"{client.namespace}:line"
+    client.registry.register(subject, line, "PROTOBUF")
+    imported = (tms.SchemaReference("line.proto", subject, 1),)
+    file = tms.SchemaText(PROTO_LINE, "PROTOBUF", imported)
+    value = {"line": {"sku": "x"}, "tags": ["t"], "at": "2026-01-02T03:04:05Z"}
+    created(client, "orders", "orders2").publish(value, schema=file)
+    for name, schema in (("lines", tms.SchemaText(JSON_LINE, "JSON")), ("orders", file)):
+        copy = client.topic(f"{name}2")
+        rows = read(spark, options, subscribe=name, schema="latest").orderBy("_message_id")
+        client.registry.register(
+            f"{client.namespace}:{name}2-value", schema.text, schema.schema_type, schema.references
+        )
+        written(rows, options, topic=f"{name}2", schema="latest")
+        assert list(copy.poll(decode=tms.Decoding(as_json=True))) != []
+        assert [each.value for each in copy.poll(decode=tms.Decoding(as_json=True))] == [
+            each.value for each in client.topic(name).poll(decode=tms.Decoding(as_json=True))
+        ]
+    [order] = read(spark, options, subscribe="orders", schema="latest").collect()
+
+    assert (order.line.sku, order.tags, order.at.isoformat()) == ("x", ["t"], "2026-01-02T03:04:05")
+
+
+def test_topics_of_one_subject_in_a_context_are_read_at_once(
+    spark: SparkSession, client: tms.Client, options: Options
+) -> None:
+    subject = f":.{client.namespace}:orders"
+    created(client, "a", "b", subject=subject)
+    client.topic("a").publish(order("1"), schema=V1)
+    client.topic("b").publish(order("2"), schema=V2)
+    rows = read(spark, options, subscribePattern="[ab]", schema="latest").orderBy("id").collect()
+
+    assert [(row._topic, row.id, row["count"], row._schema_id) for row in rows] == [
+        ("a", "1", 1, 1), ("b", "2", 1, 2)
+    ]  # fmt: skip
