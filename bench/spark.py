@@ -26,6 +26,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 import tms
+from bench import spark_typed
 from bench.rounds import Effort
 from bench.servers import Server, tms_server
 from bench.table import Table, mebibytes, rate, share
@@ -138,6 +139,7 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
     with tms_server(folder / "data") as server:
         _fill(server.url, "small", ROWS)
         _throughput(spark, table, effort, server)
+        spark_typed.measure(spark, server, effort.rounds, _seconds, _consume)
         _latency(spark, table, server.url)
         _memory(spark, server)
     spark.stop()

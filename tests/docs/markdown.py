@@ -26,6 +26,11 @@ def blocks(page: str) -> Iterator[Block]:
         yield Block(f"{page}:{line}", found["kind"], found["text"])
 
 
+def needs_spark(block: Block) -> bool:
+    """Whether a program needs a session of Spark, so that it is run where tests have one."""
+    return block.kind == "python" and "spark." in block.text
+
+
 def links(page: str) -> Iterator[Path]:
     """Give the files of this project that a page links to."""
     folder = (ROOT / page).parent

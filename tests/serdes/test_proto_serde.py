@@ -168,9 +168,9 @@ def test_what_is_no_json_of_a_message_is_refused(text: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"\x02\x04", "the schema has no message at [2]"),
-        (b"\x04\x02\x02", "the schema has no message at [1, 1]"),
-        (b"\x06\x02\x00\x00", "the schema has no message at [1, 0, 0]"),
+        (b"\x02\x04", "its schema has no message to read at [2]"),
+        (b"\x04\x02\x02", "its schema has no message to read at [1, 1]"),
+        (b"\x06\x02\x00\x00", "its schema has no message to read at [1, 0, 0]"),
         (b"\x01\x00", "its message indexes are damaged"),
     ],
 )

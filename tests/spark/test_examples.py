@@ -69,6 +69,9 @@ def test_the_first_session_of_the_page(
         copies = [message.payload for message in client.topic("copies").poll()]
         for name in ("orders", "copies"):
             client.topic(name).delete()
+        client.registry.delete("orders-value")
 
-    assert "|orders|" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "|orders|" in printed
+    assert "|  a|    1|" in printed
     assert copies == [b"one", b"two"]

@@ -41,6 +41,13 @@ Start = Annotated[
     typer.Option(metavar="TIME", help="Publish time to begin at: ISO 8601 or milliseconds."),
 ]
 End = Annotated[str | None, typer.Option(metavar="TIME", help="Publish time to end before.")]
+Schema = Annotated[
+    str | None,
+    typer.Option(
+        metavar="latest|ID",
+        help="Payloads as columns, by the latest version of the subject or an id.",
+    ),
+]
 Rows = Annotated[
     int | None, typer.Option(min=1, metavar="COUNT", help="Messages of one batch, at most.")
 ]
@@ -55,29 +62,37 @@ def archive(
     *,
     pattern: Pattern = None,
     start: Start = None,
+    schema: Schema = None,
+    errors: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Where messages go that --schema cannot decode."),
+    ] = None,
     rows_per_batch: Rows = None,
     master: Master = None,
 ) -> None:
     """Add to an archive in Parquet, by topic and date, what has come since the last run."""
+    if errors is not None and schema is None:
+        raise typer.BadParameter("it needs --schema", param_hint="--errors")
     spark = _session("archive", master, target.url)
     from tms.spark.jobs.archive import ROWS_PER_BATCH, archive  # noqa: PLC0415  needs Spark
 
-    source = {**_source(target, topics, pattern), **_given(startingTimestamp=start)}
+    more = _given(startingTimestamp=start, schema=schema)
+    source = {**_source(target, topics, pattern), **more}
     done = archive(
         spark,
         source,
         folder,
         rows_per_batch=rows_per_batch or ROWS_PER_BATCH,
+        errors=errors,
         on_batch=_tell,
     )
+    facts = {"messages": done.messages, "payload_bytes": done.payload_bytes}
+    told = f"{done.messages} messages, {done.payload_bytes} bytes"
+    if schema is not None:
+        facts = {"messages": done.messages, "errors": done.errors}
+        told = f"{done.messages} messages and {done.errors} errors"
     target.answer(
-        f"Archived {done.messages} messages, {done.payload_bytes} bytes, "
-        f"in {done.batches} batches.",
-        {
-            "messages": done.messages,
-            "payload_bytes": done.payload_bytes,
-            "batches": done.batches,
-        },
+        f"Archived {told}, in {done.batches} batches.", {**facts, "batches": done.batches}
     )
 
 

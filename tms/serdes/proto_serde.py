@@ -6,6 +6,7 @@ of the schema's descriptor here. A mapping stands for a message as JSON does.
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
@@ -50,6 +51,19 @@ class ProtoSerde:
         """Return a serde in which a mapping stands for another message of the file."""
         return ProtoSerde(self._source, message)
 
+    def read_as(self, reader: "ProtoSerde") -> "ProtoSerde":
+        """Return a serde that gives messages as another schema has them, by their numbers.
+
+        It decodes only those of the name that the reader's first message has.
+        """
+        made = copy(self)
+        made._paths = {  # noqa: SLF001  its own class
+            path: reader.descriptor
+            for path, each in self._paths.items()
+            if each.full_name == reader.record_name
+        }
+        return made
+
     @property
     def descriptor(self) -> Descriptor:
         """The message that a mapping stands for."""
@@ -85,7 +99,7 @@ class ProtoSerde:
         path, at = read_path(data, at)
         descriptor = self._paths.get(path)
         if descriptor is None:
-            raise Undecodable(f"the schema has no message at {list(path)}")
+            raise Undecodable(f"its schema has no message to read at {list(path)}")
         message = _class(descriptor)()
         try:
             message.ParseFromString(data[at:])

@@ -43,11 +43,12 @@ class Serdes:
         subject = subject or version.subject
         known = self.known(version.id, subject)
         if known is None:
-            known = compiled(await self._source_of(version, subject))
+            known = compiled(await self.source_of(version, subject))
             self._by_id[_context(subject), version.id] = known
         return known
 
-    async def _source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
+    async def source_of(self, version: SchemaVersion, subject: str) -> SchemaSource:
+        """Return a version with all that it refers to. Raises as `AsyncSchemas.schema`."""
         kind, form = version.schema_type, FORMS.get(version.schema_type, "")
         if form and (version.references or kind == PROTOBUF):
             version = await self._schemas().schema(version.id, subject, form=form)

@@ -6,18 +6,29 @@
 
 `docs/spark.md` is the manual. Reading order: `offsets.py`, `options.py`, `plan.py`, which know
 nothing of Spark; `prerequisites.py`, what is looked at first; `server.py`, what is asked of the
-server; `rows.py`; `reader.py`, `stream.py`, `writer.py`, `source.py`, which Spark calls; `jobs/`,
-what is built of them.
+server; `rows.py`; `typed/`, payloads as columns; `reader.py`, `stream.py`, `writer.py`,
+`source.py`, which Spark calls; `jobs/`, what is built of them.
 
-Importing this package imports neither PySpark nor Arrow; `register` does.
+Importing this package imports neither PySpark nor Arrow; `register` does, and `from_tms` and
+`to_tms`, the functions of columns (`typed/functions.py`), when they are asked for.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+    from tms.spark.typed.functions import from_tms, to_tms
+
+__all__ = ["from_tms", "register", "to_tms"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("from_tms", "to_tms"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tms.spark.typed import functions  # noqa: PLC0415  needs PySpark
+
+    return getattr(functions, name)
 
 
 def register(spark: "SparkSession") -> None:

@@ -1,6 +1,9 @@
 """The columns of a reader, as Spark's schema has them."""
 
+from collections.abc import Mapping
+
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -39,3 +42,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return pa.schema(
         [pa.field(field.name, TYPES[field.name], nullable=field.nullable) for field in schema]
     )
+
+
+def typed_schema(columns: Mapping[str, pa.DataType]) -> StructType:
+    """Return Spark's schema of columns with types."""
+    return StructType([StructField(name, from_arrow_type(each)) for name, each in columns.items()])
+
+
+def typed_arrow_schema(schema: StructType, columns: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return a schema of some of the columns as Arrow has it. Raises `InvalidRequest`."""
+    for field in schema.fields:
+        if field.name not in columns:
+            refuse("schema", f"there are the columns {', '.join(columns)}", field.name)
+        wanted = from_arrow_type(columns[field.name]).simpleString()
+        if field.dataType.simpleString() != wanted:
+            refuse("schema", f"{field.name} is {wanted}", field.simpleString())
+    return to_arrow_schema(schema, timezone="UTC")

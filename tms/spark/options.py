@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
 from tms.core.reading import Isolation
+from tms.core.schemas import LATEST
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transactions import check_owner
 from tms.spark.offsets import Edge, RangeBounds, at_time, parse_offset
@@ -34,9 +35,9 @@ _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _PER_TRIGGER = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
 _READ = (
     *("subscribe", "subscribePattern", *_STARTING, *_ENDING, *_PER_TRIGGER),
-    *("isolation", "failOnDataLoss", "minPartitions", "pushdown"),
+    *("isolation", "failOnDataLoss", "minPartitions", "pushdown", "schema", "damaged"),
 )
-_WRITE = ("topic", "txnAppId", "txnVersion", "transactional", "transactionTimeout")
+_WRITE = ("topic", "schema", "txnAppId", "txnVersion", "transactional", "transactionTimeout")
 OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
 """All there are, as they are written in the documentation."""
 
@@ -45,6 +46,7 @@ _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 
 TIMEOUT_S = 60.0
 RETRY_FOR_S = 60.0
+RAISE, GIVE = "raise", "give"
 TRANSACTION_TIMEOUT_S = 3600
 
 
@@ -75,6 +77,10 @@ class ReadOptions:
     fail_on_data_loss: bool
     partitions_min: int | None
     pushdown: bool
+    schema: str | int | None = None
+    """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
+    gives_damaged: bool = False
+    """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
 
     def chosen(self, topics: Iterable[str]) -> list[str]:
         """Return which of all `topics` of the namespace the pattern takes, or those named."""
@@ -98,6 +104,8 @@ class WriteOptions:
     transactional: bool
     timeout_s: int
     """After how long a transaction is given up that nobody ends."""
+    schema: str | int | None = None
+    """As a reader's; a text is registered under the topic's subject."""
 
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
@@ -139,6 +147,16 @@ def stream_write(options: Mapping[str, str]) -> WriteOptions:
     return _written(given)
 
 
+def any_read(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options of a batch or a stream say that is common to both.
+
+    For what Spark asks before it says which one it is. Raises `InvalidRequest`.
+    """
+    given = _checked(options, _READ, "reading")
+    edges = RangeBounds(Edge.EARLIEST, {}), RangeBounds(Edge.LATEST, {})
+    return _read(given, *edges)
+
+
 def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
     given = GivenOptions(options)
     allowed = (*_CONNECTION, *wanted)
@@ -172,6 +190,23 @@ def _connection(given: GivenOptions) -> ServerOptions:
     )
 
 
+def chosen_schema(option: str, text: str) -> str | int:
+    """Return LATEST, an id, or Avro's text. Raises `InvalidRequest`."""
+    if text == LATEST or text[:1] in ("{", "[", '"'):
+        return text
+    if not (text.isascii() and text.isdigit()):
+        expected = "latest, the id of a schema, or the text of an Avro schema, is expected"
+        refuse(option, expected, text)
+    return whole_number(option, text)
+
+
+def chosen_damaged(option: str, text: str) -> bool:
+    """Return whether damaged rows are given. Raises `InvalidRequest`."""
+    if text not in (RAISE, GIVE):
+        refuse(option, f"{RAISE} or {GIVE} is expected", text)
+    return text == GIVE
+
+
 def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> ReadOptions:
     connection = _connection(given)
     if given.one_of("subscribe", "subscribePattern") is None:
@@ -181,6 +216,8 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
         for topic in {**starting.of_topic, **ending.of_topic}:
             if topic not in topics:
                 refuse("subscribe", "a topic has an offset and is not read", topic)
+    if given.has("damaged") and not given.has("schema"):
+        refuse("damaged", "it needs schema: without one payloads are not decoded")
     return ReadOptions(
         connection,
         topics,
@@ -193,6 +230,8 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
         given.value("failOnDataLoss", flag, otherwise=True),
         given.value("minPartitions", whole_number, None),
         given.value("pushdown", flag, otherwise=False),
+        given.value("schema", chosen_schema, None),
+        given.value("damaged", chosen_damaged, otherwise=False),
     )
 
 
@@ -212,7 +251,8 @@ def _written(given: GivenOptions) -> WriteOptions:
                 refuse(f"{option} and transactional", "without a transaction it means nothing")
     check_owner(owner, sequence)
     timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
-    return WriteOptions(connection, topic, owner, sequence, transactional, timeout_s)
+    schema = given.value("schema", chosen_schema, None)
+    return WriteOptions(connection, topic, owner, sequence, transactional, timeout_s, schema)
 
 
 def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:

@@ -17,7 +17,10 @@ from typing import ParamSpec, TypeVar
 from tms.core.errors import InvalidRequest, TmsError
 
 OURS = ("tms", "pyspark_tms")
-OTHERS = ("anyio", "httpx", "msgspec", "numpy", "pandas", "pyarrow", "tenacity")
+OTHERS = (
+    *("anyio", "cachetools", "fastavro", "httpx", "jsonschema_rs", "msgspec", "numpy"),
+    *("pandas", "pyarrow", "tenacity"),
+)
 ASK_S_MAX = 60.0
 _ASK = """
 import importlib.util, platform, sys

@@ -7,8 +7,8 @@ task that Spark repeats gives the same rows, for its ranges are below the topic'
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -33,6 +33,9 @@ from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
 from tms.spark.prerequisites import told_plainly
 from tms.spark.rows import spark_rows
 from tms.spark.server import SparkServer
+from tms.spark.typed.names import AS_RAW
+from tms.spark.typed.reading import TypedRows
+from tms.spark.typed.schema import ReaderSchema
 
 SPANS_FIRST = 8
 """Into how many spans the ranges of a plan are split before their size is known."""
@@ -55,20 +58,34 @@ class ReadPlan:
 
     options: ReadOptions
     schema: pa.Schema
+    reader: ReaderSchema | None = None
+    """By which schema payloads are decoded; None if they are not."""
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Give the rows of a partition. Raises `DataLost`."""
         if not isinstance(partition, TaskRanges):
             return  # Spark's stand-in for no partition at all
         with SparkServer(self.options.connection) as server:
+            as_wanted = self._as_wanted(server)
             for one in partition.ranges:
-                yield from self._rows_of(server, one)
+                yield from self._rows_of(server, one, as_wanted)
             self._check_nothing_was_lost(server, partition.ranges)
 
-    def _rows_of(self, server: SparkServer, one: Range) -> Iterator[pa.RecordBatch]:
+    def _as_wanted(self, server: SparkServer) -> Callable[[pa.RecordBatch, str], pa.RecordBatch]:
+        """Return what gives the rows of a topic, as the server has them, as Spark wants them."""
+        if self.reader is None:
+            return lambda rows, topic: spark_rows(rows, topic, self.schema)
+        return TypedRows(server.schemas, self.reader, self.schema).rows
+
+    def _rows_of(
+        self,
+        server: SparkServer,
+        one: Range,
+        as_wanted: Callable[[pa.RecordBatch, str], pa.RecordBatch],
+    ) -> Iterator[pa.RecordBatch]:
         try:
             for rows in server.rows(one, self.options.isolation):
-                yield spark_rows(rows, one.topic, self.schema)
+                yield as_wanted(rows, one.topic)
         except TopicNotFound:
             loss = Loss(one.topic, "the topic was deleted", Offset(one.start), None)
             self.lose([loss])
@@ -151,9 +168,11 @@ def standings_for(
 class BatchReader(DataSourceReader):
     """Reads what there is, between the bounds that the options give."""
 
-    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
+    def __init__(
+        self, options: ReadOptions, schema: pa.Schema, reader: ReaderSchema | None = None
+    ) -> None:
         """Ask the server nothing yet."""
-        self.reading = ReadPlan(options, schema)
+        self.reading = ReadPlan(options, schema, reader)
         self.topics: frozenset[str] | None = None
         """The only ones that a filter lets through."""
         self.start = FIRST_ID
@@ -200,10 +219,19 @@ class PushdownReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
         """Take what it can of the filters; give back the others, which Spark applies."""
         for one in filters:
-            if not self._take(one):
+            if not self._take(self._of_message(one)):
                 yield one
 
-    def _take(self, one: Filter) -> bool:
+    def _of_message(self, one: Filter) -> Filter | None:
+        """Return a filter as it is of rows without types, None if it is of a field."""
+        if self.reading.reader is None:
+            return one
+        [name, *within] = getattr(one, "attribute", None) or [""]
+        if within or name not in AS_RAW:
+            return None
+        return replace(one, attribute=(AS_RAW[name],))  # type: ignore[call-arg]
+
+    def _take(self, one: Filter | None) -> bool:
         match one:
             case EqualTo(("topic",), str(topic)):
                 self._keep_topics({topic})

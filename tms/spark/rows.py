@@ -65,19 +65,21 @@ def hexadecimal(ids: pa.FixedSizeBinaryArray) -> pa.StringArray:
 
 def spark_rows(rows: pa.RecordBatch, topic: str, schema: pa.Schema) -> pa.RecordBatch:
     """Return rows of one topic with the columns, and of the types, that `schema` has."""
+    columns = [spark_column(rows, topic, name) for name in schema.names]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def column(name: str) -> pa.Array:
-        match name:
-            case "topic":
-                return pa.repeat(pa.scalar(topic, pa.string()), rows.num_rows)
-            case "message_id":
-                return hexadecimal(rows.column(name))
-            case "value":
-                return rows.column("payload")
-            case _:
-                return rows.column(name).cast(TYPES[name])
 
-    return pa.RecordBatch.from_arrays([column(name) for name in schema.names], schema=schema)
+def spark_column(rows: pa.RecordBatch, topic: str, name: str) -> pa.Array:
+    """Return one of these columns."""
+    match name:
+        case "topic":
+            return pa.repeat(pa.scalar(topic, pa.string()), rows.num_rows)
+        case "message_id":
+            return hexadecimal(rows.column(name))
+        case "value":
+            return rows.column("payload")
+        case _:
+            return rows.column(name).cast(TYPES[name])
 
 
 def check_written(columns: list[str], topic: str | None) -> str:
@@ -107,25 +109,38 @@ def by_topic(
     Raises `InvalidRequest` (invalid_row) for a row without a topic, and for one without a payload
     that has no key either.
     """
-    messages = _messages(rows, payload)
+    for name, part in parts_of(rows, "topic", topic):
+        yield name, messages_of(part, payload)
+
+
+def parts_of(
+    rows: pa.RecordBatch, column: str, topic: str | None
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Give the rows, in order, of each topic that a column names; of one alone if it is given.
+
+    Raises `InvalidRequest` (invalid_row) for a row without a topic.
+    """
     if topic is not None:
-        yield topic, messages
+        yield topic, rows
         return
-    topics = rows.column("topic")
+    topics = rows.column(column)
     if topics.null_count:
-        raise InvalidRequest("invalid_row", column="topic", rows_with_null=topics.null_count)
+        raise InvalidRequest("invalid_row", column=column, rows_with_null=topics.null_count)
     names = topics.unique()
     if len(names) == 1:
-        yield names[0].as_py(), messages
+        yield names[0].as_py(), rows
         return
     numbers = topics.dictionary_encode()
     for number, name in enumerate(numbers.dictionary.to_pylist()):
         rows_of_it = np.flatnonzero(numbers.indices.to_numpy() == number)
-        yield name, messages.take(pa.array(rows_of_it))
+        yield name, rows.take(pa.array(rows_of_it))
 
 
-def _messages(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
-    """Return the columns that a message is made of; of key and headers, those that have any."""
+def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
+    """Return the columns that a message is made of; of key and headers, those that have any.
+
+    Raises `InvalidRequest` (invalid_row) for a row without a payload that has no key either.
+    """
     payloads = rows.column(payload)
     columns = {"payload": payloads}
     for name in ("key", "headers"):

@@ -49,6 +49,7 @@ from tms.spark.offsets import Standing, Standings
 from tms.spark.options import ServerOptions
 from tms.spark.plan import Range, Span
 from tms.spark.prerequisites import is_without_arrow, without_arrow
+from tms.spark.typed.registered import RegisteredSchemas
 
 TOPICS_PER_CALL = 10_000
 CALLS_AT_ONCE = 4
@@ -86,6 +87,7 @@ class SparkServer:
         self._ranges = RemoteRanges(self._calls)
         self._bridge = Bridge()
         self._bridge.close_with(http.close)
+        self.schemas = RegisteredSchemas(self._calls, self._bridge, self._namespace)
 
     def check_arrow(self, topic: str = "spark") -> None:
         """Raise `CannotRun` if the server does not talk Arrow. The topic need not be there."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tms.spark.reader import BatchReader
     from tms.spark.stream import StreamReader
+    from tms.spark.typed.schema import ReaderSchema
     from tms.spark.writer import BatchWriter, StreamWriter
 
 PYSPARK_MIN = (4, 2)
@@ -43,17 +44,49 @@ class TmsDataSource(DataSource):
         """Take the options as they are. Raises `ImportError` for a PySpark before 4.2."""
         check_version(pyspark.__version__)
         super().__init__(options)
+        self._found: ReaderSchema | None = None
 
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
         return "tms"
 
+    @told_plainly
     def schema(self) -> StructType:
-        """Return the columns of a reader that is not given any."""
-        from tms.spark.columns import DEFAULT_SCHEMA  # noqa: PLC0415  Arrow, when it is used
+        """Return the columns of a reader that is not given any.
 
-        return DEFAULT_SCHEMA
+        With the option `schema` they are asked of the registry. Raises `InvalidRequest`,
+        `SchemaRefused`, `TopicNotFound`.
+        """
+        # Arrow is loaded when it is used.
+        from tms.spark.columns import DEFAULT_SCHEMA, typed_schema  # noqa: PLC0415
+
+        reader = self._reader_schema()
+        return DEFAULT_SCHEMA if reader is None else typed_schema(reader.default_columns())
+
+    def _reader_schema(self) -> "ReaderSchema | None":
+        """Return the schema that payloads are read by; Spark takes it along to the reader."""
+        if "schema" in self.options and self._found is None:
+            from tms.spark.options import any_read  # noqa: PLC0415
+            from tms.spark.server import SparkServer  # noqa: PLC0415
+            from tms.spark.typed.schema import reader_schema  # noqa: PLC0415
+
+            options = any_read(self.options)
+            assert options.schema is not None
+            with SparkServer(options.connection) as server:
+                names = options.chosen(server.topics() if options.pattern is not None else ())
+                choice, gives = options.schema, options.gives_damaged
+                self._found = reader_schema(server.schemas, names, choice, gives_damaged=gives)
+        return self._found
+
+    def _arrow(self, schema: StructType) -> "pa.Schema":
+        """Return the columns of a reader as Arrow has them. Raises `InvalidRequest`."""
+        from tms.spark.columns import arrow_schema, typed_arrow_schema  # noqa: PLC0415
+
+        reader = self._reader_schema()
+        if reader is None:
+            return arrow_schema(schema)
+        return typed_arrow_schema(schema, reader.columns())
 
     @told_plainly
     def reader(self, schema: StructType) -> "BatchReader":
@@ -63,7 +96,8 @@ class TmsDataSource(DataSource):
 
         options = batch_read(self.options)
         pushes = options.pushdown or (self.pushes_down and "pushdown" not in self.options)
-        return (PushdownReader if pushes else BatchReader)(options, _arrow(schema))
+        kind = PushdownReader if pushes else BatchReader
+        return kind(options, self._arrow(schema), self._reader_schema())
 
     @told_plainly
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802  Spark's name
@@ -71,7 +105,8 @@ class TmsDataSource(DataSource):
         from tms.spark.options import stream_read  # noqa: PLC0415
         from tms.spark.stream import StreamReader  # noqa: PLC0415
 
-        return StreamReader(stream_read(self.options), _arrow(schema))
+        options = stream_read(self.options)
+        return StreamReader(options, self._arrow(schema), self._reader_schema())
 
     @told_plainly
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001
@@ -97,22 +132,16 @@ class TmsDataSource(DataSource):
         """
         from tms.spark.options import stream_write  # noqa: PLC0415
         from tms.spark.server import SparkServer  # noqa: PLC0415
-        from tms.spark.writer import StreamWriter  # noqa: PLC0415
+        from tms.spark.writer import StreamWriter, known_schema  # noqa: PLC0415
 
         options = stream_write(self.options)
-        writer = StreamWriter(options, schema.fieldNames())
         with SparkServer(options.connection) as server:
             server.check_arrow()
-        return writer
+            known = known_schema(server, options)
+        return StreamWriter(options, schema.fieldNames(), known)
 
 
 class PushdownDataSource(TmsDataSource):
     """The same for a session that pushes filters down."""
 
     pushes_down = True
-
-
-def _arrow(schema: StructType) -> "pa.Schema":
-    from tms.spark.columns import arrow_schema  # noqa: PLC0415
-
-    return arrow_schema(schema)

@@ -26,14 +26,17 @@ from tms.spark.plan import latest, plan, shares
 from tms.spark.prerequisites import told_plainly
 from tms.spark.reader import ReadPlan, standings_for
 from tms.spark.server import SparkServer
+from tms.spark.typed.schema import ReaderSchema
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what comes, in one long-lived process of the driver's; tasks have copies of it."""
 
-    def __init__(self, options: ReadOptions, schema: pa.Schema) -> None:
+    def __init__(
+        self, options: ReadOptions, schema: pa.Schema, reader: ReaderSchema | None = None
+    ) -> None:
         """Ask the server nothing yet."""
-        self._reading = ReadPlan(options, schema)
+        self._reading = ReadPlan(options, schema, reader)
         self._open_server: SparkServer | None = None
         self._target: Offsets | None = None
         """Where a run ends that takes what is available now."""

@@ -16,7 +16,7 @@ transaction from the driver. Where nobody ends a transaction it is given up afte
 With `transactional=false` tasks publish at once: at least once, and in any order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -31,6 +31,9 @@ from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
 from tms.spark.options import WriteOptions
 from tms.spark.rows import by_topic, check_written, requests_of
 from tms.spark.server import SparkServer, StoredMessages
+from tms.spark.typed.registered import KnownSchema
+from tms.spark.typed.schema import written_schema
+from tms.spark.typed.writing import TypedMessages, check_typed
 
 BATCH_ORIGIN = "spark batch"
 """The origin of what `df.write` commits: repeated by whichever run, it is the same work."""
@@ -56,13 +59,50 @@ class BatchOwner:
     origin: str
 
 
+ByTopic = Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
+
+
+def known_schema(server: SparkServer, options: WriteOptions) -> KnownSchema | None:
+    """Return the schema of rows for one topic; None without one, and if each row names its topic.
+
+    Raises `PayloadRefused`, `SchemaRefused`, `TopicNotFound`.
+    """
+    if options.schema is None or options.topic is None:
+        return None
+    return written_schema(server.schemas, options.topic, options.schema)
+
+
+def _check(options: WriteOptions, columns: list[str], known: KnownSchema | None) -> None:
+    """Raise `InvalidRequest` for columns that cannot be written."""
+    if options.schema is None:
+        check_written(columns, options.topic)
+    else:
+        check_typed(columns, options.topic, known)
+
+
+def _by_topic(
+    server: SparkServer, options: WriteOptions, columns: list[str], known: KnownSchema | None
+) -> ByTopic:
+    """Return what gives the messages of rows by their topic."""
+    if options.schema is not None:
+        return TypedMessages(server.schemas, options.topic, options.schema, known).by_topic
+    payload = check_written(columns, options.topic)
+    return lambda batch: by_topic(batch, payload, options.topic)
+
+
 class _Task:
     """What one task writes."""
 
-    def __init__(self, server: SparkServer, options: WriteOptions, columns: list[str]) -> None:
+    def __init__(
+        self,
+        server: SparkServer,
+        options: WriteOptions,
+        columns: list[str],
+        known: KnownSchema | None,
+    ) -> None:
         self._server = server
         self._options = options
-        self._payload = check_written(columns, options.topic)
+        self._by_topic = _by_topic(server, options, columns, known)
 
     def publish(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Publish all rows at once."""
@@ -86,7 +126,7 @@ class _Task:
 
     def _requests(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         for batch in batches:
-            for topic, messages in by_topic(batch, self._payload, self._options.topic):
+            for topic, messages in self._by_topic(batch):
                 for request in requests_of(messages):
                     yield topic, request
 
@@ -140,9 +180,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._columns = columns
         self._transaction_id: int | None = None
         self._is_duplicate = False
-        check_written(columns, options.topic)
+        _check(options, columns, None)
         with SparkServer(options.connection) as server:
             server.check_arrow()
+            self._known = known_schema(server, options)
+            _check(options, columns, self._known)
             if not options.transactional:
                 return
             try:
@@ -161,7 +203,7 @@ class BatchWriter(DataSourceArrowWriter):
                 pass  # Spark wants its rows taken
             return TaskOutcome(is_duplicate=True)
         with SparkServer(self._options.connection) as server:
-            task = _Task(server, self._options, self._columns)
+            task = _Task(server, self._options, self._columns, self._known)
             if self._options.transactional:
                 return task.store(iterator, self._transaction_id, None)
             task.publish(iterator)
@@ -185,16 +227,19 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the batches of a stream; Spark makes a new one for each task, commit and abort."""
 
-    def __init__(self, options: WriteOptions, columns: list[str]) -> None:
+    def __init__(
+        self, options: WriteOptions, columns: list[str], known: KnownSchema | None = None
+    ) -> None:
         """Ask the server nothing yet."""
         self._options = options
         self._columns = columns
-        check_written(columns, options.topic)
+        self._known = known
+        _check(options, columns, known)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store a partition's rows."""
         with SparkServer(self._options.connection) as server:
-            task = _Task(server, self._options, self._columns)
+            task = _Task(server, self._options, self._columns, self._known)
             if not self._options.transactional:
                 task.publish(iterator)
                 return TaskOutcome()

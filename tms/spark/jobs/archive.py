@@ -5,15 +5,23 @@ session's time zone is. `FOLDER/_checkpoint` says how far the archive has come, 
 goes on there, and the archive can be moved as a whole. A batch that is repeated after a crash holds
 the same messages, and takes the place of what it had written. So any reader of Parquet sees each
 message once, save while a batch that crashed is being written again.
+
+With the option `schema` the columns are those of rows with types, and the folders `tms_topic=T`,
+`tms_date=D` and `tms_batch=N`, for a field may have any name but those. Messages that cannot be
+decoded go to a topic of errors, if there is one, each once: what was published is known by the
+query and the batch.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tms.spark.jobs.running import OnBatch, nothing, run_to_its_end
+from tms.spark.option_values import refuse
+from tms.spark.options import GIVE
+from tms.spark.typed.names import ERROR, MESSAGE_ID, PAYLOAD, TOPIC
 
 ROWS_PER_BATCH = 1_000_000
 ROWS_PER_FILE = 1_000_000
@@ -21,7 +29,7 @@ CHECKPOINT = "_checkpoint"
 """Readers pass over names that begin so."""
 
 _OBSERVED = "archived"
-_DATE = "date_from_unix_date(cast(floor(unix_millis(timestamp) / 86400000) as int))"
+_STARTS = {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,10 @@ class Archived:
 
     messages: int
     payload_bytes: int
+    """0 with types, for then payloads are not kept."""
     batches: int
+    errors: int = 0
+    """Messages that could not be decoded, which went to the topic of errors."""
 
 
 def archive(
@@ -39,27 +50,31 @@ def archive(
     folder: str,
     *,
     rows_per_batch: int = ROWS_PER_BATCH,
+    errors: str | None = None,
     on_batch: OnBatch = nothing,
 ) -> Archived:
     """Add to the archive in `folder` what has come since its last run; return how much that is.
 
     `source` has options of `spark.readStream.format("tms")`: the server and the topics, and where
-    to begin, which is the oldest message unless it says otherwise. Each batch of about
-    `rows_per_batch` messages adds a file for each topic and date that it has. Raises `DataLost`,
-    within Spark's `StreamingQueryException`, where messages expired before they were archived.
+    to begin, which is the oldest message unless it says otherwise. With the option `schema` there
+    it is an archive with types, and messages that cannot be decoded go to the topic `errors`;
+    without one they are an error. Each batch of about `rows_per_batch` messages adds a file for
+    each topic and date that it has. Raises `InvalidRequest`, and `DataLost`, within Spark's
+    `StreamingQueryException`, where messages expired before they were archived.
     """
-    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows_per_batch)}
-    if {name.lower() for name in source} & {"startingtimestamp", "startingoffsetsbytimestamp"}:
-        del options["startingOffsets"]
-    rows = spark.readStream.format("tms").options(**options).options(**source).load()
-    observed = rows.observe(
-        _OBSERVED,
-        f.count("*").alias("messages"),
-        f.coalesce(f.sum(f.octet_length("payload")), f.lit(0)).alias("payload_bytes"),
-    )
+    given = {name.lower() for name in source}
+    if errors is not None and "schema" not in given:
+        refuse("errors", "it needs schema: without one payloads are not decoded")
+    options = {"maxOffsetsPerTrigger": str(rows_per_batch)}
+    if not given & _STARTS:
+        options["startingOffsets"] = "earliest"
+    reader = spark.readStream.format("tms").options(**options).options(**source)
+    rows = (reader if errors is None else reader.option("damaged", GIVE)).load()
+    work = _Batches(folder, source, errors)
+    work.check(rows.columns)
     query = (
-        observed.withColumn("date", f.expr(_DATE))
-        .writeStream.foreachBatch(lambda batch, number: _write(batch, number, folder))
+        rows.observe(_OBSERVED, *work.observed())
+        .writeStream.foreachBatch(work.write)
         .option("checkpointLocation", f"{folder}/{CHECKPOINT}")
         .trigger(availableNow=True)
         .start()
@@ -67,20 +82,91 @@ def archive(
     reports = run_to_its_end(query, _OBSERVED, on_batch)
     return Archived(
         sum(report["messages"] for report in reports),
-        sum(report["payload_bytes"] for report in reports),
+        sum(report.get("payload_bytes", 0) for report in reports),
         len(reports),
+        sum(report.get("errors", 0) for report in reports),
     )
 
 
-def _write(batch: DataFrame, number: int, folder: str) -> None:
-    """Write a batch, in the place of what an earlier attempt at it has left."""
-    (
-        batch.withColumn("batch", f.lit(number))
-        .repartition("topic", "date")
-        .sortWithinPartitions("topic", "date", "message_id")
-        .write.mode("overwrite")
-        .option("partitionOverwriteMode", "dynamic")
-        .option("maxRecordsPerFile", ROWS_PER_FILE)
-        .partitionBy("topic", "date", "batch")
-        .parquet(folder)
-    )
+class _Batches:
+    """What is done with the batches of one archive."""
+
+    def __init__(self, folder: str, source: Mapping[str, str], errors: str | None) -> None:
+        given = {name.lower(): text for name, text in source.items()}
+        self.is_typed = "schema" in given
+        self._folder = folder
+        self._errors = errors
+        self._server = {
+            name: given[name]
+            for name in ("url", "namespace", "tms.timeout", "tms.retryfor", "tms.compress")
+            if name in given
+        }
+        own, prefix = ("_", "tms_") if self.is_typed else ("", "")
+        self._topic, self._id, self._time = f"{own}topic", f"{own}message_id", f"{own}timestamp"
+        self._folders = [f"{prefix}{name}" for name in ("topic", "date", "batch")]
+
+    def observed(self) -> list[Column]:
+        """Return what is told of each batch."""
+        if not self.is_typed:
+            size = f.coalesce(f.sum(f.octet_length("payload")), f.lit(0))
+            return [f.count("*").alias("messages"), size.alias("payload_bytes")]
+        if self._errors is None:
+            return [f.count("*").alias("messages")]
+        counts = {"messages": f.col(ERROR).isNull(), "errors": f.col(ERROR).isNotNull()}
+        return [f.count_if(each).alias(name) for name, each in counts.items()]
+
+    def check(self, columns: list[str]) -> None:
+        """Raise `InvalidRequest` for fields that have the names of folders."""
+        taken = {name.lower() for name in columns} & {*self._folders}
+        if self.is_typed and taken:
+            refuse("schema", f"folders of an archive have the name of its field {min(taken)}")
+
+    def write(self, batch: DataFrame, number: int) -> None:
+        """Write a batch, in the place of what an earlier attempt at it has left."""
+        if self._errors is None:
+            self._write(batch, number)
+            return
+        batch.persist()
+        try:
+            damaged = batch.where(f.col(ERROR).isNotNull())
+            if not damaged.isEmpty():
+                self._tell(damaged, number, self._errors)
+            self._write(batch.where(f.col(ERROR).isNull()).drop(ERROR, PAYLOAD), number)
+        finally:
+            batch.unpersist()
+
+    def _write(self, batch: DataFrame, number: int) -> None:
+        topic, date, batch_number = self._folders
+        rows = batch.withColumn(
+            date,
+            f.expr(
+                f"date_from_unix_date(cast(floor(unix_millis({self._time}) / 86400000) as int))"
+            ),
+        ).withColumn(batch_number, f.lit(number))
+        if self.is_typed:
+            rows = rows.withColumn(topic, f.col(self._topic))
+        (
+            rows.repartition(topic, date)
+            .sortWithinPartitions(topic, date, self._id)
+            .write.mode("overwrite")
+            .option("partitionOverwriteMode", "dynamic")
+            .option("maxRecordsPerFile", ROWS_PER_FILE)
+            .partitionBy(*self._folders)
+            .parquet(self._folder)
+        )
+
+    def _tell(self, damaged: DataFrame, number: int, errors: str) -> None:
+        """Publish what cannot be decoded as JSON, once for each batch of the query."""
+        told = f.to_json(
+            f.struct(
+                f.col(TOPIC).alias("topic"),
+                f.col(MESSAGE_ID).alias("message_id"),
+                f.col(ERROR).alias("error"),
+                f.base64(PAYLOAD).alias("payload"),
+            )
+        )
+        query = damaged.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        assert query, "a batch of a stream has a query"
+        writer = damaged.select(told.alias("payload")).write.format("tms").mode("append")
+        writer = writer.options(**self._server, topic=errors)
+        writer.options(txnAppId=f"archive-{query}", txnVersion=str(number)).save()

@@ -88,7 +88,11 @@ def replay(
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
     # Archives of earlier versions have no keys and headers; a folder may have files of both.
-    rows = selection.of(spark.read.option("mergeSchema", "true").parquet(folder))
+    archived = spark.read.option("mergeSchema", "true").parquet(folder)
+    if not {"topic", "message_id", "payload"} <= set(archived.columns):
+        expected = "topic, message_id, payload: an archive without types"
+        raise InvalidRequest("invalid_row", folder=folder, expected=expected)
+    rows = selection.of(archived)
     frames = [f.col(name) for name in ("key", "headers") if name in rows.columns]
     has_content = f.col("payload").isNotNull()
     if frames:

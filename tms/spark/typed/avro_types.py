@@ -1,0 +1,160 @@
+"""Avro schemas as they are taken apart here: names in full, each type described where it is needed.
+
+A *raw* schema is one without logical types: it stands for the same bytes, and its values are the
+numbers and bytes that stand in them. So a value is told by the reader's logical type, whatever the
+writer's is. That would be wrong where they count in other units: such writers are named.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tms.serdes.avro_shape import RECORDS, name_of
+
+NAMED = (*RECORDS, "enum", "fixed")
+PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+_KEPT = ("default", "aliases", "symbols", "size")
+_LOGICAL = ("logicalType", "precision", "scale")
+_UNITS = frozenset(
+    {"date", "decimal", "time-millis", "time-micros"}
+    | {
+        f"{local}timestamp-{unit}"
+        for local in ("", "local-")
+        for unit in ("millis", "micros", "nanos")
+    }
+)
+"""Logical types that say what a number counts."""
+
+
+class AvroTypes:
+    """One schema."""
+
+    def __init__(self, text: str) -> None:
+        """Take a schema apart that a serde has compiled, so that it is right."""
+        self._types: dict[str, dict[str, Any]] = {}
+        self.top = self._plain(json.loads(text), "")
+
+    def _plain(self, schema: Any, namespace: str) -> Any:
+        """Return a schema in which a named type is its full name, and others are objects."""
+        if isinstance(schema, list):
+            return [self._plain(each, namespace) for each in schema]
+        if not isinstance(schema, str):
+            return self._plain_described(schema, namespace)
+        if schema in PRIMITIVE:
+            return {"type": schema}
+        return schema if "." in schema or not namespace else f"{namespace}.{schema}"
+
+    def _plain_described(self, schema: Mapping[str, Any], namespace: str) -> Any:
+        kind = schema["type"]
+        if isinstance(kind, str) and kind in NAMED:
+            return self._plain_named(schema, kind, namespace)
+        for container, part in (("array", "items"), ("map", "values")):
+            if kind == container:
+                return {"type": kind, part: self._plain(schema[part], namespace)}
+        inner = self._plain(kind, namespace)
+        is_primitive = isinstance(inner, dict) and inner["type"] in PRIMITIVE
+        return {**inner, **_some(schema, _LOGICAL)} if is_primitive else inner
+
+    def _plain_named(self, schema: Mapping[str, Any], kind: str, namespace: str) -> str:
+        full = name_of(schema, namespace)
+        inner = full.rpartition(".")[0]
+        described: dict[str, Any] = {"type": kind, "name": full, **_some(schema, _KEPT)}
+        if "." not in full:
+            described["namespace"] = ""  # not that of what is around it
+        if "aliases" in described:
+            described["aliases"] = [
+                each if "." in each or not inner else f"{inner}.{each}"
+                for each in described["aliases"]
+            ]
+        self._types[full] = described
+        if kind in RECORDS:
+            described["fields"] = [
+                {
+                    "name": field["name"],
+                    "type": self._plain(field["type"], inner),
+                    **_some(field, _KEPT),
+                }
+                for field in schema["fields"]
+            ]
+        else:
+            described |= _some(schema, _LOGICAL)
+        return full
+
+    def described(self, schema: Any) -> Any:
+        """Return an object instead of a name; a union is a list."""
+        return self._types[schema] if isinstance(schema, str) else schema
+
+    def raw_text(self, schema: Any, fields: frozenset[str] | None = None) -> str:
+        """Return the text of a part of this schema, by itself and without logical types.
+
+        Of a record, with only the `fields` that are named, if they are.
+        """
+        return json.dumps(self._raw(schema, set(), fields))
+
+    def _raw(self, schema: Any, told: set[str], fields: frozenset[str] | None = None) -> Any:
+        if isinstance(schema, list):
+            return [self._raw(each, told) for each in schema]
+        if isinstance(schema, str) and schema in told:
+            return schema
+        described = self.described(schema)
+        raw = {name: each for name, each in described.items() if name not in _LOGICAL}
+        if isinstance(schema, str):
+            told.add(schema)
+        for part in ("items", "values"):
+            if part in raw:
+                raw[part] = self._raw(raw[part], told)
+        if "fields" in raw:
+            raw["fields"] = [
+                {**each, "type": self._raw(each["type"], told)}
+                for each in raw["fields"]
+                if fields is None or each["name"] in fields
+            ]
+        return raw
+
+    def misread_by(self, reader: "AvroTypes") -> str | None:
+        """Return why values of this schema would be misread by another one, None if they are not.
+
+        That is so if both say what a number counts, and say it otherwise.
+        """
+        return next(self._clashes(self.top, reader, reader.top, "it", set()), None)
+
+    def _clashes(
+        self, own: Any, reader: "AvroTypes", others: Any, field: str, seen: set[tuple[str, str]]
+    ) -> Iterator[str]:
+        """Give a text for each clash of a part of this schema and one of the reader's."""
+        for mine in own if isinstance(own, list) else [own]:
+            for other in others if isinstance(others, list) else [others]:
+                pair = str(mine), str(other)
+                if not (isinstance(mine, str) and isinstance(other, str) and pair in seen):
+                    seen.add(pair)
+                    yield from self._clash(
+                        self.described(mine), reader, reader.described(other), field, seen
+                    )
+
+    def _clash(
+        self, mine: Any, reader: "AvroTypes", other: Any, field: str, seen: set[tuple[str, str]]
+    ) -> Iterator[str]:
+        units = [_unit(each) for each in (mine, other)]
+        if units[0] != units[1] and None not in units:
+            yield f"{field} was written as {units[0]}, and the schema it is read by has {units[1]}"
+        for part in ("items", "values"):
+            if part in mine and part in other:
+                yield from self._clashes(mine[part], reader, other[part], field, seen)
+        fields = {each["name"]: each["type"] for each in mine.get("fields", ())}
+        for each in other.get("fields", ()):
+            found = [name for name in (each["name"], *each.get("aliases", ())) if name in fields]
+            if found:
+                name = each["name"]
+                yield from self._clashes(fields[found[0]], reader, each["type"], name, seen)
+
+
+def _some(schema: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: schema[name] for name in names if name in schema}
+
+
+def _unit(described: Any) -> str | None:
+    """Return what a number counts, as text; None if the schema does not say."""
+    kind = described.get("logicalType")
+    if not isinstance(kind, str) or kind not in _UNITS:
+        return None
+    return f"decimal of scale {described.get('scale', 0)}" if kind == "decimal" else kind

@@ -1,0 +1,143 @@
+"""Payloads as columns: what a task does with the rows that it has read.
+
+Guarantees that each row comes out, with its values as the reader's schema has them whatever version
+wrote it, or with an error that says why not; whatever the bytes are, decoding ends soon and takes
+no more memory than a few times theirs. A row that is damaged harms no other.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from cachetools import LRUCache
+
+from tms.core.schemas import AVRO, PROTOBUF
+from tms.serdes.proto_serde import ProtoSerde
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema, compiled
+from tms.serdes.wire_format import START_BYTES, schema_id_of
+from tms.spark.typed.avro_version import AvroReading, AvroVersion
+from tms.spark.typed.forms import ValueForm, avro_types, form_of
+from tms.spark.typed.names import field_of
+
+_KEPT_MAX = 1000
+FindSource = Callable[[int], SchemaSource]
+"""Returns the schema of an id. Raises `Undecodable` for one that is not there."""
+
+
+class VersionReader(Protocol):
+    """What decodes what one schema wrote, as the reader's has it."""
+
+    def value(self, payload: bytes) -> Any:
+        """Return the value of a payload. Raises `Undecodable`."""
+        ...
+
+
+class _AsWritten:
+    """A serde as a reader."""
+
+    def __init__(self, serde: Serde) -> None:
+        self._serde = serde
+
+    def value(self, payload: bytes) -> Any:
+        return self._serde.decode(payload, START_BYTES)
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What payloads say, row by row."""
+
+    columns: dict[str, pa.Array]
+    schema_ids: list[int | None]
+    errors: list[str | None]
+
+
+class PayloadDecoder:
+    """What decodes payloads by one reader's schema."""
+
+    def __init__(
+        self, source: SchemaSource, find: FindSource, wanted: Sequence[str] | None
+    ) -> None:
+        """Give the columns that are wanted, all without a choice. Raises `UnusableSchema`."""
+        self._source = source
+        self._find = find
+        self._form: ValueForm = form_of(source)
+        self._wanted = frozenset(self._form.types if wanted is None else wanted)
+        self._readers: LRUCache[int, VersionReader | str] = LRUCache(_KEPT_MAX)
+        """By the writer's schema id; a text says why there is none."""
+        if source.kind == AVRO:
+            fields = [field_of(column) for column in self._wanted]
+            names = frozenset(name for name in fields if name is not None)
+            self._avro = AvroReading(avro_types(source), names)
+
+    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+        """Return what payloads say; nothing of None."""
+        values: list[Any] = [None] * len(payloads)
+        errors: list[str | None] = [None] * len(payloads)
+        ids: list[int | None] = [None] * len(payloads)
+        by_start: dict[bytes, list[int]] = {}
+        for row, payload in enumerate(payloads):
+            if payload is not None:
+                by_start.setdefault(payload[:START_BYTES], []).append(row)
+        for start, rows in by_start.items():
+            try:
+                schema_id = schema_id_of(start)
+                for row in rows:
+                    ids[row] = schema_id
+                value_of = self._reader(schema_id).value
+            except Undecodable as error:
+                for row in rows:
+                    errors[row] = str(error)
+                continue
+            for row in rows:
+                try:
+                    values[row] = value_of(payloads[row] or b"")
+                except Undecodable as error:
+                    errors[row] = str(error)
+        return Decoded(self._columns(values, errors), ids, errors)
+
+    def _columns(self, values: list[Any], errors: list[str | None]) -> dict[str, pa.Array]:
+        """Return the columns of values; one that does not fit has its error instead."""
+        try:
+            return self._form.columns(values, self._wanted)
+        except Undecodable:
+            for row, value in enumerate(values):
+                try:
+                    self._form.columns([value], self._wanted)
+                except Undecodable as error:
+                    values[row], errors[row] = None, str(error)
+            return self._form.columns(values, self._wanted)
+
+    def _reader(self, schema_id: int) -> VersionReader:
+        known = self._readers.get(schema_id)
+        if known is None:
+            try:
+                known = self._made(schema_id)
+            except (Undecodable, UnusableSchema) as error:
+                known = str(error)
+            self._readers[schema_id] = known
+        if isinstance(known, str):
+            raise Undecodable(known)
+        return known
+
+    def _made(self, schema_id: int) -> VersionReader:
+        writer = self._find(schema_id)
+        if writer.kind != self._source.kind:
+            raise Undecodable(
+                f"schema {schema_id} is {writer.kind}, and it is read by one that is "
+                f"{self._source.kind}"
+            )
+        if writer.kind == AVRO:
+            return self._avro_reader(writer)
+        serde = compiled(writer)
+        if writer.kind == PROTOBUF:
+            assert isinstance(serde, ProtoSerde)
+            return _AsWritten(serde.read_as(ProtoSerde(self._source)))
+        return _AsWritten(serde)
+
+    def _avro_reader(self, writer: SchemaSource) -> VersionReader:
+        types = avro_types(writer)
+        misread = types.misread_by(self._avro.types)
+        if misread is not None:
+            raise Undecodable(misread)
+        return AvroVersion(types, self._avro)

@@ -1,0 +1,34 @@
+"""Columns as payloads: what a task does with the rows that it writes.
+
+Guarantees that a payload, decoded by the same schema, gives the row's values again, and that a row
+which does not fit is an `Unencodable` that names its field: nothing is left out silently.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from tms.core.schemas import AVRO
+from tms.serdes.serde import SchemaSource, compiled
+from tms.serdes.wire_format import start_of
+from tms.spark.typed.forms import avro_types, form_of
+from tms.spark.typed.registered import KnownSchema
+
+
+class RowEncoder:
+    """What encodes rows by one schema."""
+
+    def __init__(self, schema: KnownSchema) -> None:
+        """Take a schema that is registered. Raises `UnusableSchema`."""
+        source = schema.source
+        self._form = form_of(source)
+        if source.kind == AVRO:
+            types = avro_types(source)
+            source = SchemaSource(AVRO, types.raw_text(types.top))
+        self._serde = compiled(source)
+        self._start = start_of(schema.id)
+
+    def payloads(self, columns: Mapping[str, pa.Array], count: int) -> list[bytes]:
+        """Return as many payloads. Raises `Unencodable`."""
+        start, encode = self._start, self._serde.encode
+        return [start + encode(value) for value in self._form.values(columns, count)]

@@ -1,0 +1,134 @@
+"""What the values of a JSON Schema are in columns.
+
+boolean, integer, number, string     BOOLEAN, BIGINT, DOUBLE, STRING
+array with one schema for its items  ARRAY
+object with properties               STRUCT of them; what else an object has is left out, and so is
+                                     a property that is NULL, unless it is required
+object with a schema for all others  MAP
+T or null, as one type of two or as anyOf, oneOf     T, for every column may be NULL
+a reference to a part of the schema  what is there, unless it contains itself
+all else                             STRING of JSON
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from tms.spark.typed.columns import (
+    ColumnForm,
+    JsonColumn,
+    ListColumn,
+    MapColumn,
+    PlainColumn,
+    StructColumn,
+)
+
+_PLAIN = {
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "string": pa.string(),
+}
+_CHOICES = ("anyOf", "oneOf")
+_REFERENCES_MAX = 100
+"""One behind the other."""
+
+
+class ObjectColumn(StructColumn):
+    """Objects, in which a property may be missing."""
+
+    def __init__(self, fields: Mapping[str, ColumnForm], required: frozenset[str]) -> None:
+        """Have properties, of which some are never left out."""
+        super().__init__(fields)
+        self._required = required
+
+    def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
+        """Return objects without those properties that are null and need not be there."""
+        return [
+            {
+                name: each
+                for name, each in value.items()
+                if each is not None or name in self._required
+            }
+            for value in super().values_of(columns, count)
+        ]
+
+
+def json_form(text: str) -> ColumnForm:
+    """Return what the values of a schema are in a column; of an object, a `StructColumn`."""
+    whole = json.loads(text)
+    return _form(whole, whole, ())
+
+
+def _form(whole: Any, part: Any, within: tuple[int, ...]) -> ColumnForm:
+    part, seen = _meant(whole, part)
+    if not isinstance(part, dict) or set(within) & seen:
+        return _any()
+    within = (*within, *seen)
+    kind = _kind(part)
+    items, properties, others = (
+        part.get(name) for name in ("items", "properties", "additionalProperties")
+    )
+    if kind == "array" and isinstance(items, dict) and not part.get("prefixItems"):
+        return ListColumn(_form(whole, items, within))
+    if kind == "object" and isinstance(properties, dict) and properties:
+        fields = {name: _form(whole, each, within) for name, each in properties.items()}
+        required = part.get("required")
+        return ObjectColumn(
+            fields, frozenset(required) if isinstance(required, list) else frozenset()
+        )
+    if kind == "object" and isinstance(others, dict) and not part.get("patternProperties"):
+        return MapColumn(_form(whole, others, within))
+    plain = _PLAIN.get(kind)
+    return _any() if plain is None else PlainColumn(plain)
+
+
+def _meant(whole: Any, part: Any) -> tuple[Any, set[int]]:
+    """Return what a part leads to by references and by being null or one thing, and its steps."""
+    seen: set[int] = set()
+    for _ in range(_REFERENCES_MAX):
+        seen.add(id(part))
+        if not isinstance(part, dict):
+            return part, seen
+        chosen = _only_choice(part)
+        if isinstance(part.get("$ref"), str):
+            part = _at(whole, part["$ref"])
+        elif chosen is not None:
+            part = chosen
+        else:
+            return part, seen
+    return None, seen
+
+
+def _only_choice(part: Mapping[str, Any]) -> Any:
+    """Return the one thing that a part is if it is not null, None if there are several."""
+    for name in _CHOICES:
+        choices = part.get(name)
+        if isinstance(choices, list):
+            others = [each for each in choices if each != {"type": "null"}]
+            return others[0] if len(others) == 1 else None
+    return None
+
+
+def _at(whole: Any, reference: str) -> Any:
+    """Return the part that a reference within the schema names, None if it is elsewhere."""
+    start, *steps = reference.split("/")
+    found = whole if start == "#" else None
+    for step in steps:
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _kind(part: Mapping[str, Any]) -> str:
+    """Return the one type that a value has if it is not null, empty if there are several."""
+    kind = part.get("type")
+    kinds = [each for each in kind if each != "null"] if isinstance(kind, list) else [kind]
+    return kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else ""
+
+
+def _any() -> JsonColumn:
+    return JsonColumn(msgspec.json.encode, msgspec.json.decode)

@@ -1,0 +1,196 @@
+"""What Protobuf's messages are in columns.
+
+    bool, float, double, string, bytes   BOOLEAN, FLOAT, DOUBLE, STRING, BINARY
+    signed of 32 bits; unsigned; of 64   INT; BIGINT; BIGINT
+    unsigned of 64 bits                  DECIMAL(20, 0)
+    an enum                              STRING: its name, or its number if that has none
+    a message; repeated; map             STRUCT; ARRAY; MAP
+    Timestamp; a wrapper                 TIMESTAMP; what it wraps, which may be NULL
+    other well-known types, messages within themselves, or without fields
+                                         STRING of Protobuf's JSON
+
+A field that knows whether it was set is NULL if it was not; another one has its default then. A
+field that is NULL in a row is not set.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf import json_format, message_factory
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from tms.serdes.serde import Undecodable, Unencodable
+from tms.spark.typed.columns import (
+    ColumnForm,
+    JsonColumn,
+    ListColumn,
+    MapColumn,
+    NumberedColumn,
+    PlainColumn,
+    StructColumn,
+    named_unfit,
+)
+
+_PLAIN = {
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+}
+_WELL_KNOWN = "google.protobuf."
+_TIMESTAMP = f"{_WELL_KNOWN}Timestamp"
+_WRAPPERS = frozenset(
+    f"{_WELL_KNOWN}{name}Value"
+    for name in ("Bool", "Double", "Float", "Int32", "Int64", "UInt32", "UInt64", "String", "Bytes")
+)
+
+
+class MadeColumn:
+    """Another form's column of what is made of each value."""
+
+    def __init__(
+        self, form: ColumnForm, make: Callable[[Any], Any], value: Callable[[Any], Any]
+    ) -> None:
+        """Make something of each value that is there; `value` gives the value back."""
+        self._form = form
+        self._make = make
+        self._value = value
+        self.arrow = form.arrow
+
+    def column(self, values: Sequence[Any]) -> pa.Array:
+        """Return a column of values."""
+        return self._form.column([None if each is None else self._make(each) for each in values])
+
+    def values(self, column: pa.Array) -> list[Any]:
+        """Return the values of a column."""
+        made = self._form.values(column)
+        return [None if each is None else self._value(each) for each in made]
+
+
+class MessageColumn(StructColumn):
+    """Messages, with their fields by name."""
+
+    def __init__(self, message: Any, fields: Mapping[str, ColumnForm]) -> None:
+        """Have fields of a message."""
+        super().__init__(fields)
+        self._can_be_unset = {name for name in fields if message.fields_by_name[name].has_presence}
+        self._class = _class(message)
+
+    def of_field(self, values: Sequence[Any], name: str) -> list[Any]:
+        """Return what messages have in a field."""
+        if name in self._can_be_unset:
+            return [
+                getattr(each, name) if each is not None and each.HasField(name) else None
+                for each in values
+            ]
+        return [None if each is None else getattr(each, name) for each in values]
+
+    def values_of(self, columns: Mapping[str, pa.Array], count: int) -> list[Any]:
+        """Return messages; a field that is null is not set. Raises `Unencodable`."""
+        rows = super().values_of(columns, count)
+        try:
+            return [self._class(**row) for row in rows]
+        except (ValueError, TypeError, OverflowError):
+            for row in rows:
+                self._find_unfit(row)
+            raise
+
+    def _find_unfit(self, row: Mapping[str, Any]) -> None:
+        for name, value in row.items():
+            with named_unfit(name, Unencodable):
+                self._class(**{name: value})
+
+
+def proto_form(message: Descriptor) -> ColumnForm:
+    """Return what a message is in a column; a `StructColumn` unless it is a well-known one."""
+    return _message(message, ())
+
+
+def _class(message: Any) -> Any:
+    return message_factory.GetMessageClass(message)
+
+
+def _message(message: Any, within: tuple[str, ...]) -> ColumnForm:
+    name = message.full_name
+    made = _class(message)
+    if name == _TIMESTAMP:
+        return _time(made)
+    if name in _WRAPPERS:
+        wrapped = _one(message.fields_by_name["value"], within)
+        return MadeColumn(wrapped, lambda each: each.value, lambda each: made(value=each))
+    is_plain = message.fields and not name.startswith(_WELL_KNOWN) and name not in within
+    if not is_plain:
+        return JsonColumn(_to_json, lambda text: _from_json(made(), text))
+    within = (*within, name)
+    return MessageColumn(message, {each.name: _field(each, within) for each in message.fields})
+
+
+def _time(made: Any) -> ColumnForm:
+    def message(number: int) -> Any:
+        time = made()
+        time.FromMicroseconds(number)
+        return time
+
+    form = NumberedColumn(pa.timestamp("us", tz="UTC"))
+    return MadeColumn(form, lambda each: each.ToMicroseconds(), message)
+
+
+def _field(field: Any, within: tuple[str, ...]) -> ColumnForm:
+    message = field.message_type
+    if message is not None and message.GetOptions().map_entry:
+        key, value = (message.fields_by_name[name] for name in ("key", "value"))
+        return MapColumn(_one(value, within), _one(key, within))
+    return ListColumn(_one(field, within)) if field.is_repeated else _one(field, within)
+
+
+def _one(field: Any, within: tuple[str, ...]) -> ColumnForm:
+    """Return what one value of a field is in a column."""
+    match field.cpp_type:
+        case FieldDescriptor.CPPTYPE_MESSAGE:
+            return _message(field.message_type, within)
+        case FieldDescriptor.CPPTYPE_ENUM:
+            return MadeColumn(PlainColumn(pa.string()), *_names(field.enum_type))
+        case FieldDescriptor.CPPTYPE_UINT64:
+            return MadeColumn(PlainColumn(pa.decimal128(20, 0)), Decimal, int)
+        case FieldDescriptor.CPPTYPE_STRING:
+            is_bytes = field.type == FieldDescriptor.TYPE_BYTES
+            return PlainColumn(pa.binary() if is_bytes else pa.string())
+        case kind:
+            return PlainColumn(_PLAIN[kind])
+
+
+def _names(enum: EnumDescriptor) -> tuple[Callable[[int], str], Callable[[str], int]]:
+    """Return what gives the name of a number, and what gives its number back."""
+    names = {number: each.name for number, each in enum.values_by_number.items()}
+    numbers = {name: each.number for name, each in enum.values_by_name.items()}
+
+    def number(text: str) -> int:
+        found = numbers.get(text)
+        if found is None and not text.lstrip("-").isdecimal():
+            raise Unencodable(f"{enum.name} has no {text[:100]!r}")
+        return int(text) if found is None else found
+
+    return lambda number: names.get(number) or str(number), number
+
+
+def _to_json(message: Any) -> bytes:
+    pool: Any = message.DESCRIPTOR.file.pool
+    try:
+        text = json_format.MessageToJson(
+            message, preserving_proto_field_name=True, indent=None, descriptor_pool=pool
+        )
+    except Exception as error:  # a well-known type may hold what JSON does not have
+        raise Undecodable(f"it has no JSON: {error}") from None
+    return text.encode()
+
+
+def _from_json(message: Any, text: bytes) -> Any:
+    pool: Any = message.DESCRIPTOR.file.pool
+    try:
+        return json_format.Parse(text, message, descriptor_pool=pool)
+    except Exception as error:  # it raises what Python does with a wrong value
+        raise Unencodable(str(error)) from None

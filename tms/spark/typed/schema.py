@@ -1,0 +1,95 @@
+"""What a query of rows with types is planned with: the driver finds the schema, tasks get it.
+
+So all tasks of a query agree, whatever is registered or deleted meanwhile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tms.core.errors import PayloadRefused
+from tms.core.schemas import AVRO, LATEST
+from tms.serdes.serde import SchemaSource, UnusableSchema
+from tms.spark.option_values import refuse
+from tms.spark.typed.forms import form_of
+from tms.spark.typed.names import DEFAULT_OWN, OF_DAMAGED, OWN_TYPES
+from tms.spark.typed.registered import KnownSchema, RegisteredSchemas, context_of, subject_of
+
+_OPTION = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSchema:
+    """By which schema payloads are read, and what is done with those that are damaged."""
+
+    source: SchemaSource
+    gives_damaged: bool
+
+    def columns(self) -> dict[str, pa.DataType]:
+        """Return all columns there are, and their types. Raises `InvalidRequest`."""
+        hidden = () if self.gives_damaged else OF_DAMAGED
+        try:
+            fields = form_of(self.source).types
+        except UnusableSchema as error:
+            refuse(_OPTION, str(error))
+        return {**fields, **{name: OWN_TYPES[name] for name in OWN_TYPES if name not in hidden}}
+
+    def default_columns(self) -> dict[str, pa.DataType]:
+        """Return the columns of a reader that is not given any: the fields, then the message's."""
+        asked = {*DEFAULT_OWN, *OF_DAMAGED}
+        return {
+            name: each
+            for name, each in self.columns().items()
+            if name not in OWN_TYPES or name in asked
+        }
+
+
+def reader_schema(
+    schemas: RegisteredSchemas, topics: Sequence[str], choice: str | int, *, gives_damaged: bool
+) -> ReaderSchema:
+    """Return what topics are read by, all of them by the same. Raises `InvalidRequest`."""
+    if isinstance(choice, str) and choice != LATEST:
+        return ReaderSchema(SchemaSource(AVRO, choice), gives_damaged)
+    if not topics:
+        refuse(_OPTION, "there is no topic yet whose schema could be read: give Avro's text")
+    found = [schemas.topic(topic) for topic in topics]
+    try:
+        if isinstance(choice, int):
+            contexts = {context_of(each.subject or ""): each.subject or "" for each in found}
+            _refuse_several("contexts", contexts)
+            known = schemas.of_id(choice, found[0].subject or "")
+        else:
+            subjects = dict.fromkeys(map(subject_of, found))
+            _refuse_several("subjects", subjects)
+            known = schemas.latest(next(iter(subjects)))
+    except UnusableSchema as error:
+        refuse(_OPTION, str(error))
+    return ReaderSchema(known.source, gives_damaged)
+
+
+def _refuse_several(what: str, found: Mapping[str, object]) -> None:
+    if len(found) > 1:
+        names = ", ".join(sorted(found))
+        refuse(
+            _OPTION,
+            f"the topics have several {what} ({names}), and one schema is to be read: give "
+            + ("its id, or its text" if what == "subjects" else "Avro's text"),
+        )
+
+
+def written_schema(schemas: RegisteredSchemas, topic: str, choice: str | int) -> KnownSchema:
+    """Return what rows for a topic are encoded by; a text is registered under its subject.
+
+    Raises `PayloadRefused`, `TopicNotFound`.
+    """
+    found = schemas.topic(topic)
+    try:
+        if isinstance(choice, int):
+            return schemas.of_id(choice, found.subject or "")
+        if choice == LATEST:
+            return schemas.latest(subject_of(found))
+        return schemas.register(found, SchemaSource(AVRO, choice))
+    except UnusableSchema as error:
+        where = str(found.topic_id)
+        raise PayloadRefused("schema_unusable", topic=where, reason=str(error)) from None
