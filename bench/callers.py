@@ -42,7 +42,10 @@ def run(effort: Effort, folder: Path, peer: str | None, run_name: str) -> None: 
             if what == "poll":
                 for topic in topics:
                     fill([topic], _POLLED)
-            asked = {_OFF: (topics[0], ""), **{who: (topics[1], file) for who, file in files}}
+            asked: dict[str, tuple[Topic, Path | str]] = {
+                _OFF: (topics[0], ""),
+                **{who: (topics[1], file) for who, file in files},
+            }
             meters = {who: CpuMeter(anybody if who == _OFF else known) for who in asked}
             loads: dict[str, Measure] = {
                 who: meters[who].watch(partial(_load, what, topic, effort.seconds, file))

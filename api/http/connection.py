@@ -178,7 +178,7 @@ class HttpConnection(asyncio.Protocol):
     def _start(self, head: Head, data: bytes) -> bytes:
         """Have a request answered; return what comes behind it."""
         shared = self._shared
-        method, target, fields = head
+        method, target, fields, authorization = head
         shared.idle.leave(self)
         self._keep_alive = fields.keep_alive and not shared.is_stopping
         size = fields.body_bytes
@@ -205,6 +205,7 @@ class HttpConnection(asyncio.Protocol):
             query=query,
             names=names,
             fields=fields,
+            authorization=authorization,
             whole_body=whole,
         )
         self._exchange = exchange

@@ -64,6 +64,7 @@ class Exchange:
         "_gzip",
         "_is_chunked",
         "admission",
+        "authorization",
         "bytes_in",
         "bytes_out",
         "endpoint",
@@ -89,6 +90,7 @@ class Exchange:
         query: bytes,
         names: Mapping[str, str],
         fields: Fields,
+        authorization: bytes | None,
         whole_body: bytes | None,
     ) -> None:
         """Take a request, with its body if all of that has come."""
@@ -103,6 +105,8 @@ class Exchange:
         self.fields = fields
         self.headers = fields.values
         """The request's headers, by their names in lower case."""
+        self.authorization = authorization
+        """What it says in Authorization, which `headers` has not; None if there is none."""
         self.whole_body = whole_body
         """None if it has to be received."""
         self.status = 0
