@@ -16,6 +16,7 @@ pytestmark = pytest.mark.anyio
 CLIENT_ONLY = {
     "not_tms",
     "payload_undecodable",
+    "plaintext_credentials",
     "schema_refused",
     "server_silent",
     "server_unreachable",
