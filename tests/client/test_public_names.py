@@ -12,7 +12,6 @@ import tms
 import tms.aio
 import tms.client
 from tests.servers.server_process import ROOT, environment
-from tms.core.caller import Caller
 from tms.core.errors import class_of
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.transactions import AsyncTransactions
