@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Never
 
-from api.http.admission import Admission
-from api.http.operation import Decided, Operation
+from api.http.admitted import Admitted
+from api.http.operation import DecidedBy, Operation
 from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import Clock
 from tms.core.errors import (
@@ -67,17 +67,18 @@ class AccessControl:
         None: there are no limits, and nothing is told.
         """
         self._sessions = sessions
-        self._grants = grants
+        self.grants = grants
+        """What is in force."""
         self._clock = clock
         self._is_required = is_required
         self._are_docs_open = are_docs_open
         self._quotas = quotas
         self.audit = audit
         self._opener: Opener | None = None
-        self._decisions: dict[tuple[bytes, str, str], tuple[int, Admission]] = {}
+        self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
         """By Authorization, operation and path: until when somebody is let in so, in ms.
 
-        Many requests have one `Admission` then: it says nothing of the request itself.
+        Many requests have one `Admitted` then: it says nothing of the request itself.
         """
         grants.on_change.append(self._forget)
 
@@ -100,7 +101,7 @@ class AccessControl:
 
     def known(self, exchange: "Exchange") -> Session | None:
         """Return who asks, if that takes no waiting. Raises `NotAuthenticated`."""
-        exchange.admission = Admission()
+        exchange.admission = Admitted()
         if self._opener is not None and _FORWARD in exchange.headers:
             return None
         if exchange.authorization is not None:
@@ -165,7 +166,7 @@ class AccessControl:
         """
         admission = _of(exchange)
         admission.session = session
-        admission.rules_epoch = self._grants.epoch
+        admission.rules_epoch = self.grants.epoch
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
@@ -177,14 +178,14 @@ class AccessControl:
         admission.caller = self._caller_of(session, caller.part)
         header = exchange.authorization
         is_alike = caller is ANYBODY and admission.via is None and admission.use is None
-        if header is not None and is_alike and not self._grants.is_stale:
+        if header is not None and is_alike and not self.grants.is_stale:
             if len(self._decisions) >= _DECISIONS_MAX:
                 del self._decisions[next(iter(self._decisions))]
             until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
             self._decisions[header, operation.name, exchange.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
-        return self._grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
+        return self.grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
 
     def _caller_of(self, session: Session, part: str | None) -> Caller:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
@@ -193,13 +194,13 @@ class AccessControl:
     def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
         action = operation.action
         assert action is not None, "an operation that needs nothing is not asked for"
-        if operation.decided is Decided.BY_ANSWER:
+        if operation.decided_by is DecidedBy.ANSWER:
             self._check_fresh(session)
             return
-        if operation.decided is Decided.BY_BODY:
+        if operation.decided_by is DecidedBy.BODY:
             self._check_fresh(session)
             namespace = exchange.names["namespace"]
-            if not self._grants.book.may_within(session.identity, action, namespace):
+            if not self.grants.book.may_within(session.identity, action, namespace):
                 self._refuse(exchange, action, topic_resource(namespace, None), None)
             return
         subscription = exchange.names.get("subscription")
@@ -257,14 +258,14 @@ class AccessControl:
         if self._clock.now_ms() >= session.ends_ms:
             reason = "they have ended, or were revoked, while this was going on"
             self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
-        epoch = self._grants.epoch
-        if admission.rules_epoch != epoch or self._grants.is_stale:
+        epoch = self.grants.epoch
+        if admission.rules_epoch != epoch or self.grants.is_stale:
             if operation is not None:
                 self._decide(exchange, session, operation)
             admission.rules_epoch = epoch
 
     def _check_fresh(self, session: Session) -> None:
-        if self._grants.is_stale and not self._grants.book.is_superuser(session.identity):
+        if self.grants.is_stale and not self.grants.book.is_superuser(session.identity):
             raise RulesUnavailable
 
     def _ruling(
@@ -274,7 +275,7 @@ class AccessControl:
             # A server's own calls: it reads and writes the topics of the service's parts.
             is_own = is_topic_of_service(resource)
             return Ruling(is_own, None, is_own)
-        return self._grants.book.decide(session.identity, action, resource, subscription)
+        return self.grants.book.decide(session.identity, action, resource, subscription)
 
     def _refuse(
         self,
@@ -320,6 +321,6 @@ class AccessControl:
         )
 
 
-def _of(exchange: "Exchange") -> Admission:
+def _of(exchange: "Exchange") -> Admitted:
     assert exchange.admission is not None, "the door has been asked"
     return exchange.admission

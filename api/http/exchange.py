@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from api.http.admission import Admission
+from api.http.admitted import Admitted
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
 from api.http.context import Context
 from api.http.head import Fields
@@ -117,7 +117,7 @@ class Exchange:
         self.bytes_out = 0
         self.waited = False
         """Whether the request asked to wait and did: its time is no measure of the server."""
-        self.admission: Admission | None = None
+        self.admission: Admitted | None = None
         """How it was let in; None where everybody may do everything."""
         self._gzip: Gzip | None = None
         self._is_chunked = False

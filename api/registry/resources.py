@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from api.http.exchange import Exchange
-from api.http.operation import Decided, Operation
+from api.http.operation import DecidedBy, Operation
 from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.subjects import check_context, qualified, resolved_in
@@ -41,7 +41,7 @@ _BY_ANSWER = frozenset(
 def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple[Operation, ...]:
     """Return operations that say what they are done to."""
     return tuple(
-        replace(each, decided=Decided.BY_ANSWER)
+        replace(each, decided_by=DecidedBy.ANSWER)
         if each.name in _BY_ANSWER
         else replace(each, resource=partial(_resource, registry, each.action))
         for each in operations

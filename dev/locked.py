@@ -1,6 +1,6 @@
 """Prints the part of requirements.lock that pins what a report of pip would install.
 
-    python scripts/locked.py REPORT.json
+    python dev/locked.py REPORT.json
 
 Fails if a package is not in the lock, or there in another version.
 """
