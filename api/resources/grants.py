@@ -247,15 +247,8 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
     return {"application/json": json_media(array, all=[example])}
 
 
-_CHANGE_ERRORS = (
-    "authentication_off",
-    "no_metadata_store",
-    "metadata_unavailable",
-    "metadata_closed",
-    "outcome_unknown",
-    "not_found",
-    *SERVICE_ERRORS,
-)
+_LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
+_CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *_LIST_ERRORS)
 
 
 def _parameter(name: str, description: str) -> Json:
@@ -284,7 +277,7 @@ OPERATIONS = (
         description="By whom they are for.",
         success="The rules in force.",
         answer=_listed("Rule", _RULE),
-        errors=("authentication_off", "not_found", *SERVICE_ERRORS),
+        errors=_LIST_ERRORS,
     ),
     Operation(
         name="addRule",
@@ -326,7 +319,7 @@ OPERATIONS = (
         description="Their ids and whose they are; never what they are.",
         success="The tokens that are let in, and those that have ended.",
         answer=_listed("Token", _TOLD_TOKEN),
-        errors=("authentication_off", "not_found", *SERVICE_ERRORS),
+        errors=_LIST_ERRORS,
     ),
     Operation(
         name="addToken",
@@ -366,13 +359,7 @@ OPERATIONS = (
         query=_EXPLAIN_QUERY,
         success="The decision.",
         answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
-        errors=(
-            "invalid_rule",
-            "invalid_query",
-            "authentication_off",
-            "not_found",
-            *SERVICE_ERRORS,
-        ),
+        errors=("invalid_rule", "invalid_query", *_LIST_ERRORS),
     ),
     Operation(
         name="whoAmI",
