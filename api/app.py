@@ -130,5 +130,12 @@ def create_standby(
     """Return the application of a server that does not lead; its metrics go to `registry`."""
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
     return Standby(
-        own, forwarder, cluster_state, limits, registry=registry, callers=callers, access=access
+        own,
+        forwarder,
+        cluster_state,
+        limits,
+        registry=registry,
+        open_operations=[each for each in OPERATIONS if each.action is None],
+        callers=callers,
+        access=access,
     )

@@ -62,10 +62,14 @@ class Standby:
         limits: Limits,
         *,
         registry: CollectorRegistry,
+        open_operations: Collection[Operation] = (),
         callers: Callers | None = None,
         access: AccessControl | None = None,
     ) -> None:
-        """Answer a GET of `operations` here, and have the leader answer all else."""
+        """Answer a GET of `operations` here, and have the leader answer all else.
+
+        Nobody has to be known for `open_operations`.
+        """
         metrics = RestMetrics()
         registry.register(metrics)
         context = Context(
@@ -83,14 +87,21 @@ class Standby:
         )
         self._own = Application(context, metrics, operations)
         self._own_paths = frozenset(operation.path for operation in operations)
-        self._forward: RouteMatch[Endpoint] = RouteMatch(
-            Endpoint(partial(_forward, forwarder), context, metrics.of("forwarded")), {}
-        )
+        forward, counted = partial(_forward, forwarder), metrics.of("forwarded")
+        self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(forward, context, counted), {})
+        self._forward_open = {
+            each.path: RouteMatch[Endpoint](Endpoint(forward, context, counted, each), {})
+            for each in open_operations
+        }
+        """What nobody has to be known for, whoever answers it."""
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return what answers a request here, or has the leader answer it."""
-        is_own = method in ("GET", "HEAD") and path in self._own_paths
-        return self._own.find(method, path) if is_own else self._forward
+        is_read = method in ("GET", "HEAD")
+        is_own = is_read and path in self._own_paths
+        if is_own:
+            return self._own.find(method, path)
+        return self._forward_open.get(path, self._forward) if is_read else self._forward
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""

@@ -39,6 +39,10 @@ class Doors:
             await self.grants.add_token(kept)
         return self.tokens[principal]
 
+    async def id_of(self, principal: str) -> str:
+        """Return the id of somebody's token."""
+        return (await self.token(principal)).split("_")[1]
+
     async def allow(
         self, who: str, actions: Iterable[Action], namespace: str = "*", name: str = "*"
     ) -> Rule:
