@@ -1,0 +1,194 @@
+"""Rules and tokens of one metadata store, as several servers have them in force."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.contracts.metadata_store_contract import until
+from tests.security.test_rules import rules
+from tms.core.clock import SystemClock
+from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
+from tms.metadata.host import MetadataHost
+from tms.metadata.interface import SessionEvent
+from tms.security.grants import RULES, TOKENS, GrantOptions, Grants, with_id
+from tms.security.resources import SERVER, Action, Kind
+from tms.security.rules import Effect, Identity, Rule, RuleBook
+from tms.security.tokens import new_token
+
+pytestmark = pytest.mark.anyio
+
+ANN = Identity("ann")
+OPERATE = Rule("", "ann", Effect.ALLOW, frozenset([Action.OPERATE]), Kind.SERVER)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def host() -> MetadataHost:
+    return MetadataHost()
+
+
+async def opened(host: MetadataHost, **options: object) -> Grants:
+    grants = Grants(GrantOptions(**options), SystemClock())  # type: ignore[arg-type]
+    await grants.open(host.open_session())
+    return grants
+
+
+@pytest.fixture
+async def here(host: MetadataHost) -> AsyncIterator[Grants]:
+    grants = await opened(host)
+    yield grants
+    await grants.close()
+
+
+@pytest.fixture
+async def there(host: MetadataHost) -> AsyncIterator[Grants]:
+    grants = await opened(host)
+    yield grants
+    await grants.close()
+
+
+def may(grants: Grants) -> bool:
+    return grants.book.decide(ANN, Action.OPERATE, SERVER).is_allowed
+
+
+async def test_a_rule_is_in_force_here_at_once_and_elsewhere_soon(
+    here: Grants, there: Grants
+) -> None:
+    rule = await here.add_rule(OPERATE)
+    assert may(here)
+    await until(lambda: may(there))
+    await there.remove_rule(rule.id)
+    assert not may(there)
+    await until(lambda: not may(here))
+    with pytest.raises(GrantNotFound):
+        await here.remove_rule(rule.id)
+
+
+async def test_the_same_rule_is_added_once(here: Grants) -> None:
+    first = await here.add_rule(OPERATE)
+    assert await here.add_rule(OPERATE) == first == with_id(OPERATE)
+    assert list(here.rules) == [first]
+
+
+async def test_tokens_come_and_go_and_are_told_of(here: Grants, there: Grants) -> None:
+    told: list[int] = []
+    there.on_change.append(lambda: told.append(there.epoch))
+    _, kept = new_token("ann")
+    await here.add_token(kept)
+    assert here.token(kept.id) == kept
+    await until(lambda: there.token(kept.id) == kept)
+    await here.remove_token(kept.id)
+    await until(lambda: there.token(kept.id) is None)
+    assert len(told) >= 2
+    assert told == sorted(set(told))
+
+
+async def test_what_begins_later_has_what_is_there(host: MetadataHost, here: Grants) -> None:
+    await here.add_rule(OPERATE)
+    later = await opened(host)
+    assert may(later)
+    await later.close()
+
+
+async def test_there_are_so_many_at_most(host: MetadataHost) -> None:
+    grants = await opened(host, rules_max=1, tokens_max=1)
+    await grants.add_rule(OPERATE)
+    await grants.add_rule(OPERATE)
+    with pytest.raises(TooLarge, match="as many rules"):
+        await grants.add_rule(_of("bob"))
+    await grants.add_token(new_token("ann")[1])
+    with pytest.raises(TooLarge, match="as many tokens"):
+        await grants.add_token(new_token("ann")[1])
+    await grants.close()
+
+
+def _of(who: str) -> Rule:
+    return Rule("", who, OPERATE.effect, OPERATE.actions, OPERATE.kind)
+
+
+async def test_what_cannot_be_read_changes_nothing(host: MetadataHost, here: Grants) -> None:
+    rule = await here.add_rule(OPERATE)
+    by_hand = host.open_session()
+    await by_hand.put(f"{RULES}/{rule.id}", b"{}")
+    await by_hand.put(f"{RULES}/another", b'{"id": 5}')
+    await by_hand.put(f"{TOKENS}/x", b"\xff")
+    await asyncio.sleep(0)
+    _, kept = new_token("ann")
+    await here.add_token(kept)
+    assert may(here)
+    assert list(here.rules) == [rule]
+    await by_hand.delete(f"{RULES}/{rule.id}")
+    await until(lambda: not may(here))
+
+
+async def test_without_a_store_there_is_what_settings_say() -> None:
+    _, kept = new_token("root")
+    options = GrantOptions(superusers=frozenset(["root"]), tokens=(kept,))
+    grants = Grants(options, SystemClock())
+    await grants.open(None)
+    assert grants.token(kept.id) == kept
+    assert grants.book.decide(Identity("root"), Action.GRANT, SERVER).is_allowed
+    with pytest.raises(NoMetadataStore):
+        await grants.add_rule(OPERATE)
+    assert not grants.is_stale
+
+
+async def test_what_is_known_gets_too_old(host: MetadataHost) -> None:
+    grants = Grants(GrantOptions(stale_s_max=0.05), SystemClock())
+    session = host.open_session()
+    await grants.open(session)
+    await grants.add_rule(OPERATE)
+    told: list[bool] = []
+    grants.on_change.append(lambda: told.append(grants.is_stale))
+    # The store of this process is never lost: what a server's session tells is told here.
+    for values in (grants._rules, grants._tokens):
+        assert values is not None
+        values._happen(SessionEvent.CONNECTION_LOST)
+    grants._happen(SessionEvent.CONNECTION_LOST)
+    assert not grants.is_stale
+    await until(lambda: grants.is_stale)
+    for values in (grants._rules, grants._tokens):
+        assert values is not None
+        values._happen(SessionEvent.RECONNECTED)
+    await until(lambda: not grants.is_stale)
+    assert told == [True, False]
+    assert may(grants)
+    await grants.close()
+
+
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.booleans(), rules()), max_size=15), st.data())
+def test_what_is_in_force_is_what_the_store_has(
+    steps: list[tuple[bool, Rule]], data: st.DataObject
+) -> None:
+    async def run() -> None:
+        host = MetadataHost()
+        here, there = await opened(host), await opened(host)
+        kept: dict[str, Rule] = {}
+        for is_new, rule in steps:
+            if is_new or not kept:
+                added = await here.add_rule(rule)
+                kept[added.id] = added
+            else:
+                gone = data.draw(st.sampled_from(sorted(kept)))
+                await here.remove_rule(gone)
+                del kept[gone]
+        assert {rule.id: rule for rule in here.rules} == kept
+        book = RuleBook(kept.values())
+        await until(lambda: {rule.id for rule in there.rules} == set(kept))
+        for who in (ANN, Identity("bob", frozenset("gh"))):
+            for action in (Action.OPERATE, Action.GRANT, Action.TRANSACT):
+                wanted = book.decide(who, action, SERVER)
+                assert here.book.decide(who, action, SERVER) == wanted
+                assert there.book.decide(who, action, SERVER) == wanted
+        await here.close()
+        await there.close()
+
+    asyncio.run(run())
