@@ -63,14 +63,8 @@ class Fields(NamedTuple):
     """Who asks."""
 
 
-class Head(NamedTuple):
-    """The head of one request."""
-
-    method: str
-    target: bytes
-    fields: Fields
-    authorization: bytes | None
-    """What it says in Authorization; None if it has no such field."""
+Head = tuple[str, bytes, Fields, bytes | None]
+"""Method, target and fields of one request, and what it says in Authorization, if anything."""
 
 
 def malformed(reason: str) -> InvalidRequest:
@@ -139,7 +133,7 @@ class HeadParser:
             caller=_caller_of(values),
         )
         method = self._parser.get_method().decode()
-        return _in_origin_form(Head(method, self._target, fields, authorization))
+        return _in_origin_form((method, self._target, fields, authorization))
 
 
 def _caller_of(values: Mapping[bytes, bytes]) -> Caller:
@@ -164,7 +158,7 @@ def _in_origin_form(head: Head) -> Head:
 
     A target may be a whole URL, whose host then counts (RFC 9112, 3.2.2).
     """
-    target, fields = head.target, head.fields
+    method, target, fields, authorization = head
     if b"#" in target:
         raise malformed("a target has no fragment")
     if target.startswith(b"/") or target == b"*":
@@ -176,7 +170,7 @@ def _in_origin_form(head: Head) -> Head:
     path = rest[len(host) :]
     values = {**fields.values, b"host": host.rpartition(b"@")[2]}
     path = path if path.startswith(b"/") else b"/" + path
-    return head._replace(target=path, fields=fields._replace(values=values))
+    return method, path, fields._replace(values=values), authorization
 
 
 def parse_head(head: bytes) -> Head:

@@ -49,25 +49,21 @@ class HeadCache:
         method_end = data.find(b" ", 0, end)
         target_end = data.find(b" ", method_end + 1, end)
         behind, authorization = data[target_end:end], None
-        at = behind.find(_AUTHORIZATION)
-        if at < 0:
-            at = behind.find(_IN_LOWER_CASE)
-        if at >= 0:
-            stop = behind.find(b"\r\n", at + 2)
-            authorization = behind[at + len(_AUTHORIZATION) : stop]
-            behind = behind[:at] + behind[stop:]
-        fields = self._kept.get(behind)
+        fields = self._kept.get(behind)  # what has Authorization in it is not kept as it is
+        if fields is None:
+            behind, authorization = _without_authorization(behind)
+            fields = self._kept.get(behind) if authorization else None
         target = data[method_end + 1 : target_end]
         if fields is not None:
             method = _METHODS.get(data[:method_end])
             is_plain = authorization is None or _is_value(authorization)
             if method is not None and is_plain and _is_safe(target):
-                return Head(method, target, fields, authorization)
+                return method, target, fields, authorization
         parsed = parse_head(data[:end])
         # The parser takes several spaces before a target, and values in several lines; then what
         # was cut out is not what it found.
-        if fields is None and parsed.target == target and parsed.authorization == authorization:
-            self._keep(behind, parsed.fields)
+        if fields is None and parsed[1] == target and parsed[3] == authorization:
+            self._keep(behind, parsed[2])
         return parsed
 
     def _keep(self, behind: bytes, fields: Fields) -> None:
@@ -79,3 +75,14 @@ class HeadCache:
         if len(self._kept) == _KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[behind] = fields
+
+
+def _without_authorization(behind: bytes) -> tuple[bytes, bytes | None]:
+    """Return fields without Authorization, and what that says; None if it is not there."""
+    at = behind.find(_AUTHORIZATION)
+    if at < 0:
+        at = behind.find(_IN_LOWER_CASE)
+    if at < 0:
+        return behind, None
+    stop = behind.find(b"\r\n", at + 2)
+    return behind[:at] + behind[stop:], behind[at + len(_AUTHORIZATION) : stop]
