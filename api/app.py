@@ -16,7 +16,7 @@ from api.http.callers import Callers
 from api.http.context import Context, TopicInfo
 from api.http.errors import answer_of
 from api.http.metrics import RestMetrics
-from api.http.operation import Operation
+from api.http.operation import RESOURCES, Operation
 from api.openapi.document import document_of
 from api.resources import (
     cleanup,
@@ -128,5 +128,12 @@ def create_standby(
     """Return the application of a server that does not lead; its metrics go to `registry`."""
     own = [operation for operation in OPERATIONS if operation.path in _OF_THE_SERVER]
     return Standby(
-        own, forwarder, cluster_state, limits, registry=registry, callers=callers, access=access
+        own,
+        forwarder,
+        cluster_state,
+        limits,
+        registry=registry,
+        callers=callers,
+        access=access,
+        open_operations=[each for each in OPERATIONS if not each.path.startswith(RESOURCES)],
     )

@@ -64,8 +64,12 @@ class Standby:
         registry: CollectorRegistry,
         callers: Callers | None = None,
         access: AccessControl | None = None,
+        open_operations: Collection[Operation] = (),
     ) -> None:
-        """Answer a GET of `operations` here, and have the leader answer all else."""
+        """Answer a GET of `operations` here, and have the leader answer all else.
+
+        `open_operations` are among that: those that strangers may ask for too, perhaps.
+        """
         metrics = RestMetrics()
         registry.register(metrics)
         context = Context(
@@ -83,14 +87,21 @@ class Standby:
         )
         self._own = Application(context, metrics, operations)
         self._own_paths = frozenset(operation.path for operation in operations)
-        self._forward: RouteMatch[Endpoint] = RouteMatch(
-            Endpoint(partial(_forward, forwarder), context, metrics.of("forwarded")), {}
-        )
+        forwarded = metrics.of("forwarded")
+        handler = partial(_forward, forwarder)
+        self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(handler, context, forwarded), {})
+        self._open: dict[str, RouteMatch[Endpoint]] = {
+            each.path: RouteMatch(Endpoint(handler, context, forwarded, each), {})
+            for each in open_operations
+            if access is not None and not access.guards(each)
+        }
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return what answers a request here, or has the leader answer it."""
-        is_own = method in ("GET", "HEAD") and path in self._own_paths
-        return self._own.find(method, path) if is_own else self._forward
+        if method not in ("GET", "HEAD"):
+            return self._forward
+        is_own = path in self._own_paths
+        return self._own.find(method, path) if is_own else self._open.get(path, self._forward)
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""

@@ -3,7 +3,8 @@
 1. The first credential that is there decides: what another server of the cluster has sealed, then
    Authorization, then the certificate of the connection. A bad one is 401, whatever else there is.
 2. A decision is kept for a credential, an operation and a path, until any rule or token changes,
-   and a minute at most. So a known caller costs a few looks into memory.
+   and a minute at most. So a known caller costs a few looks into memory. Decisions that are told
+   each time are not kept.
 3. A topic on which somebody may do nothing at all is 404 to them, as one that is not there.
 4. Whoever waits, or is sent a long answer, asks again (`check_again`): what was revoked meanwhile
    ends that.
@@ -27,7 +28,7 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.topic import TopicId
-from tms.security.audit import AUTHENTICATE, Audit, AuditRecord
+from tms.security.audit import ALWAYS, AUTHENTICATE, Audit, AuditRecord
 from tms.security.forwards import HEADER, Opener, length_fits
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
@@ -106,7 +107,10 @@ class AccessControl:
             return self._sessions.known(header)
         principal = exchange.peer.certificate_principal
         if principal is not None:
-            return self._sessions.of_certificate(principal)
+            try:
+                return self._sessions.of_certificate(principal)
+            except NotAuthenticated as error:
+                self._told_unknown(exchange, error)
         if self._is_required:
             self._told_unknown(exchange, NotAuthenticated("credentials_required"))
         return self._sessions.anonymous
@@ -152,7 +156,8 @@ class AccessControl:
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
-            exchange.count_connection(use.connections)
+            if admission.via is None:  # those of servers are shared by all callers
+                exchange.count_connection(use.connections)
         if operation is None:
             return
         key = (session, operation.name, exchange.path)
@@ -161,7 +166,8 @@ class AccessControl:
         if kept is None or kept[0] <= now_ms:
             self._decide(exchange, session, operation)
             kept = now_ms + _KEPT_MS, self._caller_of(session)
-            if not self._grants.is_stale:
+            # What is told each time is decided each time.
+            if not self._grants.is_stale and operation.action not in ALWAYS:
                 if len(self._decisions) >= _DECISIONS_MAX:
                     del self._decisions[next(iter(self._decisions))]
                 self._decisions[key] = kept
