@@ -90,6 +90,8 @@ class Forwarder:
                 timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )
+            # The leader sees what the client says it takes, and nothing that httpx would add.
+            self._client.headers.clear()
 
     async def close(self) -> None:
         """Close the connections."""
