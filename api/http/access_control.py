@@ -107,10 +107,7 @@ class AccessControl:
             return self._sessions.known(header)
         principal = exchange.peer.certificate_principal
         if principal is not None:
-            try:
-                return self._sessions.of_certificate(principal)
-            except NotAuthenticated as error:
-                self._told_unknown(exchange, error)
+            return self._sessions.of_certificate(principal)
         if self._is_required:
             self._told_unknown(exchange, NotAuthenticated("credentials_required"))
         return self._sessions.anonymous
@@ -191,7 +188,7 @@ class AccessControl:
             self._check_fresh(session)
             namespace = exchange.names["namespace"]
             if not self._grants.book.may_within(session.identity, action, namespace):
-                self._refuse(exchange, action, topic_resource(namespace, None), None)
+                self.refuse(exchange, action, topic_resource(namespace, None))
             return
         subscription = exchange.names.get("subscription")
         self.check(exchange, action, operation.resource_of(exchange.names), subscription)
@@ -210,7 +207,7 @@ class AccessControl:
         ruling = self._ruling(session, action, resource, subscription)
         if not ruling.is_allowed:
             is_hidden = not ruling.is_visible and resource.kind is Kind.TOPIC
-            self._refuse(exchange, action, resource, ruling.rule, is_hidden=is_hidden)
+            self.refuse(exchange, action, resource, ruling.rule, is_hidden=is_hidden)
         audit = self.audit
         principal = session.identity.principal
         if audit is not None and audit.is_wanted(principal, action, str(resource), Effect.ALLOW):
@@ -266,15 +263,19 @@ class AccessControl:
             return Ruling(is_own, None, is_own)
         return self._grants.book.decide(session.identity, action, resource, subscription)
 
-    def _refuse(
+    def refuse(
         self,
         exchange: "Exchange",
         action: Action,
         resource: Resource,
-        rule: Rule | None,
+        rule: Rule | None = None,
         *,
         is_hidden: bool = False,
     ) -> Never:
+        """Tell that who asks may not do an action to something, and raise `NotPermitted`.
+
+        `rule` decided that. `is_hidden`: raise `TopicNotFound` instead.
+        """
         error: TmsError = NotPermitted(action=action, resource=str(resource))
         if is_hidden and resource.name is not None:
             error = TopicNotFound(topic=str(resource))

@@ -92,9 +92,8 @@ async def make_things(pair: Pair) -> int:
 async def things(pair: Pair) -> Any:
     """Return what there is."""
     http, root = pair.leader.http, pair.root
-    told = []
-    for path in ("/v1/namespaces", "/v1/namespaces/ns/topics", f"{TOPIC}/subscriptions", TOPIC):
-        told.append((await http.get(path, headers=root)).json())
+    paths = ("/v1/namespaces", "/v1/namespaces/ns/topics", f"{TOPIC}/subscriptions", TOPIC)
+    told = [(await http.get(path, headers=root)).json() for path in paths]
     polled = await http.post(f"{TOPIC}/poll", json={}, headers=root)
     found = await http.get("/v1/transactions", headers=root)
     transactions = [{**each, "age_ms": 0} for each in found.json()]
@@ -160,9 +159,7 @@ async def test_the_rule_for_its_action_is_all_an_operation_needs(pair: Pair, way
     headers = await pair.token("ann")
     for name in [operation.name for operation in OPERATIONS]:
         transaction = await make_things(pair)
-        operation, path, body = next(
-            each for each in targets(transaction) if each[0].name == name
-        )
+        operation, path, body = next(each for each in targets(transaction) if each[0].name == name)
         rule = operation.action and await pair.allow("ann", operation.action)
         found = await statuses(pair.servers[way], operation.method, path, body, headers)
         assert not {401, 403, 500, 503} & set(found), (name, found)
