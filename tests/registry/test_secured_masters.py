@@ -5,7 +5,7 @@ They are real processes on etcd, which has the rules; the log is at a server tha
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
