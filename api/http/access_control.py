@@ -156,6 +156,7 @@ class AccessControl:
             if admission.via is None:  # those of servers are shared by all callers
                 exchange.count_connection(use.connections)
         if operation is None:
+            self._check_fresh(session)
             return
         key = (session, operation.name, exchange.path)
         kept = self._decisions.get(key)
@@ -247,7 +248,9 @@ class AccessControl:
             self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
         if admission.rules_epoch != self._grants.epoch or self._grants.is_stale:
             admission.rules_epoch = self._grants.epoch
-            if operation is not None:
+            if operation is None:
+                self._check_fresh(session)
+            else:
                 self._decide(exchange, session, operation)
 
     def _check_fresh(self, session: Session) -> None:

@@ -154,12 +154,14 @@ async def opened_server(
     *,
     is_required: bool = True,
     limits: PrincipalLimits | None = None,
+    stale_s_max: float = 60.0,
     **sessions: Any,
 ) -> Server:
     """Open what a server asks, on a metadata store of a name."""
     store = open_memory(name, clock)
     stack.push_async_callback(store.close)
-    grants = Grants(GrantOptions(superusers=frozenset((ROOT,))), clock)
+    options = GrantOptions(superusers=frozenset((ROOT,)), stale_s_max=stale_s_max)
+    grants = Grants(options, clock)
     stack.push_async_callback(grants.close)
     await grants.open(store)
     keys = ForwardKeys(store, clock)
@@ -192,11 +194,11 @@ async def serving_server(server: Server, app: Any, **options: Any) -> AsyncItera
 
 @asynccontextmanager
 async def pair_of_servers(
-    *, is_required: bool = True, limits: PrincipalLimits | None = None, **sessions: Any
+    *, is_required: bool = True, limits: PrincipalLimits | None = None, **options: Any
 ) -> AsyncIterator[Pair]:
     """Open both and serve them."""
     clock, name = ManualClock(NOW_MS), f"secured{next(_names)}"
-    asked: dict[str, Any] = {"is_required": is_required, "limits": limits, **sessions}
+    asked: dict[str, Any] = {"is_required": is_required, "limits": limits, **options}
     async with AsyncExitStack() as stack:
         leader = await opened_server(stack, name, clock, **asked)
         standby = await opened_server(stack, name, clock, **asked)

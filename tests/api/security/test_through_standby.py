@@ -46,7 +46,7 @@ async def test_a_transaction_is_its_principals_however_it_came(pair: Pair, way: 
 
     async def end(headers: dict[str, str], how: str = "commit", of: int = 0) -> httpx.Response:
         path = f"/v1/transactions/{of or transaction}/{how}"
-        body = {"changes": []} if how == "can-commit" else {}
+        body: dict[str, list[str]] = {"changes": []} if how == "can-commit" else {}
         return await server.http.post(path, json=body, headers=headers)
 
     written = {"transactionWritePointer": transaction, "messages": ["x"]}
@@ -76,9 +76,9 @@ async def test_several_topics_are_published_to_if_all_may_be(pair: Pair) -> None
                 "/v1/namespaces/ns/publish", json={"topics": topics}, headers=ann
             )
             assert sent.status_code == 404
-        for topics in (["t", "u"], ["u"]):
+        for named in (["t", "u"], ["u"]):
             asked = await server.http.post(
-                "/v1/namespaces/ns/positions", json={"topics": topics}, headers=ann
+                "/v1/namespaces/ns/positions", json={"topics": named}, headers=ann
             )
             assert asked.status_code == 404
     assert (await pair.leader.http.post(f"{TOPIC}/poll", json={}, headers=ann)).json() == []
