@@ -150,7 +150,9 @@ async def test_others_are_answered_while_the_issuer_is_slow(issued: Issued) -> N
     http = issued.pair.leader.http
     body = {"messages": ["x"]}
     unknown = [
-        asyncio.create_task(http.post(PUBLISH, json=body, headers=token("x", ED, "EdDSA", jti=each)))
+        asyncio.create_task(
+            http.post(PUBLISH, json=body, headers=token("x", ED, "EdDSA", jti=each))
+        )
         for each in "abcdef"
     ]
     await asyncio.wait_for(issued.issuer.was_asked.wait(), 5)
@@ -159,5 +161,3 @@ async def test_others_are_answered_while_the_issuer_is_slow(issued: Issued) -> N
     issued.issuer.may_answer.set()
     for each in unknown:
         assert refusal(await asyncio.wait_for(each, 5)) == REFUSED
-
-
