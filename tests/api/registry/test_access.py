@@ -17,8 +17,8 @@ from api.http.metrics import RestMetrics
 from api.registry.application import create_registry_app, operations_of
 from tests.api.registry.live import LIMITS as SCHEMA_LIMITS
 from tests.api.rest import NOW_MS
+from tests.api.security.asking import TIMES, statuses
 from tests.api.security.secured import LIMITS, ROOT, Server, opened_server, rule_of, serving_server
-from tests.api.security.test_operations import TIMES, statuses
 from tests.registry.registries import Registries, fixed, opened, record
 from tms.core.clock import ManualClock
 from tms.registry.service import Registry

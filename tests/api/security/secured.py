@@ -36,6 +36,8 @@ from tms.security.sessions import Sessions
 from tms.security.tokens import new_token
 
 ROOT = "root"
+OPEN = frozenset(("/", "/ping", "/health", "/ready"))
+"""The paths that strangers may ask for."""
 LIMITS = Limits(request_body_s_max=5.0)
 _names = count()
 

@@ -16,15 +16,14 @@ from schemathesis.generation import GenerationMode
 from api.app import OPERATIONS
 from api.http.operation import Operation
 from api.openapi.document import document_of
-from tests.api.openapi import test_fuzz as as_documented
+from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
-from tests.api.security.secured import pair_of_servers
-from tests.api.security.test_operations import OPEN
+from tests.api.security.secured import OPEN, pair_of_servers
 from tms.security.tokens import new_token
 
-pytestmark = pytest.mark.slow
+__all__ = ["media"]
 
-assert as_documented.AVRO_TYPE, "it tells schemathesis of our media types"
+pytestmark = pytest.mark.slow
 
 EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "30")) // 5
 CLOSED = [operation for operation in OPERATIONS if operation.path not in OPEN]

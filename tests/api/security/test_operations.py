@@ -8,8 +8,9 @@ import pytest
 
 from api.app import OPERATIONS
 from api.http.operation import Operation
-from tests.api.rest import TOPIC, Wire
-from tests.api.security.secured import Pair, Server
+from tests.api.rest import TOPIC
+from tests.api.security.asking import TIMES, statuses
+from tests.api.security.secured import OPEN, Pair
 from tms.core.caller import Caller
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -17,7 +18,6 @@ from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio
 
-OPEN = frozenset(("/", "/ping", "/health", "/ready"))
 T = TopicId("ns", "t")
 ANN = Caller("ann")
 BODIES: Mapping[str, Any] = {
@@ -30,8 +30,6 @@ BODIES: Mapping[str, Any] = {
     "createSubscription": {},
 }
 UNKNOWN = (("GET", "/nowhere"), ("POST", "/v1/nowhere"), ("PATCH", "/v1/namespaces"))
-TIMES = 3
-"""The first one is unknown, the second one is kept, the third one is known."""
 
 
 def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
@@ -48,34 +46,6 @@ def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
         path = operation.path.format(**names) + (f"?{query}" if query else "")
         body = json.dumps(BODIES.get(operation.name, {})) if operation.request else ""
         yield operation, path, body.encode()
-
-
-async def statuses(
-    server: Server, method: str, path: str, body: bytes, headers: Mapping[str, str]
-) -> list[int]:
-    """Return how a request is answered that comes three times on one connection."""
-    wire: Wire = await server.connect()
-    found = []
-    for _ in range(TIMES):
-        if wire.reader.at_eof():
-            await wire.close()
-            wire = await server.connect()
-        sent = {"content-type": "application/json", **headers} if body else headers
-        await wire.send(method, path, body, sent)
-        found.append(await status_of(wire))
-    await wire.close()
-    return found
-
-
-async def status_of(wire: Wire) -> int:
-    """Read one answer to its end, and return its status."""
-    head = (await wire.reader.readuntil(b"\r\n\r\n")).decode().lower()
-    if "transfer-encoding: chunked" in head:
-        await wire.reader.readuntil(b"0\r\n\r\n")
-    elif "content-length: " in head:
-        length = head.partition("content-length: ")[2].partition("\r\n")[0]
-        await wire.reader.readexactly(int(length))
-    return int(head.split()[1])
 
 
 async def make_things(pair: Pair) -> int:

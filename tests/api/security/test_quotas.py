@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.api.rest import TOPIC, TOPICS, Wire, refusal
+from tests.api.security.asking import waiting, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers, until
-from tests.api.security.test_revocation import waiting, waiting_poll
 from tms.core.topic import TopicId
 from tms.security.quotas import PrincipalLimits
 from tms.security.resources import Action
@@ -133,7 +133,7 @@ async def test_connections_of_a_standby_are_nobodys(anyio_backend: object) -> No
         wires = [await both.pair.standby.connect() for _ in range(2)]
         for _ in range(10):
             found = await asyncio.gather(asked(wires[0], both.ann), asked(wires[1], both.tom))
-            assert found == [200, 200]
+            assert tuple(found) == (200, 200)
         for each in wires:
             await each.close()
 

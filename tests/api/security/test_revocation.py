@@ -7,11 +7,13 @@ import httpx
 import pytest
 
 from tests.api.rest import TOPIC, Wire
-from tests.api.security.secured import Pair, Server, until
-from tests.api.security.test_operations import TIMES, statuses
+from tests.api.security.asking import TIMES, quick, statuses, waiting, waiting_poll
+from tests.api.security.secured import Pair, until
 from tms.core.topic import TopicId
 from tms.security.resources import Action
 from tms.security.tokens import new_token
+
+__all__ = ["quick"]
 
 pytestmark = pytest.mark.anyio
 
@@ -26,29 +28,6 @@ async def reader(pair: Pair) -> dict[str, str]:
     await pair.services.messaging.create_topic(T)
     await pair.allow("ann", Action.CONSUME, name="t")
     return await pair.token("ann")
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have those who wait asked again very soon."""
-    for module in ("api.resources.poll", "api.cluster.forwarding"):
-        monkeypatch.setattr(f"{module}.CHECK_S", 0.02)
-
-
-def waiting(pair: Pair) -> int:
-    state = pair.services.messaging._states.loaded(T)
-    return len(state._waiters) if state else 0
-
-
-async def waiting_poll(
-    pair: Pair, server: Server, headers: dict[str, str]
-) -> "asyncio.Task[httpx.Response]":
-    """Return a poll that waits for a message."""
-    polling = asyncio.create_task(
-        server.http.post(f"{TOPIC}/poll?wait=20", json={}, headers=headers)
-    )
-    await until(lambda: waiting(pair) == 1)
-    return polling
 
 
 @pytest.mark.parametrize("way", WAYS)

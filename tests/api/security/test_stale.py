@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.api.rest import TOPIC, refusal
+from tests.api.security.asking import quick, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers, until
-from tests.api.security.test_revocation import quick, waiting_poll
 from tms.core.topic import TopicId
 from tms.security.resources import Action
 
