@@ -160,7 +160,7 @@ class _Guessed:
         return "0" * 16, b"0" * 32
 
     def valid(self, key_id: str) -> bytes | None:
-        raise NotImplementedError
+        return self.sealing()[1] if key_id else None
 
 
 async def test_a_server_by_itself_may_do_nothing_but_what_the_service_does(
