@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench import (
+    callers,
     cleanup,
     compaction,
     fairness,
@@ -42,6 +43,7 @@ _SUITES = {
     "growth": growth.run,
     "memory": memory.run,
     "registry": registry.run,
+    "callers": callers.run,
     "security": security.run,
     "values": values.run,
     "hbase": hbase.run,

@@ -12,14 +12,17 @@ local function avro_length(number)
 end
 
 local body = "\4\1\0" .. avro_length(messages) .. "\2"
-local poll = nil
+local polls = {}
 
 function init()
-  poll = wrk.format("POST", os.getenv("POLL_PATH"), { ["Content-Type"] = "avro/binary" }, body)
+  for _, headers in ipairs(dofile(os.getenv("TOKENS_LUA"))("avro/binary")) do
+    polls[#polls + 1] = wrk.format("POST", os.getenv("POLL_PATH"), headers, body)
+  end
+  math.randomseed(1)
 end
 
 function request()
-  return poll
+  return polls[#polls == 1 and 1 or math.random(#polls)]
 end
 
 dofile(os.getenv("REPORT_LUA"))

@@ -22,15 +22,17 @@ for _ = 1, messages do
 end
 parts[#parts + 1] = "\0"
 local body = table.concat(parts)
-local headers = { ["Content-Type"] = "avro/binary" }
+local headers = dofile(os.getenv("TOKENS_LUA"))("avro/binary")
 local requests = {}
 
 function init()
   if topics == 0 then
-    requests[1] = wrk.format("POST", base .. "/publish", headers, body)
+    for number = 1, #headers do
+      requests[number] = wrk.format("POST", base .. "/publish", headers[number], body)
+    end
   end
   for number = 1, topics do
-    requests[number] = wrk.format("POST", base .. number .. "/publish", headers, body)
+    requests[number] = wrk.format("POST", base .. number .. "/publish", headers[1], body)
   end
   math.randomseed(1)
 end

@@ -34,8 +34,10 @@ class Flushes:
         return run
 
 
-def load(topic: Topic, seconds: float, messages: int, connections: int) -> wrk.Run:
-    """Publish to a topic, so many messages a request."""
+def load(
+    topic: Topic, seconds: float, messages: int, connections: int, tokens: Path | str = ""
+) -> wrk.Run:
+    """Publish to a topic, so many messages a request, each with one of the tokens in a file."""
     return wrk.run(
         "publish.lua",
         topic.whole_url,
@@ -45,6 +47,7 @@ def load(topic: Topic, seconds: float, messages: int, connections: int) -> wrk.R
         BYTES=_PAYLOAD_BYTES,
         TOPICS=0,
         TOPIC_PATH=topic.path,
+        TOKENS=tokens,
     )
 
 

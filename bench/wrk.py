@@ -60,7 +60,12 @@ def run(
     options = ("-t", str(threads), "-c", str(connections), "-d", f"{seconds:.0f}s", "-s")
     done = subprocess.run(
         [*on_one, "wrk", *options, str(_HERE / script), "--timeout", f"{_TIMEOUT_S}s", url],
-        env={**os.environ, **settings, "REPORT_LUA": str(_HERE / "report.lua")},
+        env={
+            **os.environ,
+            **settings,
+            "REPORT_LUA": str(_HERE / "report.lua"),
+            "TOKENS_LUA": str(_HERE / "tokens.lua"),
+        },
         capture_output=True,
         text=True,
         check=False,

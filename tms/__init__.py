@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         connect,
     )
     from tms.core.errors import (
+        AuthenticationOff,
         BadVersion,
         Conflict,
         CopyRefused,
@@ -115,6 +116,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllPublished",
+    "AuthenticationOff",
     "BadVersion",
     "Client",
     "Conflict",

@@ -200,6 +200,8 @@ class _Forwarded:
     def _request(self) -> httpx.Request:
         exchange = self._exchange
         headers = _without(exchange.fields.lines, _OF_ONE_HOP | _CHECKED_HERE | _OURS)
+        if exchange.authorization is not None:
+            headers.append((b"authorization", exchange.authorization))
         if not exchange.body_unread:
             self._is_read.set()
         if self._client.is_closed:

@@ -62,13 +62,13 @@ class Standby:
         limits: Limits,
         *,
         registry: CollectorRegistry,
+        open_operations: Collection[Operation] = (),
         callers: Callers | None = None,
         access: AccessControl | None = None,
-        open_operations: Collection[Operation] = (),
     ) -> None:
         """Answer a GET of `operations` here, and have the leader answer all else.
 
-        `open_operations` are among that: those that strangers may ask for too, perhaps.
+        Nobody has to be known for `open_operations` that `access` does not guard.
         """
         metrics = RestMetrics()
         registry.register(metrics)
@@ -87,21 +87,22 @@ class Standby:
         )
         self._own = Application(context, metrics, operations)
         self._own_paths = frozenset(operation.path for operation in operations)
-        forwarded = metrics.of("forwarded")
-        handler = partial(_forward, forwarder)
-        self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(handler, context, forwarded), {})
-        self._open: dict[str, RouteMatch[Endpoint]] = {
-            each.path: RouteMatch(Endpoint(handler, context, forwarded, each), {})
+        forward, counted = partial(_forward, forwarder), metrics.of("forwarded")
+        self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(forward, context, counted), {})
+        self._forward_open = {
+            each.path: RouteMatch[Endpoint](Endpoint(forward, context, counted, each), {})
             for each in open_operations
             if access is not None and not access.guards(each)
         }
+        """What nobody has to be known for, whoever answers it."""
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
         """Return what answers a request here, or has the leader answer it."""
-        if method not in ("GET", "HEAD"):
-            return self._forward
-        is_own = path in self._own_paths
-        return self._own.find(method, path) if is_own else self._open.get(path, self._forward)
+        is_read = method in ("GET", "HEAD")
+        is_own = is_read and path in self._own_paths
+        if is_own:
+            return self._own.find(method, path)
+        return self._forward_open.get(path, self._forward) if is_read else self._forward
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""

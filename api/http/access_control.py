@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Never
 
-from api.http.admission import Admission
-from api.http.operation import Decided, Operation
-from tms.core.caller import Caller
+from api.http.admitted import Admitted
+from api.http.operation import DecidedBy, Operation
+from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import Clock
 from tms.core.errors import (
     NotAuthenticated,
@@ -68,15 +68,19 @@ class AccessControl:
         None: there are no limits, and nothing is told.
         """
         self._sessions = sessions
-        self._grants = grants
+        self.grants = grants
+        """What is in force."""
         self._clock = clock
         self._is_required = is_required
         self._are_docs_open = are_docs_open
         self._quotas = quotas
         self.audit = audit
         self._opener: Opener | None = None
-        self._decisions: dict[tuple[Session, str, str], tuple[int, Caller]] = {}
-        """By credential, operation and path: until when it is allowed, in ms, and the caller."""
+        self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
+        """By Authorization, operation and path: until when somebody is let in so, in ms.
+
+        Many requests have one `Admitted` then: it says nothing of the request itself.
+        """
         grants.on_change.append(self._forget)
 
     def _forget(self) -> None:
@@ -98,13 +102,11 @@ class AccessControl:
 
     def known(self, exchange: "Exchange") -> Session | None:
         """Return who asks, if that takes no waiting. Raises `NotAuthenticated`."""
-        exchange.admission = Admission()
-        headers = exchange.headers
-        if self._opener is not None and _FORWARD in headers:
+        exchange.admission = Admitted()
+        if self._opener is not None and _FORWARD in exchange.headers:
             return None
-        header = headers.get(b"authorization")
-        if header is not None:
-            return self._sessions.known(header)
+        if exchange.authorization is not None:
+            return self._sessions.known(exchange.authorization)
         principal = exchange.peer.certificate_principal
         if principal is not None:
             return self._sessions.of_certificate(principal)
@@ -117,7 +119,8 @@ class AccessControl:
         try:
             if self._opener is not None and _FORWARD in exchange.headers:
                 return self._opened(exchange, self._opener)
-            header = exchange.headers[b"authorization"]
+            header = exchange.authorization
+            assert header is not None, "what is known without waiting is known by now"
             return await self._sessions.of_header(header, exchange.peer.address)
         except TmsError as error:
             self._told_unknown(exchange, error)
@@ -141,6 +144,21 @@ class AccessControl:
 
     # Whether they may.
 
+    def admits_again(self, exchange: "Exchange", operation: Operation | None) -> bool:
+        """Whether somebody was let in just so of late, and so is again."""
+        header = exchange.authorization
+        if header is None or operation is None:
+            return False
+        kept = self._decisions.get((header, operation.name, exchange.path))
+        if kept is None or self._clock.now_ms() >= kept[0]:
+            return False
+        if exchange.fields.caller is not ANYBODY:
+            return False
+        if self._opener is not None and _FORWARD in exchange.headers:
+            return False
+        exchange.admission = kept[1]
+        return True
+
     def admit(self, exchange: "Exchange", session: Session, operation: Operation | None) -> None:
         """Let a caller do an operation, as far as the head of the request names what to.
 
@@ -149,7 +167,7 @@ class AccessControl:
         """
         admission = _of(exchange)
         admission.session = session
-        admission.rules_epoch = self._grants.epoch
+        admission.rules_epoch = self.grants.epoch
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
@@ -158,37 +176,36 @@ class AccessControl:
         if operation is None:
             self._check_fresh(session)
             return
-        key = (session, operation.name, exchange.path)
-        kept = self._decisions.get(key)
-        now_ms = self._clock.now_ms()
-        if kept is None or kept[0] <= now_ms:
-            self._decide(exchange, session, operation)
-            kept = now_ms + _KEPT_MS, self._caller_of(session)
-            # What is told each time is decided each time.
-            if not self._grants.is_stale and operation.action not in ALWAYS:
-                if len(self._decisions) >= _DECISIONS_MAX:
-                    del self._decisions[next(iter(self._decisions))]
-                self._decisions[key] = kept
-        part = exchange.fields.caller.part
-        admission.caller = kept[1] if part is None else replace(kept[1], part=part)
+        self._decide(exchange, session, operation)
+        caller = exchange.fields.caller
+        admission.caller = self._caller_of(session, caller.part)
+        header = exchange.authorization
+        is_alike = caller is ANYBODY and admission.via is None and admission.use is None
+        # What is told each time is decided each time.
+        is_kept = is_alike and not self.grants.is_stale and operation.action not in ALWAYS
+        if header is not None and is_kept:
+            if len(self._decisions) >= _DECISIONS_MAX:
+                del self._decisions[next(iter(self._decisions))]
+            until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
+            self._decisions[header, operation.name, exchange.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
-        return self._grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
+        return self.grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
 
-    def _caller_of(self, session: Session) -> Caller:
+    def _caller_of(self, session: Session, part: str | None) -> Caller:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
-        return Caller(session.identity.principal, may_end_any=may_end_any)
+        return Caller(session.identity.principal, part, may_end_any)
 
     def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
         action = operation.action
         assert action is not None, "an operation that needs nothing is not asked for"
-        if operation.decided is Decided.BY_ANSWER:
+        if operation.decided_by is DecidedBy.ANSWER:
             self._check_fresh(session)
             return
-        if operation.decided is Decided.BY_BODY:
+        if operation.decided_by is DecidedBy.BODY:
             self._check_fresh(session)
             namespace = exchange.names["namespace"]
-            if not self._grants.book.may_within(session.identity, action, namespace):
+            if not self.grants.book.may_within(session.identity, action, namespace):
                 self.refuse(exchange, action, topic_resource(namespace, None))
             return
         subscription = exchange.names.get("subscription")
@@ -246,15 +263,16 @@ class AccessControl:
         if self._clock.now_ms() >= session.ends_ms:
             reason = "they have ended, or were revoked, while this was going on"
             self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
-        if admission.rules_epoch != self._grants.epoch or self._grants.is_stale:
-            admission.rules_epoch = self._grants.epoch
+        epoch = self.grants.epoch
+        if admission.rules_epoch != epoch or self.grants.is_stale:
             if operation is None:
                 self._check_fresh(session)
             else:
                 self._decide(exchange, session, operation)
+            admission.rules_epoch = epoch
 
     def _check_fresh(self, session: Session) -> None:
-        if self._grants.is_stale and not self._grants.book.is_superuser(session.identity):
+        if self.grants.is_stale and not self.grants.book.is_superuser(session.identity):
             raise RulesUnavailable
 
     def _ruling(
@@ -264,7 +282,7 @@ class AccessControl:
             # A server's own calls: it reads and writes the topics of the service's parts.
             is_own = is_topic_of_service(resource)
             return Ruling(is_own, None, is_own)
-        return self._grants.book.decide(session.identity, action, resource, subscription)
+        return self.grants.book.decide(session.identity, action, resource, subscription)
 
     def refuse(
         self,
@@ -314,6 +332,6 @@ class AccessControl:
         )
 
 
-def _of(exchange: "Exchange") -> Admission:
+def _of(exchange: "Exchange") -> Admitted:
     assert exchange.admission is not None, "the door has been asked"
     return exchange.admission

@@ -73,7 +73,7 @@ class HttpConnection(asyncio.Protocol):
         self._held = b""  # what has come behind the request that is at work
         self._keep_alive = True
         self._is_ending = False  # whether the last answer has been written
-        self.is_lost = False  # whether the client is gone
+        self.is_lost = False
         self.open_count: OpenCount | None = None
         self._is_read_paused = False
         self.is_write_paused = False
@@ -178,7 +178,7 @@ class HttpConnection(asyncio.Protocol):
     def _start(self, head: Head, data: bytes) -> bytes:
         """Have a request answered; return what comes behind it."""
         shared = self._shared
-        method, target, fields = head
+        method, target, fields, authorization = head
         shared.idle.leave(self)
         self._keep_alive = fields.keep_alive and not shared.is_stopping
         size = fields.body_bytes
@@ -205,6 +205,7 @@ class HttpConnection(asyncio.Protocol):
             query=query,
             names=names,
             fields=fields,
+            authorization=authorization,
             whole_body=whole,
         )
         self._exchange = exchange
@@ -232,8 +233,7 @@ class HttpConnection(asyncio.Protocol):
         """Answer what is no request. It is the last answer."""
         self._shared.idle.leave(self)
         self._shared.malformed.add(error)
-        self._partial = None
-        self._keep_alive = False
+        self._partial, self._keep_alive = None, False
         status, body, content_type, headers, _ = self._app.error(error)
         head = self.head_start(status, content_type, lines(headers))
         self._write(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))

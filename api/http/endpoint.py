@@ -61,7 +61,7 @@ class Endpoint:
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
             access = self._access
-            if access is not None:
+            if access is not None and not access.admits_again(exchange, self.operation):
                 session = access.known(exchange) or await access.verified(exchange)
                 access.admit(exchange, session, self.operation)
             if exchange.query and self._parameters is not None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from api.http.admission import Admission
+from api.http.admitted import Admitted
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
 from api.http.context import Context
 from api.http.head import Fields
@@ -64,6 +64,7 @@ class Exchange:
         "_gzip",
         "_is_chunked",
         "admission",
+        "authorization",
         "bytes_in",
         "bytes_out",
         "endpoint",
@@ -89,6 +90,7 @@ class Exchange:
         query: bytes,
         names: Mapping[str, str],
         fields: Fields,
+        authorization: bytes | None,
         whole_body: bytes | None,
     ) -> None:
         """Take a request, with its body if all of that has come."""
@@ -103,6 +105,8 @@ class Exchange:
         self.fields = fields
         self.headers = fields.values
         """The request's headers, by their names in lower case."""
+        self.authorization = authorization
+        """What it says in Authorization, which `headers` has not; None if there is none."""
         self.whole_body = whole_body
         """None if it has to be received."""
         self.status = 0
@@ -113,7 +117,7 @@ class Exchange:
         self.bytes_out = 0
         self.waited = False
         """Whether the request asked to wait and did: its time is no measure of the server."""
-        self.admission: Admission | None = None
+        self.admission: Admitted | None = None
         """How it was let in; None where everybody may do everything."""
         self._gzip: Gzip | None = None
         self._is_chunked = False

@@ -2,7 +2,7 @@
 
 A head is the request line and the fields, up to and with the empty line. Its target is kept apart
 from its fields, because clients repeat the fields byte for byte and the target is routed each time
-(`api.http.head_cache`).
+(`api.http.head_cache`). So is Authorization, which each caller has of its own.
 
 A head is refused unless
 - its version is HTTP/1.0 or HTTP/1.1,
@@ -27,9 +27,10 @@ LINE_END = b"\r\n"
 
 _VERSIONS = {b" HTTP/1.1": False, b" HTTP/1.0": True}
 _PART = PART_HEADER.lower().encode()
+_AUTHORIZATION = b"authorization"
 _ONCE = frozenset(
     (
-        b"authorization",
+        _AUTHORIZATION,
         b"content-encoding",
         b"content-length",
         b"content-type",
@@ -48,7 +49,7 @@ class Fields(NamedTuple):
     values: Mapping[bytes, bytes]
     """By names in lower case; what stands several times, joined by commas. Not to be changed."""
     lines: tuple[tuple[bytes, bytes], ...]
-    """As they came, names in lower case."""
+    """As they came, names in lower case. Neither has Authorization."""
     body_bytes: int
     """How long the body is; 0 if there is none, or if it comes in chunks."""
     is_chunked: bool
@@ -62,8 +63,8 @@ class Fields(NamedTuple):
     """Who asks."""
 
 
-Head = tuple[str, bytes, Fields]
-"""Method, target and fields of one request."""
+Head = tuple[str, bytes, Fields, bytes | None]
+"""Method, target and fields of one request, and what it says in Authorization, if anything."""
 
 
 def malformed(reason: str) -> InvalidRequest:
@@ -110,6 +111,7 @@ class HeadParser:
         if is_http_10 is None or not self._is_complete:
             raise malformed("the version is neither HTTP/1.1 nor HTTP/1.0")
         values = _joined(self._lines)
+        authorization = values.pop(_AUTHORIZATION, None)
         if not is_http_10 and b"host" not in values:
             raise malformed("Host is missing")
         encoding = values.get(b"transfer-encoding")
@@ -120,7 +122,7 @@ class HeadParser:
             raise InvalidRequest("expectation_failed", expect=expected.decode("latin-1")[:80])
         fields = Fields(
             values,
-            tuple(self._lines),
+            tuple(line for line in self._lines if line[0] != _AUTHORIZATION),
             int(values.get(b"content-length", b"0")),
             is_chunked=encoding is not None,
             is_http_10=is_http_10,
@@ -130,7 +132,8 @@ class HeadParser:
             is_of_page=b"origin" in values or b"sec-fetch-site" in values,
             caller=_caller_of(values),
         )
-        return _in_origin_form(self._parser.get_method().decode(), self._target, fields)
+        method = self._parser.get_method().decode()
+        return _in_origin_form((method, self._target, fields, authorization))
 
 
 def _caller_of(values: Mapping[bytes, bytes]) -> Caller:
@@ -150,22 +153,24 @@ def _joined(lines: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     return values
 
 
-def _in_origin_form(method: str, target: bytes, fields: Fields) -> Head:
+def _in_origin_form(head: Head) -> Head:
     """Return a head whose target is a path and a query, or `*`.
 
     A target may be a whole URL, whose host then counts (RFC 9112, 3.2.2).
     """
+    method, target, fields, authorization = head
     if b"#" in target:
         raise malformed("a target has no fragment")
     if target.startswith(b"/") or target == b"*":
-        return method, target, fields
+        return head
     scheme, _, rest = target.partition(b"://")
     if scheme.lower() not in (b"http", b"https") or not rest:
         raise malformed("the target is neither a path nor a URL")
     host = re.split(rb"[/?]", rest, maxsplit=1)[0]
     path = rest[len(host) :]
     values = {**fields.values, b"host": host.rpartition(b"@")[2]}
-    return method, path if path.startswith(b"/") else b"/" + path, fields._replace(values=values)
+    path = path if path.startswith(b"/") else b"/" + path
+    return method, path, fields._replace(values=values), authorization
 
 
 def parse_head(head: bytes) -> Head:

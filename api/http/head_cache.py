@@ -5,7 +5,9 @@ behind the target in a head says the same whatever the target is, so it is kept 
 connections. Only fields that came twice are kept: a client that numbers its requests in a field
 would push out all others.
 
-Nothing is kept of where a request leads: that is looked up for each (`api.http.router`).
+Nothing is kept of where a request leads: that is looked up for each (`api.http.router`). Nor is
+anything of Authorization, which is cut out first: callers who send the same but for that share what
+is kept.
 """
 
 import re
@@ -18,6 +20,10 @@ HEAD_BYTES_MAX = 1024
 """The fields of larger heads are parsed each time."""
 _KEPT = 1024
 _METHODS = {name.encode(): name for name in ("DELETE", "GET", "HEAD", "POST", "PUT")}
+_AUTHORIZATION = b"\r\nAuthorization: "
+_IN_LOWER_CASE = b"\r\nauthorization: "
+_is_value = re.compile(rb"[!-~]+( [!-~]+)*").fullmatch
+"""What the parser takes as it is: visible ASCII, with blanks between."""
 _is_safe = re.compile(rb"/[!\"$-~]*").fullmatch
 """A target that the parser takes too: visible ASCII from its `/` on, without a fragment."""
 
@@ -42,16 +48,21 @@ class HeadCache:
             return parse_head(data[:end])
         method_end = data.find(b" ", 0, end)
         target_end = data.find(b" ", method_end + 1, end)
-        behind = data[target_end:end]
-        fields = self._kept.get(behind)
+        behind, authorization = data[target_end:end], None
+        fields = self._kept.get(behind)  # what has Authorization in it is not kept as it is
+        if fields is None:
+            behind, authorization = _without_authorization(behind)
+            fields = self._kept.get(behind) if authorization else None
         target = data[method_end + 1 : target_end]
         if fields is not None:
             method = _METHODS.get(data[:method_end])
-            if method is not None and _is_safe(target):
-                return method, target, fields
+            is_plain = authorization is None or _is_value(authorization)
+            if method is not None and is_plain and _is_safe(target):
+                return method, target, fields, authorization
         parsed = parse_head(data[:end])
-        # The parser takes several spaces before a target; then the target is not what was cut out.
-        if fields is None and parsed[1] == target:
+        # The parser takes several spaces before a target, and values in several lines; then what
+        # was cut out is not what it found.
+        if fields is None and parsed[1] == target and parsed[3] == authorization:
             self._keep(behind, parsed[2])
         return parsed
 
@@ -64,3 +75,14 @@ class HeadCache:
         if len(self._kept) == _KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[behind] = fields
+
+
+def _without_authorization(behind: bytes) -> tuple[bytes, bytes | None]:
+    """Return fields without Authorization, and what that says; None if it is not there."""
+    at = behind.find(_AUTHORIZATION)
+    if at < 0:
+        at = behind.find(_IN_LOWER_CASE)
+    if at < 0:
+        return behind, None
+    stop = behind.find(b"\r\n", at + 2)
+    return behind[:at] + behind[stop:], behind[at + len(_AUTHORIZATION) : stop]

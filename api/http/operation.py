@@ -17,14 +17,14 @@ Handler = Callable[[Exchange], Awaitable[None]]
 """Reads what it needs of the exchange and answers it, or raises."""
 
 
-class Decided(Enum):
+class DecidedBy(Enum):
     """By what it is decided whether somebody may do an operation."""
 
-    BY_PATH = auto()
+    PATH = auto()
     """By the topic, namespace or subject in its path; without one, it is done to the server."""
-    BY_BODY = auto()
+    BODY = auto()
     """By the topics that its body names; its head needs one in the namespace that is allowed."""
-    BY_ANSWER = auto()
+    ANSWER = auto()
     """Everybody who is known may ask: the answer has only what they may see."""
 
 
@@ -74,7 +74,7 @@ class Operation:
     """The operationId, and the metrics' label."""
     action: Action | None
     """What somebody must be allowed who does it; None: everybody may, known or not."""
-    decided: Decided = Decided.BY_PATH
+    decided_by: DecidedBy = DecidedBy.PATH
     resource: Callable[[Mapping[str, str]], Resource] | None = None
     """What it is done to, by the decoded parts of its path; None: as the action's kind has it."""
     method: str

@@ -22,7 +22,7 @@ from tms.wire.json_fields import POINTER, reference
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
-_TAGS = ("Namespaces", "Topics", "Messages", "Transactions", "Subscriptions", "Server")
+_TAGS = ("Namespaces", "Topics", "Messages", "Transactions", "Subscriptions", "Access", "Server")
 _PATH_PARAMETERS: Json = {
     "namespace": {
         "name": "namespace",
@@ -46,6 +46,14 @@ _PATH_PARAMETERS: Json = {
         "schema": {"type": "string", "pattern": f"^[A-Za-z0-9_.-]{{1,{NAME_CHARS_MAX}}}$"},
         "example": "billing",
     },
+    "id": {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "description": "Of a rule or a token.",
+        "schema": {"type": "string", "pattern": "^[a-z0-9]{12}$"},
+        "example": "0f3a5c7e9b1d",
+    },
     "transaction_id": {
         "name": "transaction_id",
         "in": "path",
@@ -55,6 +63,16 @@ _PATH_PARAMETERS: Json = {
         "example": WRITE_POINTER,
     },
 }
+SECURITY_SCHEMES: Json = {
+    "bearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "A token of `tms auth token`, or a JSON Web Token.",
+    },
+    "basic": {"type": "http", "scheme": "basic"},
+    "certificate": {"type": "mutualTLS"},
+}
+"""How callers say who they are, where they have to."""
 _ENCODING_PARAMETER: Json = {
     "name": "Content-Encoding",
     "in": "header",
@@ -84,6 +102,7 @@ def document_of(operations: Sequence[Operation]) -> Json:
         "tags": [{"name": tag} for tag in _TAGS],
         "paths": paths,
         "components": {
+            "securitySchemes": SECURITY_SCHEMES,
             "schemas": {**SCHEMAS, **RANGE_SCHEMAS, **TRANSACTION_SCHEMAS},
             "parameters": {**_PATH_PARAMETERS, "content_encoding": _ENCODING_PARAMETER},
             "examples": {
@@ -104,6 +123,8 @@ def _operation(operation: Operation) -> Json:
         "summary": operation.summary,
         "description": operation.description,
     }
+    if operation.action is not None:
+        described["security"] = [{name: []} for name in ("bearer", "basic", "certificate")] + [{}]
     if operation.request is not None:
         parameters.append({"$ref": "#/components/parameters/content_encoding"})
         described["requestBody"] = {

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 from api.http.exchange import Exchange
-from api.http.operation import Decided, Operation
+from api.http.operation import DecidedBy, Operation
 from tms.registry.knowledge import Knowledge
 from tms.registry.service import Registry
 from tms.registry.sources import Submitted
@@ -50,7 +50,7 @@ _BY_ANSWER = frozenset(
 def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple[Operation, ...]:
     """Return operations that say what they are done to."""
     return tuple(
-        replace(each, decided=Decided.BY_ANSWER)
+        replace(each, decided_by=DecidedBy.ANSWER)
         if each.name in _BY_ANSWER
         else replace(each, resource=partial(_resource, registry, each))
         for each in operations

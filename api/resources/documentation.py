@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 
 from api.http.exchange import Exchange
-from api.http.operation import Decided, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.pages import page_of
 from tms.security.resources import Action
 
@@ -89,7 +89,7 @@ OPERATIONS = (
     Operation(
         name="docs",
         action=Action.DESCRIBE,
-        decided=Decided.BY_ANSWER,
+        decided_by=DecidedBy.ANSWER,
         method="GET",
         path="/docs",
         handler=page_of(Starlette(routes=[Route("/docs", _show)])),

@@ -8,7 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import Decided, Operation
+from api.http.operation import DecidedBy, Operation
 from tms import __version__
 from tms.security.resources import Action
 
@@ -160,7 +160,7 @@ OPERATIONS = (
     Operation(
         name="openapi",
         action=Action.DESCRIBE,
-        decided=Decided.BY_ANSWER,
+        decided_by=DecidedBy.ANSWER,
         method="GET",
         path="/openapi.json",
         handler=openapi,

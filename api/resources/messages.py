@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Decided, Operation
+from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
@@ -224,7 +224,7 @@ OPERATIONS = (
     Operation(
         name="publishAll",
         action=Action.PUBLISH,
-        decided=Decided.BY_BODY,
+        decided_by=DecidedBy.BODY,
         method="POST",
         path=f"{NAMESPACE}/publish",
         handler=publish_all,

@@ -1,7 +1,7 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Decided, Operation
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
@@ -92,7 +92,7 @@ OPERATIONS = (
     Operation(
         name="listNamespaces",
         action=Action.DESCRIBE,
-        decided=Decided.BY_ANSWER,
+        decided_by=DecidedBy.ANSWER,
         method="GET",
         path=NAMESPACES,
         handler=list_namespaces,

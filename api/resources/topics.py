@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, Decided, Operation
+from api.http.operation import BODY_ERRORS, NAMESPACE_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
 from api.http.request_body import read_body
 from api.openapi.schemas import (
     PROPERTIES_CONTENT,
@@ -235,7 +235,7 @@ OPERATIONS = (
     Operation(
         name="listTopics",
         action=Action.DESCRIBE,
-        decided=Decided.BY_ANSWER,
+        decided_by=DecidedBy.ANSWER,
         method="GET",
         path=TOPICS,
         handler=list_names,

@@ -34,9 +34,7 @@ def test_what_names_a_topic_has_an_action_on_topics() -> None:
 
 @pytest.mark.anyio
 async def test_the_registry_has_actions_on_subjects(of_registry: tuple[Operation, ...]) -> None:
-    opened = {operation.path for operation in of_registry if operation.action is None}
-    assert opened == {"/"}
-    actions = {operation.action for operation in of_registry} - {None}
+    actions = {operation.action for operation in of_registry}
     assert actions == ACTIONS_OF[Kind.SUBJECT]
 
 

@@ -1,29 +1,27 @@
-"""Rules and tokens are in force at each server as the metadata store has them."""
+"""Rules and tokens of one metadata store, as several servers have them in force."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator
 
-import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.contracts.metadata_store_contract import until
+from tests.security.test_rules import rules
 from tms.core.clock import SystemClock
 from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
-from tms.metadata.local import LocalSession
-from tms.metadata.memory import open_memory
+from tms.metadata.host import MetadataHost
+from tms.metadata.interface import SessionEvent
 from tms.security.grants import RULES, TOKENS, GrantOptions, Grants, with_id
-from tms.security.resources import SERVER, Action, Kind, topic_resource
+from tms.security.resources import SERVER, Action, Kind
 from tms.security.rules import Effect, Identity, Rule, RuleBook
 from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio
 
-NOW_MS = 1_700_000_000_000
-SOON_S = 5.0
-ANN = Identity("ann", frozenset(("g",)))
+ANN = Identity("ann")
+OPERATE = Rule("", "ann", Effect.ALLOW, frozenset([Action.OPERATE]), Kind.SERVER)
 
 
 @pytest.fixture
@@ -31,246 +29,166 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def rule(who: str = "ann", action: Action = Action.PUBLISH, effect: str = "allow") -> Rule:
-    kind = Kind.SERVER if action is Action.OPERATE else Kind.TOPIC
-    namespace, name = ("", "") if kind is Kind.SERVER else ("ns", "t*")
-    return Rule("", who, Effect(effect), frozenset((action,)), kind, namespace, name)
+@pytest.fixture
+def host() -> MetadataHost:
+    return MetadataHost()
 
 
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(SOON_S):
-        while not condition():
-            await asyncio.sleep(0.001)
+async def opened(host: MetadataHost, **options: object) -> Grants:
+    grants = Grants(GrantOptions(**options), SystemClock())  # type: ignore[arg-type]
+    await grants.open(host.open_session())
+    return grants
 
 
-@asynccontextmanager
-async def servers(
-    name: str, count: int = 2, **options: Any
-) -> AsyncIterator[Sequence[tuple[Grants, LocalSession]]]:
-    """What so many servers know that have sessions with one store."""
-    opened = []
-    try:
-        for _ in range(count):
-            store = open_memory(name)
-            grants = Grants(GrantOptions(**options), SystemClock())
-            await grants.open(store)
-            opened.append((grants, store))
-        yield opened
-    finally:
-        for grants, store in opened:
-            await grants.close()
-            await store.close()
+@pytest.fixture
+async def here(host: MetadataHost) -> AsyncIterator[Grants]:
+    grants = await opened(host)
+    yield grants
+    await grants.close()
 
 
-def may(grants: Grants, action: Action = Action.PUBLISH) -> bool:
-    resource = SERVER if action is Action.OPERATE else topic_resource("ns", "tt")
-    return grants.book.decide(ANN, action, resource).is_allowed
+@pytest.fixture
+async def there(host: MetadataHost) -> AsyncIterator[Grants]:
+    grants = await opened(host)
+    yield grants
+    await grants.close()
 
 
-async def test_a_rule_is_in_force_here_at_once_and_elsewhere_soon() -> None:
-    async with servers("grants") as ((here, _), (elsewhere, _)):
-        told: list[int] = []
-        elsewhere.on_change.append(lambda: told.append(elsewhere.epoch))
-        added = await here.add_rule(rule())
-        assert may(here)
-        await until(lambda: may(elsewhere))
-        assert told[-1] == elsewhere.epoch > 0
-        assert await elsewhere.add_rule(rule()) == added, "again changes nothing"
-        denied = await elsewhere.add_rule(rule("group:g", effect="deny"))
-        await until(lambda: not may(here))
-        await here.remove_rule(denied.id)
-        await until(lambda: may(elsewhere))
-        await elsewhere.remove_rule(added.id)
-        assert not may(elsewhere)
-        await until(lambda: not may(here))
-        with pytest.raises(GrantNotFound):
-            await here.remove_rule(added.id)
+def may(grants: Grants) -> bool:
+    return grants.book.decide(ANN, Action.OPERATE, SERVER).is_allowed
 
 
-async def test_a_token_is_let_in_and_is_not_any_more() -> None:
-    async with servers("tokens") as ((here, _), (elsewhere, _)):
-        _, kept = new_token("ann", frozenset("g"), expires_ms=NOW_MS)
-        await here.add_token(kept)
-        assert here.token(kept.id) == kept
-        await until(lambda: elsewhere.token(kept.id) == kept)
-        await elsewhere.remove_token(kept.id)
-        assert elsewhere.token(kept.id) is None
-        await until(lambda: here.token(kept.id) is None)
-        for unknown in (kept.id, "", "a/b", ".", "*"):
-            with pytest.raises(GrantNotFound):
-                await here.remove_token(unknown)
+async def test_a_rule_is_in_force_here_at_once_and_elsewhere_soon(
+    here: Grants, there: Grants
+) -> None:
+    rule = await here.add_rule(OPERATE)
+    assert may(here)
+    await until(lambda: may(there))
+    await there.remove_rule(rule.id)
+    assert not may(there)
+    await until(lambda: not may(here))
+    with pytest.raises(GrantNotFound):
+        await here.remove_rule(rule.id)
 
 
-async def test_what_another_server_has_just_added_can_be_taken_away() -> None:
-    async with servers("quick") as ((here, store), (elsewhere, _)):
-        added = await here.add_rule(rule())
-        await elsewhere.remove_rule(added.id)
-        await store.put(f"{RULES}/broken", b"nonsense")
-        await elsewhere.remove_rule("broken")
-        assert await store.get_children(RULES) == []
+async def test_the_same_rule_is_added_once(here: Grants) -> None:
+    first = await here.add_rule(OPERATE)
+    assert await here.add_rule(OPERATE) == first == with_id(OPERATE)
+    assert list(here.rules) == [first]
 
 
-async def test_what_cannot_be_read_leaves_what_was_before() -> None:
-    async with servers("unreadable") as ((here, store), _):
-        added = await here.add_rule(rule())
-        _, kept = new_token("ann")
-        await here.add_token(kept)
-        epoch = here.epoch
-        for path in (f"{RULES}/{added.id}", f"{TOKENS}/{kept.id}", f"{RULES}/other"):
-            for wrong in (b"", b"{}", b"nonsense", b'{"id":"x","who":"","effect":"allow"}'):
-                await store.put(path, wrong)
-        without_meaning = msgspec.json.encode({**msgspec.to_builtins(added), "actions": ["read"]})
-        await store.put(f"{RULES}/another", without_meaning)
-        await here.add_rule(rule("tom"))
-        assert may(here)
-        assert here.token(kept.id) == kept
-        assert len(here.rules) == 2
-        assert here.epoch == epoch + 1
-        await store.delete(f"{RULES}/{added.id}")
-        await until(lambda: not may(here))
+async def test_tokens_come_and_go_and_are_told_of(here: Grants, there: Grants) -> None:
+    told: list[int] = []
+    there.on_change.append(lambda: told.append(there.epoch))
+    _, kept = new_token("ann")
+    await here.add_token(kept)
+    assert here.token(kept.id) == kept
+    await until(lambda: there.token(kept.id) == kept)
+    await here.remove_token(kept.id)
+    await until(lambda: there.token(kept.id) is None)
+    assert len(told) >= 2
+    assert told == sorted(set(told))
 
 
-async def test_no_more_are_kept_than_may_be() -> None:
-    async with servers("many", 1, rules_max=1, tokens_max=1) as ((here, _),):
-        await here.add_rule(rule())
-        await here.add_rule(rule())
-        with pytest.raises(TooLarge):
-            await here.add_rule(rule("tom"))
-        await here.add_token(new_token("ann")[1])
-        with pytest.raises(TooLarge):
-            await here.add_token(new_token("ann")[1])
+async def test_what_begins_later_has_what_is_there(host: MetadataHost, here: Grants) -> None:
+    await here.add_rule(OPERATE)
+    later = await opened(host)
+    assert may(later)
+    await later.close()
 
 
-async def test_without_a_store_there_is_what_the_settings_say() -> None:
-    _, kept = new_token("root")
-    grants = Grants(GrantOptions(superusers=frozenset(("root",)), tokens=(kept,)), SystemClock())
-    await grants.open(None)
-    assert grants.token(kept.id) == kept
-    assert grants.book.is_superuser(Identity("root"))
-    with pytest.raises(NoMetadataStore):
-        await grants.add_rule(rule())
-    with pytest.raises(NoMetadataStore):
+async def test_there_are_so_many_at_most(host: MetadataHost) -> None:
+    grants = await opened(host, rules_max=1, tokens_max=1)
+    await grants.add_rule(OPERATE)
+    await grants.add_rule(OPERATE)
+    with pytest.raises(TooLarge, match="as many rules"):
+        await grants.add_rule(_of("bob"))
+    await grants.add_token(new_token("ann")[1])
+    with pytest.raises(TooLarge, match="as many tokens"):
         await grants.add_token(new_token("ann")[1])
     await grants.close()
 
 
-async def test_what_is_known_becomes_stale_and_is_not_when_it_is_read_again() -> None:
-    async with servers("stale", stale_s_max=0.2) as ((here, store), (elsewhere, _)):
-        added = await here.add_rule(rule())
-        host: Any = store._host
-        host.disconnect(store)
-        assert not here.is_stale
-        assert may(here), "it holds for a while"
-        await elsewhere.remove_rule(added.id)
-        epoch = here.epoch
-        await until(lambda: here.is_stale)
-        assert here.epoch == epoch + 1
-        assert not elsewhere.is_stale
-        host.reconnect(store)
-        await until(lambda: not here.is_stale)
-        assert not may(here)
+def _of(who: str) -> Rule:
+    return Rule("", who, OPERATE.effect, OPERATE.actions, OPERATE.kind)
 
 
-async def test_a_short_loss_makes_nothing_stale() -> None:
-    async with servers("short", 1, stale_s_max=0.15) as ((here, store),):
-        host: Any = store._host
-        for _ in range(3):
-            host.disconnect(store)
-            host.reconnect(store)
-            await until(lambda: here._rules is not None and here._rules.lost_at_ms is None)
-        assert here._ageing is not None
-        await until(lambda: here._ageing is None)
-        assert not here.is_stale
+async def test_what_cannot_be_read_changes_nothing(host: MetadataHost, here: Grants) -> None:
+    rule = await here.add_rule(OPERATE)
+    by_hand = host.open_session()
+    await by_hand.put(f"{RULES}/{rule.id}", b"{}")
+    await by_hand.put(f"{RULES}/another", b'{"id": 5}')
+    await by_hand.put(f"{TOKENS}/x", b"\xff")
+    await asyncio.sleep(0)
+    _, kept = new_token("ann")
+    await here.add_token(kept)
+    assert may(here)
+    assert list(here.rules) == [rule]
+    await by_hand.delete(f"{RULES}/{rule.id}")
+    await until(lambda: not may(here))
 
 
-RULE_OF = st.builds(
-    rule,
-    st.sampled_from(("ann", "group:g", "*", "tom")),
-    st.sampled_from((Action.PUBLISH, Action.CONSUME, Action.OPERATE)),
-    st.sampled_from(("allow", "deny")),
-)
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("put"), st.integers(0, 1), RULE_OF),
-        st.tuples(st.just("delete"), st.integers(0, 1), RULE_OF),
-        st.tuples(st.just("break"), st.integers(0, 1), RULE_OF),
-        st.tuples(st.sampled_from(("lose", "expire", "find")), st.integers(0, 1), st.none()),
-    ),
-    max_size=12,
-)
+async def test_without_a_store_there_is_what_settings_say() -> None:
+    _, kept = new_token("root")
+    options = GrantOptions(superusers=frozenset(["root"]), tokens=(kept,))
+    grants = Grants(options, SystemClock())
+    await grants.open(None)
+    assert grants.token(kept.id) == kept
+    assert grants.book.decide(Identity("root"), Action.GRANT, SERVER).is_allowed
+    with pytest.raises(NoMetadataStore):
+        await grants.add_rule(OPERATE)
+    assert not grants.is_stale
 
 
-class World:
-    """Two servers, and what each must know: as it heard of the store last."""
-
-    def __init__(self, opened: Sequence[tuple[Grants, LocalSession]], watching: Any) -> None:
-        self.opened = opened
-        self.store = watching
-        self.values: dict[str, Rule | None] = {}
-        """None for what is unreadable."""
-        self.known: list[dict[str, Rule]] = [{}, {}]
-
-    async def step(self, what: str, number: int, given: Rule | None) -> None:
-        session = self.opened[number][1]
-        host: Any = session._host
-        if what == "lose":
-            host.disconnect(session)
-        elif what == "expire":
-            await host.expire(session)
-        elif what == "find" and not session.is_connected:
-            host.reconnect(session)
-        elif given is not None:
-            await self._change(what, with_id(given))
-        for at, (_, each) in enumerate(self.opened):
-            if each.is_connected:
-                self._hear(at)
-        await until(self._is_known)
-
-    async def _change(self, what: str, changed: Rule) -> None:
-        path = f"{RULES}/{changed.id}"
-        if what == "delete":
-            if self.values.pop(changed.id, changed) is not changed:
-                await self.store.delete(path)
-            return
-        self.values[changed.id] = changed if what == "put" else None
-        told = msgspec.json.encode(changed) if what == "put" else b"nonsense"
-        await self.store.put(path, told)
-
-    def _hear(self, at: int) -> None:
-        known = self.known[at]
-        for name in set(known) - set(self.values):
-            del known[name]
-        known.update({name: value for name, value in self.values.items() if value is not None})
-
-    def _is_known(self) -> bool:
-        return all(
-            {each.id: each for each in grants.rules} == self.known[at]
-            for at, (grants, _) in enumerate(self.opened)
-        )
-
-    def check(self) -> None:
-        """Check that each decides as a book does that is made of what it must know."""
-        for at, (grants, _) in enumerate(self.opened):
-            book = RuleBook(self.known[at].values())
-            for identity in (ANN, Identity("tom"), Identity("anonymous")):
-                for action in (Action.PUBLISH, Action.CONSUME, Action.DESCRIBE, Action.OPERATE):
-                    resource = SERVER if action is Action.OPERATE else topic_resource("ns", "t")
-                    expected = book.decide(identity, action, resource)
-                    assert grants.book.decide(identity, action, resource) == expected
+async def test_what_is_known_gets_too_old(host: MetadataHost) -> None:
+    grants = Grants(GrantOptions(stale_s_max=0.05), SystemClock())
+    session = host.open_session()
+    await grants.open(session)
+    await grants.add_rule(OPERATE)
+    told: list[bool] = []
+    grants.on_change.append(lambda: told.append(grants.is_stale))
+    # The store of this process is never lost: what a server's session tells is told here.
+    for values in (grants._rules, grants._tokens):
+        assert values is not None
+        values._happen(SessionEvent.CONNECTION_LOST)
+    grants._happen(SessionEvent.CONNECTION_LOST)
+    assert not grants.is_stale
+    await until(lambda: grants.is_stale)
+    for values in (grants._rules, grants._tokens):
+        assert values is not None
+        values._happen(SessionEvent.RECONNECTED)
+    await until(lambda: not grants.is_stale)
+    assert told == [True, False]
+    assert may(grants)
+    await grants.close()
 
 
-@given(STEPS)
-@settings(max_examples=60, deadline=None)
-def test_whatever_happens_each_decides_by_what_it_heard_last(
-    steps: Sequence[tuple[str, int, Rule | None]],
+@settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.booleans(), rules()), max_size=15), st.data())
+def test_what_is_in_force_is_what_the_store_has(
+    steps: list[tuple[bool, Rule]], data: st.DataObject
 ) -> None:
     async def run() -> None:
-        async with servers("world") as opened:
-            watching = open_memory("world")
-            world = World(opened, watching)
-            for step in steps:
-                await world.step(*step)
-                world.check()
-            await watching.close()
+        host = MetadataHost()
+        here, there = await opened(host), await opened(host)
+        kept: dict[str, Rule] = {}
+        for is_new, rule in steps:
+            if is_new or not kept:
+                added = await here.add_rule(rule)
+                kept[added.id] = added
+            else:
+                gone = data.draw(st.sampled_from(sorted(kept)))
+                await here.remove_rule(gone)
+                del kept[gone]
+        assert {rule.id: rule for rule in here.rules} == kept
+        book = RuleBook(kept.values())
+        await until(lambda: {rule.id for rule in there.rules} == set(kept))
+        for who in (ANN, Identity("bob", frozenset("gh"))):
+            for action in (Action.OPERATE, Action.GRANT, Action.TRANSACT):
+                wanted = book.decide(who, action, SERVER)
+                assert here.book.decide(who, action, SERVER) == wanted
+                assert there.book.decide(who, action, SERVER) == wanted
+        await here.close()
+        await there.close()
 
     asyncio.run(run())

@@ -45,7 +45,8 @@ def refused(action: Callable[[], None], setting: str, retry_after_s: int) -> Non
 
 def test_limits_are_the_settings_of_one_principal() -> None:
     named = {name for name in SecuritySettings.model_fields if name.startswith("principal_")}
-    assert {f"principal_{each.name}" for each in fields(PrincipalLimits)} == named
+    counted = {f"principal_{each.name}" for each in fields(PrincipalLimits)}
+    assert counted | {"principal_transactions_max"} == named, "tms.transactions counts those"
 
 
 def test_requests_are_so_many_a_second_of_each(quotas: Quotas, clock: ManualClock) -> None:
@@ -89,7 +90,7 @@ def test_topics_are_so_many_an_hour(quotas: Quotas, clock: ManualClock) -> None:
     quotas.of("ann").take_topic()
 
 
-@pytest.mark.parametrize("name", ["transactions", "connections", "polls"])
+@pytest.mark.parametrize("name", ["connections", "polls"])
 def test_so_many_are_open_at_once(quotas: Quotas, name: str) -> None:
     count = getattr(quotas.of("ann"), name)
     limit = getattr(LIMITS, f"{name}_max")

@@ -10,7 +10,11 @@ from tests.structure.sources import ROOT
 
 LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINS = [line for line in LINES if line and not line.startswith("#")]
-EXTRAS = ("server", "arrow", "etcd", "hbase", "postgresql", "spark", "zookeeper", "dev")
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+EXTRAS = (
+    *("server", "arrow", "auth", "etcd", "hbase", "postgresql"),
+    *("registry", "schemas", "spark", "zookeeper", "dev"),
+)
 """Those that scripts/environment installs."""
 
 
@@ -37,3 +41,14 @@ def test_every_requirement_is_pinned_at_a_version_it_allows() -> None:
     ]
 
     assert not_met == [], "the top of constraints.txt says how it is renewed"
+
+
+def test_the_lock_has_the_same_versions_each_with_hashes_and_names_no_host() -> None:
+    def by_name(pins: list[str]) -> dict[str, str]:
+        pairs = (re.split("==", re.split(r"[ ;]", pin)[0]) for pin in pins)
+        return {canonicalize_name(re.sub(r"\[.*", "", name)): version for name, version in pairs}
+
+    blocks = re.findall(r"^\S+==(?:.*\\\n)*.*$", LOCK, re.MULTILINE)
+    assert by_name(blocks) == by_name(PINS)
+    assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", block) for block in blocks)
+    assert "://" not in LOCK

@@ -17,6 +17,8 @@ from tests.structure.sources import ROOT
 COMMANDS = ("bash", "cat", "cut", "dirname", "find", "sha256sum")
 """What the script asks of a machine before it makes anything."""
 SCRIPT_S_MAX = 60.0
+INPUTS = ("pyproject.toml", "constraints.txt", "requirements.lock")
+"""What .venv is made from."""
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def clone(tmp_path: Path) -> Path:
     """As much of a clone as the script looks at, and a folder of commands for PATH."""
     (tmp_path / "scripts").mkdir()
     (tmp_path / "commands").mkdir()
-    for name in ("scripts/environment", "pyproject.toml", "constraints.txt"):
+    for name in ("scripts/environment", *INPUTS):
         shutil.copy(ROOT / name, tmp_path / name)
     for name in COMMANDS:
         found = shutil.which(name)
@@ -56,7 +58,7 @@ def environment(clone: Path, *extras: str, **variables: str) -> subprocess.Compl
 
 def made(clone: Path, extra: str) -> None:
     """Make `clone` look as the script leaves it."""
-    inputs = [(clone / name).read_bytes() for name in ("pyproject.toml", "constraints.txt")]
+    inputs = [(clone / name).read_bytes() for name in INPUTS]
     (clone / ".venv/bin").mkdir(parents=True)
     (clone / ".venv/bin/python").symlink_to(sys.executable)
     digest = hashlib.sha256(b"".join(inputs)).hexdigest()

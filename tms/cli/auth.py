@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tms.cli import auth_rules
 from tms.cli.auth_password import password
 from tms.cli.configured import answering, stop
 from tms.cli.new_files import FilesRefused, write_new
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 
 app.command()(password)
+app.registered_commands += auth_rules.app.registered_commands
 
 INIT_EXAMPLES = """\b
 Examples:

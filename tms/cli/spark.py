@@ -288,7 +288,13 @@ def _session(name: str, master: str | None, url: str | None) -> Any:
 
 
 def _server(target: Target) -> dict[str, str]:
-    return {"url": target.url, "namespace": target.namespace}
+    files = _given(
+        **{
+            option: None if file is None else str(file.absolute())
+            for option, file in (("tms.tokenFile", target.token_file), ("tms.ca", target.ca))
+        }
+    )
+    return {"url": target.url, "namespace": target.namespace, **files}
 
 
 def _source(target: Target, topics: list[str] | None, pattern: str | None) -> dict[str, str]:

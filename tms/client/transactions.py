@@ -21,8 +21,8 @@ class Transactions:
     """The transactions of a server or store, whoever began them. Made by `Client.transactions`.
 
     Each method may raise `Unavailable`, `InternalError` and `TransactionsElsewhere`; what takes an
-    id, `TransactionUnknown` and `TransactionNotInProgress`. A program that works in a transaction
-    itself has `Client.transaction`.
+    id, `TransactionUnknown`, `TransactionNotInProgress`, and `NotPermitted` if the transaction is
+    another principal's. A program that works in a transaction itself has `Client.transaction`.
     """
 
     def __init__(self, transactions: AsyncTransactions, bridge: Bridge) -> None:
@@ -34,7 +34,7 @@ class Transactions:
         """Start a transaction that other programs will use and end.
 
         Raises `TransactionDuplicate`, `OwnerBusy`, `TooManyTransactions`, `InvalidRequest`
-        (invalid_timeout, invalid_owner).
+        (invalid_timeout, invalid_owner), `NotPermitted` if the owner is another principal's.
         """
         return self._bridge.call(lambda: self._transactions.start(request))
 

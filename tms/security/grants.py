@@ -175,6 +175,10 @@ class Grants:
             return given
         return self._tokens.values.get(token_id)
 
+    def is_setting(self, token_id: str) -> bool:
+        """Whether a token stands in the settings, where alone it can be taken out."""
+        return token_id in self._given
+
     @property
     def tokens(self) -> Mapping[str, KeptToken]:
         """The tokens of the settings and of the metadata store."""

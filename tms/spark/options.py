@@ -9,8 +9,10 @@ in Spark. docs/spark.md has the table of them, and a test holds it to `OPTIONS`.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from tms.client.access import Access, access_of
 from tms.core.errors import InvalidRequest
 from tms.core.reading import Isolation
 from tms.core.schemas import LATEST
@@ -29,7 +31,10 @@ from tms.spark.option_values import (
     whole_number,
 )
 
-_CONNECTION = ("url", "namespace", "tms.timeout", "tms.retryFor", "tms.compress")
+_CONNECTION = (
+    *("url", "namespace", "tms.timeout", "tms.retryFor", "tms.compress"),
+    *("tms.tokenFile", "tms.token", "tms.ca"),
+)
 _STARTING = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _PER_TRIGGER = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
@@ -59,6 +64,20 @@ class ServerOptions:
     timeout_s: float
     retry_for_s: float
     compress: bool
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    """Where each of Spark's processes finds the token."""
+    ca: str = ""
+    """Where each finds the certificates to trust the server by."""
+
+    def access(self) -> Access:
+        """Return as whom a process of Spark's reaches the server.
+
+        Raises `InvalidRequest` (plaintext_credentials), and `ValueError` for files that cannot be
+        used there.
+        """
+        auth: str | Path | None = Path(self.token_file) if self.token_file else self.token or None
+        return access_of(self.url, auth=auth, ca=self.ca or None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +198,8 @@ def _connection(given: GivenOptions) -> ServerOptions:
     url = given.text("url")
     if url is None:
         refuse("url", "it is needed: the server's, http://HOST:PORT")
+    if given.has("tms.token") and given.has("tms.tokenFile"):
+        refuse("tms.token and tms.tokenFile", "they say the same: give one")
     if not url.startswith(("http://", "https://")):
         refuse("url", "Spark's processes need a server, http://HOST:PORT", url)
     return ServerOptions(
@@ -187,6 +208,9 @@ def _connection(given: GivenOptions) -> ServerOptions:
         given.value("tms.timeout", seconds, TIMEOUT_S),
         given.value("tms.retryFor", seconds, RETRY_FOR_S),
         given.value("tms.compress", flag, otherwise=False),
+        token=given.text("tms.token") or "",
+        token_file=given.text("tms.tokenFile") or "",
+        ca=given.text("tms.ca") or "",
     )
 
 

@@ -82,7 +82,12 @@ class SparkServer:
         self._url = without_credentials(connection.url)
         self._retry_for_s = connection.retry_for_s
         self._namespace = connection.namespace
-        http = Http(connection.url, timeout_s=connection.timeout_s, compress=connection.compress)
+        http = Http(
+            connection.url,
+            timeout_s=connection.timeout_s,
+            compress=connection.compress,
+            access=connection.access(),
+        )
         self._calls = Calls(http, connection.retry_for_s)
         self._ranges = RemoteRanges(self._calls)
         self._bridge = Bridge()

@@ -91,3 +91,50 @@ def test_a_known_head_is_taken_or_refused_as_an_unknown_one(target: str, method:
             return error.problem.code
 
     assert outcome(partial(parse, cache)) == outcome(parse_head)
+
+
+said = st.text(st.sampled_from("aB7=/+ \t\x00\x7fé\r\n:"), max_size=8).map(
+    lambda value: value.encode("latin-1")
+)
+named = st.sampled_from((b"Authorization", b"authorization", b"AUTHORIZATION", b"authorizatioN"))
+gaps = st.sampled_from((b": ", b":", b":  ", b" : "))
+
+
+@given(st.lists(st.tuples(named, gaps, said), max_size=2), st.sampled_from((0, 1)))
+def test_what_callers_say_of_themselves_is_read_the_same_when_all_else_is_known(
+    lines: list[tuple[bytes, bytes, bytes]], after: int
+) -> None:
+    cache = HeadCache()
+    known = [b"Host: localhost", b"Authorization: Bearer abc", b"x: y"]
+
+    def whole(fields: list[bytes]) -> bytes:
+        return b"\r\n".join([b"GET /a HTTP/1.1", *fields, b"", b""])
+
+    for _ in range(2):
+        parse(cache, whole(known))
+        parse(cache, whole([known[0], known[2]]))
+    told = [b"".join(line) for line in lines]
+    fields = [known[0], known[2]]
+    asked = whole([*fields[: after + 1], *told, *fields[after + 1 :]])
+    asked = asked[: asked.find(b"\r\n\r\n") + 4]
+
+    def outcome(parse: Callable[[bytes], Head]) -> object:
+        try:
+            return parse(asked)
+        except InvalidRequest as error:
+            return error.problem.code
+
+    assert outcome(partial(parse, cache)) == outcome(parse_head)
+    assert outcome(partial(parse, cache)) == outcome(parse_head)
+
+
+def test_callers_share_what_is_known_of_all_else(
+    parsed: list[bytes],
+) -> None:
+    cache = HeadCache()
+    for number in range(5):
+        fields = f"host: localhost\r\nauthorization: Bearer {number}\r\nx: y"
+        read = parse(cache, head(fields=fields))
+        assert read[3] == b"Bearer %d" % number
+        assert b"authorization" not in read[2].values
+    assert len(parsed) == 2

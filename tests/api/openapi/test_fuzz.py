@@ -101,7 +101,7 @@ def api() -> Iterator[schemathesis.BaseSchema]:
     loop.close()
 
 
-KNOWN = {"namespace": "ns", "topic": "t", "subscription": "s"}
+KNOWN = {"namespace": "ns", "topic": "t", "subscription": "s", "id": "a" * 12}
 
 
 def known_of(names: Iterable[str], url: str, session: requests.Session) -> dict[str, Any]:

@@ -95,7 +95,7 @@ async def test_strangers_and_those_without_rules_get_nothing(secured: Secured) -
             assert await asked({}) == [401] * TIMES, path
             assert await asked({"authorization": "Bearer wrong"}) == [401] * TIMES, path
             found = set(await asked(ann))
-            if operation.decided.name == "BY_ANSWER":
+            if operation.decided_by.name == "ANSWER":
                 assert found <= {200, 403, 404, 405}, path
             else:
                 assert found == {403}, path

@@ -39,6 +39,7 @@ def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
         "topic": "t",
         "subscription": "s",
         "transaction_id": transaction,
+        "id": "none",
     }
     for operation in OPERATIONS:
         required = [each["name"] for each in operation.query if each.get("required")]
@@ -114,7 +115,7 @@ async def test_without_rules_nothing_is_done_nor_told(pair: Pair, way: str) -> N
 
     for operation, path, body in targets(transaction):
         found = await statuses(pair.servers[way], operation.method, path, body, headers)
-        if operation.path in OPEN or operation.decided.name == "BY_ANSWER":
+        if operation.path in OPEN or operation.decided_by.name == "ANSWER":
             assert set(found) <= {200, 404}, operation.name
         else:
             assert set(found) <= {403, 404}, operation.name
@@ -135,7 +136,7 @@ async def test_the_rule_for_its_action_is_all_an_operation_needs(pair: Pair, way
         assert not {401, 403, 500, 503} & set(found), (name, found)
         if rule:
             await pair.disallow(rule)
-            if operation.decided.name != "BY_ANSWER":
+            if operation.decided_by.name != "ANSWER":
                 found = await statuses(pair.servers[way], operation.method, path, body, headers)
                 assert set(found) <= {403, 404}, (name, found)
 
@@ -150,7 +151,7 @@ async def test_rules_for_other_actions_let_nobody_in(pair: Pair, way: str) -> No
     for action in actions:
         await pair.disallow(rules[action])
         for operation, path, body in targets(transaction):
-            is_told = operation.decided.name == "BY_ANSWER" or action == "describe"
+            is_told = operation.decided_by.name == "ANSWER" or action == "describe"
             if operation.action is not action or is_told:
                 continue
             found = await statuses(pair.servers[way], operation.method, path, body, headers)
@@ -171,7 +172,7 @@ async def test_who_is_anonymous_has_the_rules_for_that_alone(optional: Pair) -> 
     for way, server in optional.servers.items():
         for operation, path, body in targets(transaction):
             found = await statuses(server, operation.method, path, body, {})
-            if operation.path in OPEN or operation.decided.name == "BY_ANSWER":
+            if operation.path in OPEN or operation.decided_by.name == "ANSWER":
                 assert set(found) <= {200, 404}, operation.name
             else:
                 assert set(found) <= {403, 404}, (way, operation.name)

@@ -22,7 +22,7 @@ TmsError
 │       ├── TransactionsElsewhere
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── BadVersion, PathExists, PathHasChildren
-│       └── LockBusy, NoMetadataStore, RollbackRefused
+│       └── LockBusy, NoMetadataStore, AuthenticationOff, RollbackRefused
 ├── Unavailable                   503: not done; the same call may succeed later
 │   ├── QueueFull
 │   ├── RateExceeded              429
@@ -90,6 +90,7 @@ from tms.core.errors.classes import (
     error_of,
 )
 from tms.core.errors.conflicts import (
+    AuthenticationOff,
     BadVersion,
     Conflict,
     InvalidTrimTime,
@@ -115,6 +116,7 @@ from tms.core.errors.conflicts import (
 )
 
 __all__ = [
+    "AuthenticationOff",
     "BadVersion",
     "Conflict",
     "CopyRefused",

@@ -124,6 +124,12 @@ class LockBusy(Conflict):
     code = "lock_busy"
 
 
+class AuthenticationOff(Conflict):
+    """Raised when rules are asked of a server that asks nobody who they are."""
+
+    code = "authentication_off"
+
+
 class NoMetadataStore(Conflict):
     """Raised when a server that has no metadata store is to keep something in it."""
 

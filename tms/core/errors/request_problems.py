@@ -218,6 +218,11 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "PathExists": {"path_exists": "There is a value at this path already."},
         "PathHasChildren": {"path_has_children": "There are paths below this one."},
         "LockBusy": {"lock_busy": "Somebody else holds this lock."},
+        "AuthenticationOff": {
+            "authentication_off": (
+                "Everybody may do everything at this server; to have rules, start it with --auth."
+            ),
+        },
         "NoMetadataStore": {
             "no_metadata_store": (
                 "The server has nothing to keep this in: start it with --metadata."

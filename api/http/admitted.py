@@ -12,7 +12,7 @@ from tms.security.quotas import PrincipalUse
 from tms.security.sessions import Session
 
 
-class Admission:
+class Admitted:
     """What is known of who sent a request."""
 
     __slots__ = ("_digest", "caller", "rules_epoch", "sealed_body", "session", "use", "via")

@@ -1,0 +1,378 @@
+"""Who may do what: rules, tokens, and why somebody may or may not. Bodies and answers are JSON."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Json, Operation
+from api.http.query_parameters import values_of
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.openapi.parts import json_media
+from api.openapi.structs import schemas_of
+from tms.core.errors import AuthenticationOff, InvalidRequest
+from tms.security.grants import Grants
+from tms.security.principals import reason_against, reason_against_groups
+from tms.security.resources import (
+    ACTIONS_OF,
+    SERVER,
+    Action,
+    Kind,
+    Resource,
+    subject_resource,
+    topic_resource,
+)
+from tms.security.rules import ANY, GROUP, Effect, Identity, InvalidRule, Rule, Ruling
+from tms.security.tokens import new_token
+from tms.wire.json_bodies import JSON
+from tms.wire.json_grants import (
+    CallerBody,
+    NewTokenBody,
+    RuleBody,
+    RuleRequest,
+    RulingBody,
+    TokenBody,
+    TokenRequest,
+)
+
+RULES = "/v1/auth/rules"
+TOKENS = "/v1/auth/tokens"
+TAG = "Access"
+B = TypeVar("B")
+E = TypeVar("E", Action, Effect, Kind)
+_encode = msgspec.json.Encoder().encode
+_rule_decoder = msgspec.json.Decoder(RuleRequest)
+_token_decoder = msgspec.json.Decoder(TokenRequest)
+
+
+def _grants(exchange: Exchange) -> Grants:
+    """Return what is in force. Raises `AuthenticationOff` if everybody may do everything."""
+    access = exchange.context.access
+    if access is None:
+        raise AuthenticationOff
+    return access.grants
+
+
+async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str) -> B:
+    if exchange.body_format() is not JSON:
+        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest(code, reason=str(error)) from None
+
+
+def _one_of(kind: type[E], given: str, field: str) -> E:
+    try:
+        return kind(given)
+    except ValueError:
+        expected = ", ".join(each.value for each in kind)
+        raise InvalidRequest("invalid_rule", field=field, given=given, expected=expected) from None
+
+
+def _rule_of(request: RuleRequest) -> Rule:
+    is_name = request.who != ANY
+    against = reason_against(request.who.removeprefix(GROUP)) if is_name else None
+    if against is not None and request.who != "anonymous":
+        raise InvalidRequest("invalid_rule", field="who", reason=against)
+    try:
+        return Rule(
+            "",
+            request.who,
+            _one_of(Effect, request.effect, "effect"),
+            frozenset(_one_of(Action, each, "actions") for each in request.actions),
+            _one_of(Kind, request.kind, "kind"),
+            request.namespace,
+            request.name,
+            request.subscription,
+        )
+    except InvalidRule as error:
+        raise InvalidRequest("invalid_rule", reason=str(error)) from None
+
+
+def _rule_body(rule: Rule) -> RuleBody:
+    return RuleBody(
+        rule.id,
+        rule.who,
+        rule.effect,
+        sorted(rule.actions),
+        rule.kind,
+        rule.namespace,
+        rule.name,
+        rule.subscription,
+    )
+
+
+async def list_rules(exchange: Exchange) -> None:
+    """Answer with all rules."""
+    rules = sorted(_grants(exchange).rules, key=lambda rule: (rule.who, rule.id))
+    await exchange.answer(OK, _encode([_rule_body(rule) for rule in rules]), JSON_TYPE)
+
+
+async def add_rule(exchange: Exchange) -> None:
+    """Have a rule in force."""
+    grants = _grants(exchange)
+    rule = _rule_of(await _read(exchange, _rule_decoder, "invalid_rule"))
+    await exchange.answer(OK, _encode(_rule_body(await grants.add_rule(rule))), JSON_TYPE)
+
+
+async def remove_rule(exchange: Exchange) -> None:
+    """Have a rule in force no more."""
+    await _grants(exchange).remove_rule(exchange.names["id"])
+    await exchange.answer(OK)
+
+
+async def list_tokens(exchange: Exchange) -> None:
+    """Answer with what may be told of tokens."""
+    grants = _grants(exchange)
+    found = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
+    bodies = [
+        TokenBody(
+            each.id,
+            each.principal,
+            sorted(each.groups),
+            each.expires_ms,
+            grants.is_setting(each.id),
+        )
+        for each in found
+    ]
+    await exchange.answer(OK, _encode(bodies), JSON_TYPE)
+
+
+async def add_token(exchange: Exchange) -> None:
+    """Make a token; it is told this once."""
+    grants = _grants(exchange)
+    request = await _read(exchange, _token_decoder, "invalid_token")
+    against = reason_against(request.principal) or reason_against_groups(request.groups)
+    if against is not None:
+        raise InvalidRequest("invalid_token", reason=against)
+    if request.expires_ms is not None and request.expires_ms <= exchange.context.clock.now_ms():
+        raise InvalidRequest("invalid_token", expires_ms=request.expires_ms)
+    token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)
+    await grants.add_token(kept)
+    body = NewTokenBody(kept.id, token, kept.principal, kept.expires_ms)
+    await exchange.answer(OK, _encode(body), JSON_TYPE)
+
+
+async def remove_token(exchange: Exchange) -> None:
+    """Let a token in no more."""
+    grants, token_id = _grants(exchange), exchange.names["id"]
+    if grants.is_setting(token_id):
+        reason = "it stands in the server's setting auth_tokens: take it out there"
+        raise InvalidRequest("invalid_token", id=token_id, reason=reason)
+    await grants.remove_token(token_id)
+    await exchange.answer(OK)
+
+
+async def explain(exchange: Exchange) -> None:
+    """Answer with whether somebody may do something, and why."""
+    grants, values = _grants(exchange), values_of(exchange.query)
+    groups = frozenset(filter(None, values.get("groups", "").split(",")))
+    identity = Identity(values.get("principal", ""), groups)
+    action = _one_of(Action, values.get("action", ""), "action")
+    resource = _resource_of(action, values)
+    ruling = grants.book.decide(identity, action, resource, values.get("subscription"))
+    rule = None if ruling.rule is None else _rule_body(ruling.rule)
+    is_superuser = grants.book.is_superuser(identity)
+    reason = _reason(ruling, identity, action, resource, is_superuser=is_superuser)
+    await exchange.answer(OK, _encode(RulingBody(ruling.is_allowed, reason, rule)), JSON_TYPE)
+
+
+def _resource_of(action: Action, values: Mapping[str, str]) -> Resource:
+    if action in ACTIONS_OF[Kind.SERVER]:
+        return SERVER
+    if action in ACTIONS_OF[Kind.SUBJECT]:
+        return subject_resource(values.get("subject") or None)
+    return topic_resource(values.get("namespace", "default"), values.get("topic") or None)
+
+
+def _reason(
+    ruling: Ruling, identity: Identity, action: Action, resource: Resource, *, is_superuser: bool
+) -> str:
+    what = f"{identity.principal} may {'' if ruling.is_allowed else 'not '}{action} on {resource}"
+    if is_superuser:
+        return f"{what}: it is a superuser."
+    if ruling.rule is not None:
+        return f"{what}, by rule {ruling.rule.id}."
+    return f"{what}: no rule allows it."
+
+
+async def whoami(exchange: Exchange) -> None:
+    """Answer with who asks."""
+    session = None if exchange.admission is None else exchange.admission.session
+    if session is None:
+        may = sorted(ACTIONS_OF[Kind.SERVER])
+        body = CallerBody(None, [], None, list(may))
+    else:
+        may = [each for each in sorted(ACTIONS_OF[Kind.SERVER]) if exchange.may(each, SERVER)]
+        groups = sorted(session.identity.groups)
+        body = CallerBody(session.identity.principal, groups, session.mechanism, list(may))
+    await exchange.answer(OK, _encode(body), JSON_TYPE)
+
+
+_SCHEMAS = schemas_of(
+    {
+        "Rule": RuleBody,
+        "Token": TokenBody,
+        "NewToken": NewTokenBody,
+        "Ruling": RulingBody,
+        "Caller": CallerBody,
+    },
+    answered=True,
+)
+_ASKED = schemas_of({"Rule": RuleRequest, "Token": TokenRequest}, answered=False)
+_RULE_ASKED = {"who": "shop", "actions": ["publish"], "namespace": "default", "name": "orders*"}
+_RULE = {
+    "id": "0f3a5c7e9b1d",
+    "effect": "allow",
+    "kind": "topic",
+    "subscription": "*",
+    **_RULE_ASKED,
+}
+_TOKEN = {"id": "abcdefghijkl", "principal": "shop", "expires_ms": None}
+_TOLD_TOKEN: Json = {**_TOKEN, "groups": [], "is_setting": False}
+_NEW_TOKEN = {**_TOKEN, "token": f"tms_abcdefghijkl_{'x' * 43}"}
+_RULING = {
+    "allowed": True,
+    "reason": "shop may publish on default:orders, by rule 0f3a5c7e9b1d.",
+    "rule": _RULE,
+}
+_CALLER = {"principal": "shop", "groups": [], "mechanism": "token", "may": ["transact"]}
+
+
+def _listed(name: str, example: object) -> Mapping[str, Json]:
+    array = {"type": "array", "items": _SCHEMAS[name]}
+    return {"application/json": json_media(array, all=[example])}
+
+
+_LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
+_CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *_LIST_ERRORS)
+
+
+def _parameter(name: str, description: str) -> Json:
+    return {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
+
+
+_EXPLAIN_QUERY = (
+    _parameter("principal", "Whom it is about."),
+    _parameter("groups", "The groups it is in, with commas between."),
+    _parameter("action", "The action."),
+    _parameter("namespace", "Of a topic; by default `default`."),
+    _parameter("topic", "The topic; without it, all of the namespace."),
+    _parameter("subscription", "The subscription, for the action `subscribe`."),
+    _parameter("subject", "The subject of the registry; without it, all."),
+)
+_BODY_ERRORS = ("unsupported_content_type", *BODY_ERRORS)
+OPERATIONS = (
+    Operation(
+        name="listRules",
+        action=Action.GRANT,
+        method="GET",
+        path=RULES,
+        handler=list_rules,
+        tag=TAG,
+        summary="List the rules",
+        description="By whom they are for.",
+        success="The rules in force.",
+        answer=_listed("Rule", _RULE),
+        errors=_LIST_ERRORS,
+    ),
+    Operation(
+        name="addRule",
+        action=Action.GRANT,
+        method="POST",
+        path=RULES,
+        handler=add_rule,
+        tag=TAG,
+        summary="Allow or deny somebody something",
+        description=(
+            "In force at this server when it answers, at others within a second. The same rule has "
+            "the same id, so to send it twice changes nothing."
+        ),
+        request={"application/json": json_media(_ASKED["Rule"], rule=_RULE_ASKED)},
+        success="The rule, with its id.",
+        answer={"application/json": json_media(_SCHEMAS["Rule"], rule=_RULE)},
+        errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *_BODY_ERRORS),
+    ),
+    Operation(
+        name="removeRule",
+        action=Action.GRANT,
+        method="DELETE",
+        path=f"{RULES}/{{id}}",
+        handler=remove_rule,
+        tag=TAG,
+        summary="Take a rule away",
+        description="What was decided by it is decided anew; polls that wait are ended within 5 s.",
+        success="The rule is not in force any more.",
+        errors=("rule_not_found", *_CHANGE_ERRORS),
+    ),
+    Operation(
+        name="listTokens",
+        action=Action.GRANT,
+        method="GET",
+        path=TOKENS,
+        handler=list_tokens,
+        tag=TAG,
+        summary="List the tokens",
+        description="Their ids and whose they are; never what they are.",
+        success="The tokens that are let in, and those that have ended.",
+        answer=_listed("Token", _TOLD_TOKEN),
+        errors=_LIST_ERRORS,
+    ),
+    Operation(
+        name="addToken",
+        action=Action.GRANT,
+        method="POST",
+        path=TOKENS,
+        handler=add_token,
+        tag=TAG,
+        summary="Make a token",
+        description="The answer is the only place where it is told: the server keeps a hash.",
+        request={"application/json": json_media(_ASKED["Token"], token={"principal": "shop"})},
+        success="The token.",
+        answer={"application/json": json_media(_SCHEMAS["NewToken"], token=_NEW_TOKEN)},
+        errors=("invalid_token", "too_many_tokens", *_CHANGE_ERRORS, *_BODY_ERRORS),
+    ),
+    Operation(
+        name="removeToken",
+        action=Action.GRANT,
+        method="DELETE",
+        path=f"{TOKENS}/{{id}}",
+        handler=remove_token,
+        tag=TAG,
+        summary="Revoke a token",
+        description="Whoever shows it gets 401 from now on; polls that wait are ended within 5 s.",
+        success="The token is not let in any more.",
+        errors=("invalid_token", "token_not_found", *_CHANGE_ERRORS),
+    ),
+    Operation(
+        name="explainAccess",
+        action=Action.GRANT,
+        method="GET",
+        path="/v1/auth/explain",
+        handler=explain,
+        tag=TAG,
+        summary="Tell whether somebody may do something, and why",
+        description="By the rules in force. Nothing is done.",
+        query=_EXPLAIN_QUERY,
+        success="The decision.",
+        answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
+        errors=("invalid_rule", "invalid_query", *_LIST_ERRORS),
+    ),
+    Operation(
+        name="whoAmI",
+        action=Action.DESCRIBE,
+        decided_by=DecidedBy.ANSWER,
+        method="GET",
+        path="/v1/auth/whoami",
+        handler=whoami,
+        tag=TAG,
+        summary="Tell who asks",
+        description="As the server knows it. Without authentication that is nobody.",
+        success="Who asks.",
+        answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
+        errors=SERVICE_ERRORS,
+    ),
+)

@@ -1,0 +1,99 @@
+"""docs/security.md: its first five minutes are lived through, and it names what there is."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import run_command
+from tests.docs.markdown import ROOT, blocks, links
+from tests.servers.server_process import ServerProcess
+from tms.core.errors.catalogue import CATALOGUE
+from tms.security.resources import Action
+from tms.settings import Settings
+
+PAGE = "docs/security.md"
+TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
+SHELL = [block.text for block in blocks(PAGE) if block.kind == "sh"]
+EXAMPLE_S_MAX = 60.0
+
+
+def run(commands: str, folder: Path) -> str:
+    """Run a page's commands in a shell that has `tms`."""
+    (folder / "tms").write_text(f'#!/bin/sh\nexec {sys.executable} -m tms "$@"\n')
+    (folder / "tms").chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TMS_")}
+    done = subprocess.run(
+        ["sh", "-ec", commands],
+        cwd=folder,
+        env={**environment, "PATH": f"{folder}:{environment['PATH']}", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=EXAMPLE_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_first_five_minutes_go_as_told(tmp_path: Path) -> None:
+    init, first, later = SHELL
+    own = tmp_path / "etc"
+
+    def here(commands: str) -> str:
+        return commands.replace("/etc/tms", str(own))
+
+    name = socket.gethostname()
+    made, _, serve = here(init).replace("tms.example.com", name).partition("\n")
+    run(made, tmp_path)
+    assert serve.strip() == f"tms serve --config {own}/tms.toml"
+    with ServerProcess("memory:", "--config", str(own / "tms.toml")) as server:
+
+        def there(commands: str) -> str:
+            return here(commands).replace("https://localhost:11015", server.url)
+
+        told = run(there(first), tmp_path)
+        assert "Published 1 messages." in told
+        setting = there(first).splitlines()[0]
+        rule = re.search(r"Rule (\w+):", told)
+        assert rule is not None
+        told = run(f"{setting}\n{later.replace('revoke ID', f'revoke {rule[1]}')}", tmp_path)
+        assert "by rule" in told
+        assert "admin, by token" in told
+
+
+def test_a_server_that_others_reach_needs_more_than_courage() -> None:
+    code, _, err = run_command("serve", "--listen", "0.0.0.0:0", "--store", "memory:")
+    assert (code, "--insecure-no-auth" in err) == (1, True)
+    code, _, err = run_command(
+        "serve", "--listen", "0.0.0.0:0", "--store", "memory:", "--auth", "required"
+    )
+    assert (code, "--allow-plaintext" in err) == (1, True)
+
+
+def test_settings_errors_and_actions_are_there() -> None:
+    named = set(re.findall(r"`(\w+)`", TEXT))
+    security = {
+        name
+        for name in Settings.model_fields
+        if name.startswith(("auth", "tls_", "audit_", "principal_", "superusers"))
+    }
+    left = {"auth_open_docs", "auth_rules_max", "auth_tokens_max"}
+    assert security - named == left, "`tms config` says enough of these"
+    for status, code in re.findall(r"^\| (\d{3}) \| `(\w+)` \|", TEXT, re.MULTILINE):
+        assert CATALOGUE[code].status == int(status)
+    shown = set(re.findall(r"`([a-z-]+)`", TEXT))
+    assert {action.value for action in Action} <= shown
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"tms auth (\w+)", TEXT))))
+def test_commands_are_there(command: str) -> None:
+    assert run_command("auth", command, "--help")[0] == 0
+
+
+def test_links_lead_somewhere() -> None:
+    assert [link for link in links(PAGE) if not link.exists()] == []

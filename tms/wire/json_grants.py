@@ -1,0 +1,83 @@
+"""Rules, tokens and decisions in JSON, for server and client (`docs/security.md`)."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+_Who = Annotated[str, Meta(description="A principal, `group:NAME`, or `*` for all who are known.")]
+_Effect = Annotated[str, Meta(description="allow or deny.")]
+_Kind = Annotated[str, Meta(description="topic, server or subject.")]
+_Namespace = Annotated[str, Meta(description="Of topics: a name, a prefix and `*`, or `*`.")]
+_Name = Annotated[str, Meta(description="Of topics and subjects: as of namespaces.")]
+_Subscription = Annotated[str, Meta(description="As of namespaces, for the action subscribe.")]
+_Ends = Annotated[int, Meta(description="In milliseconds since 1970; null: never.")]
+
+
+class RuleRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A rule that is to be in force."""
+
+    who: _Who
+    actions: list[str]
+    effect: _Effect = "allow"
+    kind: _Kind = "topic"
+    namespace: _Namespace = ""
+    name: _Name = ""
+    subscription: _Subscription = "*"
+
+
+class RuleBody(msgspec.Struct):
+    """A rule that is in force."""
+
+    id: str
+    who: _Who
+    effect: _Effect
+    actions: list[str]
+    kind: _Kind
+    namespace: _Namespace
+    name: _Name
+    subscription: _Subscription
+
+
+class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A token that is to be made."""
+
+    principal: str
+    groups: list[str] = []
+    expires_ms: _Ends | None = None
+
+
+class TokenBody(msgspec.Struct):
+    """What may be told of a token."""
+
+    id: str
+    principal: str
+    groups: list[str]
+    expires_ms: _Ends | None
+    is_setting: Annotated[bool, Meta(description="Whether it stands in the server's settings.")]
+
+
+class NewTokenBody(msgspec.Struct):
+    """A token, told this once."""
+
+    id: str
+    token: str
+    principal: str
+    expires_ms: _Ends | None
+
+
+class RulingBody(msgspec.Struct):
+    """Whether somebody may do something, and why."""
+
+    allowed: bool
+    reason: str
+    rule: RuleBody | None
+
+
+class CallerBody(msgspec.Struct):
+    """Who asks, as the server knows it."""
+
+    principal: str | None
+    groups: list[str]
+    mechanism: str | None
+    may: Annotated[list[str], Meta(description="What it may do to the server.")]
