@@ -16,7 +16,7 @@ from api.http.callers import Callers
 from api.http.context import Context, TopicInfo
 from api.http.errors import answer_of
 from api.http.metrics import RestMetrics
-from api.http.operation import Operation
+from api.http.operation import RESOURCES, Operation
 from api.openapi.document import document_of
 from api.resources import (
     cleanup,
@@ -135,7 +135,7 @@ def create_standby(
         cluster_state,
         limits,
         registry=registry,
-        open_operations=[each for each in OPERATIONS if each.action is None],
         callers=callers,
         access=access,
+        open_operations=[each for each in OPERATIONS if not each.path.startswith(RESOURCES)],
     )

@@ -90,6 +90,8 @@ class Forwarder:
                 timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )
+            # The leader sees what the client says it takes, and nothing that httpx would add.
+            self._client.headers.clear()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -135,7 +137,10 @@ class Forwarder:
     def _seal(self, exchange: Exchange, request: httpx.Request) -> None:
         """Say in a request who asked, so that the leader knows that this server says it."""
         admission = exchange.admission
-        if self.sealer is None or admission is None or admission.session is None:
+        if self.sealer is None:
+            return
+        request.headers.pop("authorization", None)
+        if admission is None or admission.session is None:
             return
         path, _, query = request.url.raw_path.partition(b"?")
         body: bytes | int | None = exchange.whole_body
@@ -150,7 +155,6 @@ class Forwarder:
             target=self._address,
             body=body,
         ).decode("ascii")
-        request.headers.pop("authorization", None)
 
 
 class _Forwarded:

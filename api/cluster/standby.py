@@ -68,7 +68,7 @@ class Standby:
     ) -> None:
         """Answer a GET of `operations` here, and have the leader answer all else.
 
-        Nobody has to be known for `open_operations`.
+        Nobody has to be known for `open_operations` that `access` does not guard.
         """
         metrics = RestMetrics()
         registry.register(metrics)
@@ -92,6 +92,7 @@ class Standby:
         self._forward_open = {
             each.path: RouteMatch[Endpoint](Endpoint(forward, context, counted, each), {})
             for each in open_operations
+            if access is not None and not access.guards(each)
         }
         """What nobody has to be known for, whoever answers it."""
 

@@ -3,7 +3,8 @@
 1. The first credential that is there decides: what another server of the cluster has sealed, then
    Authorization, then the certificate of the connection. A bad one is 401, whatever else there is.
 2. A decision is kept for a credential, an operation and a path, until any rule or token changes,
-   and a minute at most. So a known caller costs a few looks into memory.
+   and a minute at most. So a known caller costs a few looks into memory. Decisions that are told
+   each time are not kept.
 3. A topic on which somebody may do nothing at all is 404 to them, as one that is not there.
 4. Whoever waits, or is sent a long answer, asks again (`check_again`): what was revoked meanwhile
    ends that.
@@ -27,7 +28,7 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.topic import TopicId
-from tms.security.audit import AUTHENTICATE, Audit, AuditRecord
+from tms.security.audit import ALWAYS, AUTHENTICATE, Audit, AuditRecord
 from tms.security.forwards import HEADER, Opener, length_fits
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
@@ -170,15 +171,19 @@ class AccessControl:
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
-            exchange.count_connection(use.connections)
+            if admission.via is None:  # those of servers are shared by all callers
+                exchange.count_connection(use.connections)
         if operation is None:
+            self._check_fresh(session)
             return
         self._decide(exchange, session, operation)
         caller = exchange.fields.caller
         admission.caller = self._caller_of(session, caller.part)
         header = exchange.authorization
         is_alike = caller is ANYBODY and admission.via is None and admission.use is None
-        if header is not None and is_alike and not self.grants.is_stale:
+        # What is told each time is decided each time.
+        is_kept = is_alike and not self.grants.is_stale and operation.action not in ALWAYS
+        if header is not None and is_kept:
             if len(self._decisions) >= _DECISIONS_MAX:
                 del self._decisions[next(iter(self._decisions))]
             until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
@@ -201,7 +206,7 @@ class AccessControl:
             self._check_fresh(session)
             namespace = exchange.names["namespace"]
             if not self.grants.book.may_within(session.identity, action, namespace):
-                self._refuse(exchange, action, topic_resource(namespace, None), None)
+                self.refuse(exchange, action, topic_resource(namespace, None))
             return
         subscription = exchange.names.get("subscription")
         self.check(exchange, action, operation.resource_of(exchange.names), subscription)
@@ -220,7 +225,7 @@ class AccessControl:
         ruling = self._ruling(session, action, resource, subscription)
         if not ruling.is_allowed:
             is_hidden = not ruling.is_visible and resource.kind is Kind.TOPIC
-            self._refuse(exchange, action, resource, ruling.rule, is_hidden=is_hidden)
+            self.refuse(exchange, action, resource, ruling.rule, is_hidden=is_hidden)
         audit = self.audit
         principal = session.identity.principal
         if audit is not None and audit.is_wanted(principal, action, str(resource), Effect.ALLOW):
@@ -260,7 +265,9 @@ class AccessControl:
             self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:
-            if operation is not None:
+            if operation is None:
+                self._check_fresh(session)
+            else:
                 self._decide(exchange, session, operation)
             admission.rules_epoch = epoch
 
@@ -277,15 +284,19 @@ class AccessControl:
             return Ruling(is_own, None, is_own)
         return self.grants.book.decide(session.identity, action, resource, subscription)
 
-    def _refuse(
+    def refuse(
         self,
         exchange: "Exchange",
         action: Action,
         resource: Resource,
-        rule: Rule | None,
+        rule: Rule | None = None,
         *,
         is_hidden: bool = False,
     ) -> Never:
+        """Tell that who asks may not do an action to something, and raise `NotPermitted`.
+
+        `rule` decided that. `is_hidden`: raise `TopicNotFound` instead.
+        """
         error: TmsError = NotPermitted(action=action, resource=str(resource))
         if is_hidden and resource.name is not None:
             error = TopicNotFound(topic=str(resource))

@@ -63,7 +63,9 @@ async def _collect(exchange: Exchange, bytes_max: int, *, is_compressed: bool) -
                 gunzip.feed(part)
             counted = memory.grow(counted, len(body) if gunzip is None else len(gunzip))
             if arriving is not None:
-                arriving.enter(len(part))
+                # It may be over the limit by itself, while no other body is arriving.
+                enter = arriving.enter_anyway if arriving.count == entered else arriving.enter
+                enter(len(part))
                 entered += len(part)
         return bytes(body) if gunzip is None else gunzip.finish()
     finally:

@@ -6,6 +6,7 @@ from api.http.exchange import Exchange
 from api.http.operation import BODY_ERRORS, Operation
 from api.registry import parameters as p
 from api.registry.requests import ESCAPED, answer, flag, read_json, subject_of, submitted_of
+from api.registry.resources import readable
 from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
 from tms.registry import lookup
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
@@ -27,16 +28,17 @@ class CompatibilityHandlers:
     async def check(self, exchange: Exchange) -> None:
         """Answer whether a schema fits a version, or those that the level says."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        subject, submitted = subject_of(exchange), submitted_of(request)
         look = partial(
             lookup.why_unfit,
-            given=subject_of(exchange),
+            given=subject,
             token=exchange.names.get("version"),
-            submitted=submitted_of(request),
+            submitted=submitted,
             normalize=flag(exchange, "normalize"),
         )
         is_verbose = flag(exchange, "verbose")
         try:
-            messages = await self._registry.examine(look)
+            messages = await self._registry.examine(readable(exchange, subject, look, submitted))
         except RegistryError as error:
             if error.code != INVALID_SCHEMA or not is_verbose:
                 raise

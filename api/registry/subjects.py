@@ -21,13 +21,12 @@ from api.registry.requests import (
     tags_told,
     version_body,
 )
-from api.registry.resources import may_read
+from api.registry.resources import check_references, may_read, readable
 from tms.registry import deletion, lookup
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.service import Registry
-from tms.registry.subjects import qualified
 from tms.registry.tagging import TagChange, register_tagged
-from tms.security.resources import Action, subject_resource
+from tms.security.resources import Action
 from tms.wire.registry_bodies import SchemaRequest, TagsRequest
 
 TAG = "Subjects"
@@ -62,14 +61,15 @@ class SubjectHandlers:
     async def look_up(self, exchange: Exchange) -> None:
         """Answer with the version that has a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
+        subject, submitted = subject_of(exchange), submitted_of(request)
         look = partial(
             lookup.same,
-            given=subject_of(exchange),
-            submitted=submitted_of(request),
+            given=subject,
+            submitted=submitted,
             normalize=flag(exchange, "normalize"),
             deleted=flag(exchange, "deleted"),
         )
-        version = await self._registry.examine(look)
+        version = await self._registry.examine(readable(exchange, subject, look, submitted))
         told = await shown(exchange, self._registry, version.schema)
         body = version_body(version, is_lookup=True)
         await answer(exchange, msgspec.structs.replace(body, schema=told.schema))
@@ -84,22 +84,24 @@ class SubjectHandlers:
 
     async def versions(self, exchange: Exchange) -> None:
         """Answer with the numbers of a subject's versions."""
+        subject = subject_of(exchange)
         look = partial(
             lookup.versions,
-            given=subject_of(exchange),
+            given=subject,
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )
-        await answer(exchange, page(exchange, await self._registry.list(look)))
+        found = await self._registry.list(readable(exchange, subject, look))
+        await answer(exchange, page(exchange, found))
 
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
-        for each in request.references or ():
-            exchange.check_access(Action.READ, subject_resource(qualified(each.subject or "")))
+        subject, submitted = subject_of(exchange), submitted_of(request)
+        check_references(exchange, subject, submitted)
         registration = SchemaToRegister(
-            subject=subject_of(exchange),
-            submitted=submitted_of(request),
+            subject=subject,
+            submitted=submitted,
             id=None if request.id in (None, -1) else request.id,
             version=request.version,
             normalize=flag(exchange, "normalize"),

@@ -21,6 +21,7 @@ from api.registry.requests import (
     text_of,
     version_body,
 )
+from api.registry.resources import readable
 from api.registry.subjects import OTHER_BYTES_MAX, SUBJECT, TAG, VERSIONS
 from tms.registry import deletion, lookup
 from tms.registry.contracts import told_in_order
@@ -61,12 +62,15 @@ class VersionHandlers:
         if len(names) != len(values):
             reason = "each `key` in the query wants a `value`"
             raise RegistryError(MALFORMED, reason=reason)
+        subject = subject_of(exchange)
         look = partial(
             lookup.with_properties,
-            given=subject_of(exchange),
+            given=subject,
             wanted=dict(zip(names, values, strict=True)),
         )
-        await self._answer_version(exchange, await self._registry.list(look))
+        await self._answer_version(
+            exchange, await self._registry.list(readable(exchange, subject, look))
+        )
 
     async def version_text(self, exchange: Exchange) -> None:
         """Answer with a version's text."""
@@ -74,12 +78,12 @@ class VersionHandlers:
         await answer_text(exchange, await text_of(exchange, self._registry, schema))
 
     async def _version(self, exchange: Exchange) -> Version:
-        token = exchange.names["version"]
-        look = partial(
-            lookup.version,
-            given=subject_of(exchange),
-            token=token,
-            deleted=flag(exchange, "deleted"),
+        token, subject = exchange.names["version"], subject_of(exchange)
+        deleted = flag(exchange, "deleted")
+        look = readable(
+            exchange,
+            subject,
+            partial(lookup.version, given=subject, token=token, deleted=deleted),
         )
         if deletion.parse_version(token) == deletion.LATEST:
             return await self._registry.list(look)
@@ -96,10 +100,10 @@ class VersionHandlers:
 
     async def referrers(self, exchange: Exchange) -> None:
         """Answer with the ids of the schemas that refer to a version."""
-        look = partial(
-            lookup.referrers, given=subject_of(exchange), token=exchange.names["version"]
-        )
-        await answer(exchange, page(exchange, await self._registry.list(look)))
+        subject = subject_of(exchange)
+        look = partial(lookup.referrers, given=subject, token=exchange.names["version"])
+        found = await self._registry.list(readable(exchange, subject, look))
+        await answer(exchange, page(exchange, found))
 
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a version that is an earlier one with other tags."""

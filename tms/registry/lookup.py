@@ -173,6 +173,15 @@ def version_of_guid(state: State, guid: str) -> Version:
     return next(iter(state.space(context).uses[schema_id].values()))
 
 
+def all_uses_of_guid(state: State, guid: str) -> list[Version]:
+    """Return all versions that have a guid, in all contexts. Raises `RegistryError` (40403)."""
+    return [
+        version
+        for context, schema_id in ids_of_guid(state, guid)
+        for version in state.space(context).uses[schema_id].values()
+    ]
+
+
 def same(
     known: Knowledge,
     given: str,

@@ -12,6 +12,7 @@
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -33,6 +34,7 @@ TOKENS = "/auth/tokens"
 _LOOK_S = 1.0
 """How often it is looked whether what is stale was read again."""
 _ID_CHARS = 12
+_ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,20 +140,16 @@ class Grants:
         `OutcomeUnknown`.
         """
         rule = with_id(rule)
-        if rule.id not in self._known:
-            if len(self._known) >= self._options.rules_max:
-                raise TooLarge("too_many_rules", auth_rules_max=self._options.rules_max)
-            await _needed(self._rules).put(rule.id, rule)
+        if rule.id not in self._known and len(self._known) >= self._options.rules_max:
+            raise TooLarge("too_many_rules", auth_rules_max=self._options.rules_max)
+        # Also if it is known: it may have been removed just now at another server.
+        await _needed(self._rules).put(rule.id, rule)
         return rule
 
     async def remove_rule(self, rule_id: str) -> None:
         """Have a rule in force no more. Raises `GrantNotFound`, and as `add_rule`."""
-        if rule_id not in self._known:
+        if not await _deleted(self._rules, rule_id):
             raise GrantNotFound("rule_not_found", id=rule_id)
-        try:
-            await _needed(self._rules).delete(rule_id)
-        except PathNotFound:
-            raise GrantNotFound("rule_not_found", id=rule_id) from None
 
     def _rules_changed(self, names: Collection[str]) -> None:
         now = {} if self._rules is None else self._rules.values
@@ -196,17 +194,24 @@ class Grants:
 
     async def remove_token(self, token_id: str) -> None:
         """Let a token in no more. Raises `GrantNotFound`, and as `add_rule`."""
-        tokens = _needed(self._tokens)
-        if token_id not in tokens.values:
+        if not await _deleted(self._tokens, token_id):
             raise GrantNotFound("token_not_found", id=token_id)
-        try:
-            await tokens.delete(token_id)
-        except PathNotFound:
-            raise GrantNotFound("token_not_found", id=token_id) from None
 
     def _tokens_changed(self, names: Collection[str]) -> None:
         del names
         self._tell()
+
+
+async def _deleted(values: LiveValues[T] | None, name: str) -> bool:
+    """Delete a value, of which this server may not have heard yet. Return whether there was one."""
+    needed = _needed(values)
+    if not _ID.fullmatch(name):
+        return False
+    try:
+        await needed.delete(name)
+    except PathNotFound:
+        return False
+    return True
 
 
 def _needed(values: LiveValues[T] | None) -> LiveValues[T]:

@@ -1,7 +1,7 @@
 """Who callers are, kept by what they say, so that the same credential is not verified each time.
 
-1. What was verified holds until it ends: a token's or password's own end, or until the token is
-   revoked, whichever comes first. A revoked token's session is over when `Grants` tells of it.
+1. What was verified holds until it ends: a token's or password's own end, or until what is kept of
+   the token is gone or changed, whichever comes first. The session is over when `Grants` tells it.
 2. A bad credential is `NotAuthenticated`, never taken for none; it is not kept.
 3. At most `SESSIONS_MAX` are kept; of more, the oldest go.
 
@@ -32,22 +32,22 @@ VerifyPassword = Callable[[str, str], Awaitable[Verified]]
 class Session:
     """Somebody who was verified, and until when that holds."""
 
-    __slots__ = ("ends_ms", "identity", "mechanism", "token_id")
+    __slots__ = ("ends_ms", "identity", "mechanism", "token")
 
     def __init__(
         self,
         identity: Identity,
         mechanism: Scheme | None,
         ends_ms: int | None = None,
-        token_id: str = "",
+        token: KeptToken | None = None,
     ) -> None:
         """Hold until `ends_ms`, in ms since 1970; None: for ever."""
         self.identity = identity
         self.mechanism = mechanism
         """None if nobody has said who it is."""
         self.ends_ms = NEVER_MS if ends_ms is None else ends_ms
-        self.token_id = token_id
-        """Of a token of ours; else empty."""
+        self.token = token
+        """What is kept of a token of ours; else None."""
 
     def end(self) -> None:
         """Hold no more."""
@@ -106,7 +106,7 @@ class Sessions:
             raise _invalid(_reason(kept, now_ms))
         assert kept is not None, "a token of which nothing is kept is none"
         identity = checked_identity(kept.principal, kept.groups)
-        return Session(identity, Scheme.TOKEN, kept.expires_ms, kept.id)
+        return Session(identity, Scheme.TOKEN, kept.expires_ms, kept)
 
     async def _verified(self, credential: Credential, address: str) -> Verified:
         if credential.scheme is Scheme.BASIC and self._passwords is not None:
@@ -134,9 +134,10 @@ class Sessions:
         return _kept(self._by_forward, identity, Session(identity, Scheme.FORWARD))
 
     def end_revoked(self) -> None:
-        """End the sessions of tokens that are not let in any more."""
+        """End the sessions of tokens that were revoked, or are another's now, or end otherwise."""
         for session in self._by_header.values():
-            if session.token_id and self._grants.token(session.token_id) is None:
+            token = session.token
+            if token is not None and self._grants.token(token.id) is not token:
                 session.end()
 
 

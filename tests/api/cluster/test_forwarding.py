@@ -229,3 +229,13 @@ async def test_a_server_alone_says_so(leader: Live) -> None:
         "token": None,
         "instances": [],
     }
+
+
+async def test_who_takes_no_gzip_is_sent_none(leader: Live, second: Second) -> None:
+    await leader.create(TOPIC)
+    await leader.publish(b"x" * 100_000)
+    for wire in (await leader.connect(), await second.connect()):
+        await wire.send("POST", f"{TOPIC}/poll", b"{}", {"content-type": "application/json"})
+        status, headers, _ = await wire.answer()
+        assert (status, headers.get("content-encoding")) == (200, None)
+        await wire.close()

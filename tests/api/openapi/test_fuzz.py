@@ -21,11 +21,13 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from api.app import OPERATIONS
 from api.http.operation import Operation
+from tests.api.openapi import media
 from tests.api.openapi.cases import cases_of
-from tests.api.rest import AVRO_TYPE, POINTER, TOPIC, avro_poll, avro_publish, live, zipped
-from tests.arrow.bodies import encode_payloads
+from tests.api.rest import AVRO_TYPE, TOPIC, live, zipped
 from tms.core.limits import Limits
 from tms.wire.media_types import ARROW_TYPE
+
+__all__ = ["media"]
 
 pytestmark = pytest.mark.slow
 
@@ -50,32 +52,6 @@ BEYOND_SCHEMAS = (
     "value_unfit",
 )
 """Refusals of what a JSON schema cannot tell from what is taken."""
-
-_payloads = st.lists(st.binary(max_size=20), max_size=3)
-schemathesis.openapi.media_type(
-    AVRO_TYPE,
-    st.one_of(
-        st.binary(max_size=100),
-        st.builds(
-            lambda payloads, pointer: avro_publish(*payloads, pointer=pointer),
-            _payloads,
-            st.sampled_from((None, POINTER, 0, -1)),
-        ),
-        st.builds(
-            avro_poll, start_from=st.none() | st.binary(max_size=21) | st.integers(-1, 2**62)
-        ),
-    ),
-)
-
-
-schemathesis.openapi.media_type(
-    ARROW_TYPE, st.binary(max_size=100) | st.builds(encode_payloads, _payloads)
-)
-
-
-@schemathesis.serializer(AVRO_TYPE, ARROW_TYPE)
-def as_it_is(_: schemathesis.SerializationContext, body: bytes) -> bytes:
-    return body
 
 
 class Compressing(requests.Session):

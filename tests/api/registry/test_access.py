@@ -1,0 +1,314 @@
+"""Of the registry one sees and changes what rules allow, and Confluent's client understands it."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
+
+from api.http.metrics import RestMetrics
+from api.registry.application import create_registry_app, operations_of
+from tests.api.registry.live import LIMITS as SCHEMA_LIMITS
+from tests.api.rest import NOW_MS
+from tests.api.security.asking import TIMES, statuses
+from tests.api.security.secured import LIMITS, ROOT, Server, opened_server, rule_of, serving_server
+from tests.registry.registries import Registries, fixed, opened, record
+from tms.core.clock import ManualClock
+from tms.registry.service import Registry
+from tms.registry.setting_commands import set_config
+from tms.security.passwords import PasswordVerifier, hash_password
+from tms.security.resources import Action
+from tms.security.tokens import new_token
+
+pytestmark = pytest.mark.anyio
+
+ADDRESS = '{"type":"record","name":"n.A","fields":[]}'
+USER = '{"type":"record","name":"U","fields":[{"name":"a","type":"n.A"}]}'
+
+
+class Secured:
+    """A registry at which callers have to say who they are."""
+
+    def __init__(self, server: Server, registry: Registry, registries: Registries) -> None:
+        self.server = server
+        self.registry = registry
+        self.registries = registries
+
+    async def token(self, principal: str) -> str:
+        token, kept = new_token(principal)
+        await self.server.grants.add_token(kept)
+        return token
+
+    async def headers(self, principal: str) -> dict[str, str]:
+        return {"authorization": f"Bearer {await self.token(principal)}"}
+
+    async def allow(self, who: str, *actions: Action, name: str = "*") -> None:
+        await self.server.grants.add_rule(rule_of(who, *actions, name=name))
+
+    async def call(
+        self, headers: dict[str, str], path: str, body: Any = None, method: str = ""
+    ) -> tuple[int, Any]:
+        method = method or ("GET" if body is None else "POST")
+        answer = await self.server.http.request(method, path, json=body, headers=headers)
+        told = answer.json()
+        return (answer.status_code, told) if answer.is_success else (told["error_code"], told)
+
+
+@pytest.fixture
+async def secured(anyio_backend: object, tmp_path: Path) -> AsyncIterator[Secured]:
+    """With subjects a, b and ctx:c, whose schemas have the ids 1, 2 and (in .ctx) 1."""
+    clock = ManualClock(NOW_MS)
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"ann:{hash_password('canary')}\n")
+    verifier = PasswordVerifier(str(passwords), clock)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(verifier.close)
+        server = await opened_server(stack, "registry", clock, passwords=verifier.verify)
+        registries = await stack.enter_async_context(opened())
+        registry = registries.make(limits=SCHEMA_LIMITS).registry
+        app = create_registry_app(registry, LIMITS, RestMetrics(), access=server.access)
+        await stack.enter_async_context(serving_server(server, app))
+        made = Secured(server, registry, registries)
+        root = await made.headers(ROOT)
+        for subject, text in (("a", fixed(1)), ("b", fixed(2)), (":.ctx:c", fixed(3))):
+            told = await made.call(root, f"/subjects/{subject}/versions", {"schema": text})
+            assert told[0] == 200
+        yield made
+
+
+async def test_strangers_and_those_without_rules_get_nothing(secured: Secured) -> None:
+    ann = await secured.headers("ann")
+    names = {"subject": "a", "version": 1, "id": 1, "context": ".ctx"}
+    guid = secured.registry.state.latest("a").schema.guid  # type: ignore[union-attr]
+    for operation in operations_of(secured.registry):
+        path = operation.path.format(**names, guid=guid)
+        for prefix in ("", "/contexts/.ctx"):
+            body = json.dumps({"schema": fixed(1)}).encode() if operation.request else b""
+            asked = partial(statuses, secured.server, operation.method, prefix + path, body)
+            assert await asked({}) == [401] * TIMES, path
+            assert await asked({"authorization": "Bearer wrong"}) == [401] * TIMES, path
+            found = set(await asked(ann))
+            if operation.decided_by.name == "ANSWER":
+                assert found <= {200, 403, 404, 405}, path
+            else:
+                assert found == {403}, path
+    for path in ("/subjects", "/schemas"):
+        assert await secured.call(ann, path) == (200, [])
+    assert len(secured.registry.state.subjects) == 3
+
+
+async def test_the_rule_for_its_action_is_all_an_operation_needs(secured: Secured) -> None:
+    names = {"subject": "a", "version": 1, "id": 1, "context": ".none"}
+    guid = secured.registry.state.latest("a").schema.guid  # type: ignore[union-attr]
+    for operation in operations_of(secured.registry):
+        headers = await secured.headers(operation.name)
+        assert operation.action is not None
+        await secured.allow(operation.name, operation.action)
+        path = operation.path.format(**names, guid=guid)
+        body = json.dumps({"schema": fixed(1)}).encode() if operation.request else b""
+        found = await statuses(secured.server, operation.method, path, body, headers)
+        assert not {401, 403, 500} & set(found), (operation.name, found)
+
+
+async def test_refusals_have_the_form_of_confluents(secured: Secured) -> None:
+    http = secured.server.http
+    stranger = await http.get("/subjects")
+    assert stranger.status_code == 401
+    assert stranger.json()["error_code"] == 401
+    assert stranger.json()["message"].startswith("Unauthorized: ")
+    assert stranger.headers["www-authenticate"].startswith("Bearer")
+    told = await secured.call(await secured.headers("ann"), "/subjects/a/versions/1")
+    message = "User is denied operation Read on Subject: a"
+    assert told == (40301, {"error_code": 40301, "message": message})
+
+
+async def test_lists_have_what_one_may_read(secured: Secured) -> None:
+    ann = await secured.headers("ann")
+    await secured.allow("ann", Action.READ, name="a")
+    await secured.allow("ann", Action.READ, name=":.ctx:*")
+    root = await secured.headers(ROOT)
+    assert (await secured.call(root, "/subjects"))[1] == [":.ctx:c", "a", "b"]
+    assert (await secured.call(ann, "/subjects"))[1] == [":.ctx:c", "a"]
+    assert (await secured.call(ann, "/subjects?limit=1&offset=1"))[1] == ["a"]
+    schemas = (await secured.call(ann, "/schemas"))[1]
+    assert [each["subject"] for each in schemas] == [":.ctx:c", "a"]
+
+
+async def test_a_schema_by_id_is_for_those_who_read_a_subject_that_has_it(
+    secured: Secured,
+) -> None:
+    ann, root = await secured.headers("ann"), await secured.headers(ROOT)
+    await secured.allow("ann", Action.READ, name="z*")
+    assert (await secured.call(ann, "/schemas/ids/1"))[0] == 40301
+    assert "a" not in (await secured.call(ann, "/schemas/ids/1"))[1]["message"].split()
+    assert (await secured.call(ann, "/schemas/ids/99"))[0] == 40403
+    guid = (await secured.call(root, "/schemas/ids/1"))[1]["guid"]
+    assert (await secured.call(ann, f"/schemas/guids/{guid}"))[0] == 40301
+    assert (await secured.call(ann, f"/schemas/guids/{guid}/ids"))[0] == 40301
+
+    same = {"schema": fixed(1)}
+    assert (await secured.call(root, "/subjects/z/versions", same))[0] == 200
+    for path in ("/schemas/ids/1", "/schemas/ids/1?subject=a", "/schemas/ids/1?subject=z"):
+        status, told = await secured.call(ann, path)
+        assert (status, told["subject"], told["version"]) == (200, "z", 1), path
+    for path in ("/schemas/ids/1/schema", f"/schemas/guids/{guid}"):
+        assert (await secured.call(ann, path))[0] == 200, path
+    assert (await secured.call(ann, "/schemas/ids/1/subjects"))[1] == ["z"]
+    versions = (await secured.call(ann, "/schemas/ids/1/versions"))[1]
+    assert versions == [{"subject": "z", "version": 1}]
+    # In the context there is another schema of this id.
+    assert (await secured.call(ann, "/contexts/.ctx/schemas/ids/1"))[0] == 40301
+    assert (await secured.call(ann, "/schemas/ids/1?subject=:.ctx:"))[0] == 40301
+    assert (await secured.call(root, "/subjects/:.ctx:d/versions", same))[0] == 200
+    ids = (await secured.call(ann, f"/schemas/guids/{guid}/ids"))[1]
+    assert ids == [{"context": ".", "id": 1}]
+
+
+async def test_a_name_is_the_same_however_it_is_written(secured: Secured) -> None:
+    ann = await secured.headers("ann")
+    await secured.allow("ann", Action.READ, name="a")
+    await secured.allow("ann", Action.READ, name=":.ctx:c")
+    allowed = (
+        *("/subjects/a/versions/1", "/subjects/:.:a/versions/1", "/subjects/%61/versions/1"),
+        *("/contexts/%2E/subjects/a/versions/1", "/contexts/.ctx/subjects/:.:a/versions/1"),
+        *("/contexts/.ctx/subjects/c/versions/1", "/contexts/ctx/subjects/c/versions/1"),
+        "/subjects/:.ctx:c/versions/1",
+    )
+    denied = (
+        *("/subjects/b/versions/1", "/subjects/:.:b/versions/1", "/subjects/%62/versions/1"),
+        *("/contexts/.ctx/subjects/:.:b/versions/1", "/contexts/.ctx/subjects/a/versions/1"),
+        *("/subjects/c/versions/1", "/subjects/:.ctx:a/versions/1", "/subjects/:.ctx:/versions/1"),
+    )
+    for _ in range(2):
+        for path in allowed:
+            assert (await secured.call(ann, path))[0] == 200, path
+        for path in denied:
+            assert (await secured.call(ann, path))[0] == 40301, path
+
+
+async def test_an_alias_is_no_way_to_what_one_may_not_read(secured: Secured) -> None:
+    ann, root = await secured.headers("ann"), await secured.headers(ROOT)
+    await secured.allow("ann", Action.READ, Action.COMPATIBILITY, name="mine*")
+    await secured.allow("eve", Action.READ, name="b")
+    eve = await secured.headers("eve")
+    reads = (
+        *("/subjects/mine/versions", "/subjects/mine/versions/1", "/subjects/mine/versions/latest"),
+        *("/subjects/mine/versions/1/schema", "/subjects/mine/metadata"),
+        "/subjects/mine/versions/1/referencedby",
+    )
+    posts = ("/subjects/mine", "/compatibility/subjects/mine/versions/latest")
+    body = {"schema": fixed(2)}
+    await secured.call(root, "/subjects/mine/versions", {"schema": fixed(9)})
+    for path in reads:
+        assert (await secured.call(ann, path))[0] == 200, path
+
+    assert (await secured.call(ann, "/config/mine", {"alias": "b"}, "PUT"))[0] == 200
+    for path in reads:
+        assert (await secured.call(ann, path))[0] == 40301, path
+        assert (await secured.call(eve, path))[0] == 200, "who reads what an alias leads to"
+    for path in posts:
+        assert (await secured.call(ann, path, body))[0] == 40301, path
+        assert (await secured.call(eve, path, body))[0] == 200, path
+    assert (await secured.call(ann, "/config/mine"))[0] == 200, "its own settings are not aliased"
+    assert (await secured.call(eve, "/config/mine"))[0] == 40301
+
+
+async def test_an_alias_that_another_server_sets_counts_at_once(secured: Secured) -> None:
+    ann, root = await secured.headers("ann"), await secured.headers(ROOT)
+    await secured.allow("ann", Action.READ, name="mine")
+    await secured.call(root, "/subjects/mine/versions", {"schema": fixed(9)})
+    assert (await secured.call(ann, "/subjects/mine/versions/latest"))[0] == 200
+    other = secured.registries.make()
+    change = {"alias": "b"}
+    await other.registry.write(lambda known: set_config(known.state, "mine", change))
+    assert (await secured.call(ann, "/subjects/mine/versions/latest"))[0] == 40301
+
+
+async def test_a_schema_refers_to_what_one_may_read_alone(secured: Secured) -> None:
+    ann, root = await secured.headers("ann"), await secured.headers(ROOT)
+    mine = (Action.READ, Action.WRITE)
+    for name in ("mine", ":.ctx:mine", "ctx"):
+        await secured.allow("ann", *mine, name=name)
+    for subject in ("secret", ":.ctx:secret", "ctx", ":.ctx:ctx"):
+        told = await secured.call(root, f"/subjects/{subject}/versions", {"schema": ADDRESS})
+        assert told[0] == 200
+
+    def body(subject: str) -> dict[str, Any]:
+        references = [{"name": "n.A", "subject": subject, "version": 1}]
+        return {"schema": USER, "references": references}
+
+    for path in (
+        *("/subjects/mine/versions", "/subjects/mine"),
+        *("/compatibility/subjects/mine/versions", "/compatibility/subjects/mine/versions/latest"),
+    ):
+        for refers in ("secret", ":.:secret", ":.ctx:secret"):
+            assert (await secured.call(ann, path, body(refers)))[0] == 40301, (path, refers)
+        # A name is meant in the context of the subject.
+        in_context = f"/contexts/.ctx{path}"
+        for refers in ("secret", "ctx", ":.:secret"):
+            assert (await secured.call(ann, in_context, body(refers)))[0] == 40301, (path, refers)
+        assert (await secured.call(ann, in_context, body(":.:ctx")))[0] != 40301
+    assert (await secured.call(ann, "/subjects/mine/versions", body("ctx")))[0] == 200
+
+
+def confluent(url: str, **more: Any) -> SchemaRegistryClient:
+    return SchemaRegistryClient({"url": url, "max.retries": 0, **more})
+
+
+def by_token(token: str) -> dict[str, str]:
+    return {
+        "bearer.auth.credentials.source": "STATIC_TOKEN",
+        "bearer.auth.token": token,
+        "bearer.auth.logical.cluster": "any",
+        "bearer.auth.identity.pool.id": "any",
+    }
+
+
+async def test_confluents_client_says_who_it_is(secured: Secured) -> None:
+    url, token = secured.server.url, await secured.token("ann")
+    await secured.allow("ann", Action.READ, Action.WRITE, name="by-*")
+    schema = Schema(record("x"), "AVRO")
+    basic = {"basic.auth.user.info": "ann:canary"}
+
+    def work(subject: str, conf: dict[str, str]) -> None:
+        with confluent(url, **conf) as client:
+            known = client.register_schema(subject, schema)
+            assert client.get_schema(known, subject_name=subject).schema_str == schema.schema_str
+            assert client.lookup_schema(subject, schema).version == 1
+            assert all(each.startswith("by-") for each in client.get_subjects())
+            with pytest.raises(SchemaRegistryError) as raised:
+                client.register_schema("other", schema)
+            assert (raised.value.http_status_code, raised.value.error_code) == (403, 40301)
+            with pytest.raises(SchemaRegistryError) as raised:
+                client.delete_subject(subject)
+            assert (raised.value.http_status_code, raised.value.error_code) == (403, 40301)
+
+    def fail(conf: dict[str, str]) -> None:
+        with confluent(url, **conf) as client, pytest.raises(SchemaRegistryError) as raised:
+            client.register_schema("by-nobody", schema)
+        assert (raised.value.http_status_code, raised.value.error_code) == (401, 401)
+        assert "canary" not in str(raised.value)
+
+    await asyncio.to_thread(work, "by-password", basic)
+    await asyncio.to_thread(work, "by-token", by_token(token))
+    wrong = {"basic.auth.user.info": "ann:canary2"}
+    for conf in ({}, wrong, by_token(f"{token[:-1]}A"), by_token("x.y.z")):
+        await asyncio.to_thread(fail, conf)
+
+
+async def test_a_password_is_refused_alike_whatever_is_wrong(secured: Secured) -> None:
+    messages = set()
+    for pair in ("ann:wrong", "nobody:canary"):
+        basic = base64.b64encode(pair.encode()).decode()
+        headers = {"authorization": f"Basic {basic}"}
+        answer: httpx.Response = await secured.server.http.get("/subjects", headers=headers)
+        assert answer.status_code == 401
+        messages.add(answer.json()["message"])
+    assert len(messages) == 1

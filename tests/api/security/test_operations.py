@@ -1,0 +1,187 @@
+"""Each operation is done for those alone who may, however the request comes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from api.app import OPERATIONS
+from api.http.operation import Operation
+from tests.api.rest import TOPIC
+from tests.api.security.asking import TIMES, statuses
+from tests.api.security.secured import OPEN, Pair
+from tms.core.caller import Caller
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.security.tokens import new_token
+
+pytestmark = pytest.mark.anyio
+
+T = TopicId("ns", "t")
+ANN = Caller("ann")
+BODIES: Mapping[str, Any] = {
+    "publish": {"messages": ["x"]},
+    "publishAll": {"topics": {"t": ["x"]}},
+    "getPositions": {"topics": ["t"]},
+    "poll": {},
+    "startTransaction": {},
+    "trimTopic": {"before": 1},
+    "createSubscription": {},
+}
+UNKNOWN = (("GET", "/nowhere"), ("POST", "/v1/nowhere"), ("PATCH", "/v1/namespaces"))
+
+
+def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
+    """Give each operation with a path and a body that it may have."""
+    names = {
+        "namespace": "ns",
+        "topic": "t",
+        "subscription": "s",
+        "transaction_id": transaction,
+        "id": "none",
+    }
+    for operation in OPERATIONS:
+        required = [each["name"] for each in operation.query if each.get("required")]
+        query = "&".join(f"{name}={'0' * 40}" for name in required)
+        path = operation.path.format(**names) + (f"?{query}" if query else "")
+        body = json.dumps(BODIES.get(operation.name, {})) if operation.request else ""
+        yield operation, path, body.encode()
+
+
+async def make_things(pair: Pair) -> int:
+    """Have a topic with one message, a subscription of it, and a transaction of Ann's."""
+    messaging = pair.services.messaging
+    if not await messaging.topics("ns"):
+        await messaging.create_topic(T, {})
+        await messaging.publish(T, [b"before"])
+        await pair.services.subscriptions.create_subscription(T, "s")
+    transaction = await pair.services.transactions.start(StartRequest(), caller=ANN)
+    return transaction.transaction_id
+
+
+async def things(pair: Pair) -> Any:
+    """Return what there is."""
+    http, root = pair.leader.http, pair.root
+    paths = ("/v1/namespaces", "/v1/namespaces/ns/topics", f"{TOPIC}/subscriptions", TOPIC)
+    told = [(await http.get(path, headers=root)).json() for path in paths]
+    polled = await http.post(f"{TOPIC}/poll", json={}, headers=root)
+    found = await http.get("/v1/transactions", headers=root)
+    transactions = [{**each, "age_ms": 0} for each in found.json()]
+    return told, polled.json(), transactions
+
+
+@pytest.mark.parametrize("way", ["directly", "forwarded"])
+@pytest.mark.parametrize("credential", ["none", "bad", "ended", "revoked", "not a token", "empty"])
+async def test_strangers_learn_and_change_nothing(pair: Pair, way: str, credential: str) -> None:
+    transaction = await make_things(pair)
+    before = await things(pair)
+    headers = await bad_credentials(pair, credential)
+
+    for operation, path, body in targets(transaction):
+        expected = [200] if operation.path in OPEN else [401]
+        found = await statuses(pair.servers[way], operation.method, path, body, headers)
+        assert found == expected * TIMES, operation.name
+    for method, path in UNKNOWN:
+        assert await statuses(pair.servers[way], method, path, b"", headers) == [401] * TIMES, path
+
+    assert await things(pair) == before
+
+
+async def bad_credentials(pair: Pair, kind: str) -> dict[str, str]:
+    if kind == "none":
+        return {}
+    if kind == "ended":
+        headers = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
+        for server in pair.servers.values():
+            assert (await server.http.get("/v1/namespaces", headers=headers)).status_code == 200
+        pair.clock.advance(1000)
+        return headers
+    if kind == "revoked":
+        headers = await pair.token("ann")
+        for server in pair.servers.values():
+            assert (await server.http.get("/v1/namespaces", headers=headers)).status_code == 200
+        await pair.revoke(headers)
+        return headers
+    told = {"bad": f"Bearer {new_token('ann')[0]}", "empty": "", "not a token": "Bearer x.y.z"}
+    return {"authorization": told[kind]}
+
+
+@pytest.mark.parametrize("way", ["directly", "forwarded"])
+async def test_without_rules_nothing_is_done_nor_told(pair: Pair, way: str) -> None:
+    transaction = await make_things(pair)
+    before = await things(pair)
+    headers = await pair.token("ann")
+
+    for operation, path, body in targets(transaction):
+        found = await statuses(pair.servers[way], operation.method, path, body, headers)
+        if operation.path in OPEN or operation.decided_by.name == "ANSWER":
+            assert set(found) <= {200, 404}, operation.name
+        else:
+            assert set(found) <= {403, 404}, operation.name
+    for path in ("/v1/namespaces", "/v1/namespaces/ns/topics"):
+        assert (await pair.servers[way].http.get(path, headers=headers)).json() == []
+
+    assert await things(pair) == before
+
+
+@pytest.mark.parametrize("way", ["directly", "forwarded"])
+async def test_the_rule_for_its_action_is_all_an_operation_needs(pair: Pair, way: str) -> None:
+    headers = await pair.token("ann")
+    for name in [operation.name for operation in OPERATIONS]:
+        transaction = await make_things(pair)
+        operation, path, body = next(each for each in targets(transaction) if each[0].name == name)
+        rule = operation.action and await pair.allow("ann", operation.action)
+        found = await statuses(pair.servers[way], operation.method, path, body, headers)
+        assert not {401, 403, 500, 503} & set(found), (name, found)
+        if rule:
+            await pair.disallow(rule)
+            if operation.decided_by.name != "ANSWER":
+                found = await statuses(pair.servers[way], operation.method, path, body, headers)
+                assert set(found) <= {403, 404}, (name, found)
+
+
+@pytest.mark.parametrize("way", ["directly", "forwarded"])
+async def test_rules_for_other_actions_let_nobody_in(pair: Pair, way: str) -> None:
+    headers = await pair.token("ann")
+    actions = sorted({each.action for each in OPERATIONS if each.action is not None})
+    rules = {action: await pair.allow("ann", action) for action in actions}
+    transaction = await make_things(pair)
+    before = await things(pair)
+    for action in actions:
+        await pair.disallow(rules[action])
+        for operation, path, body in targets(transaction):
+            is_told = operation.decided_by.name == "ANSWER" or action == "describe"
+            if operation.action is not action or is_told:
+                continue
+            found = await statuses(pair.servers[way], operation.method, path, body, headers)
+            assert set(found) == {403}, operation.name
+        await pair.allow("ann", action)
+
+    assert await things(pair) == before
+
+
+async def test_who_is_anonymous_has_the_rules_for_that_alone(optional: Pair) -> None:
+    transaction = await make_things(optional)
+    before = await things(optional)
+    actions = {each.action for each in OPERATIONS if each.action is not None}
+    for who in ("*", "ann", "group:anonymous"):
+        for action in actions:
+            await optional.allow(who, action)
+
+    for way, server in optional.servers.items():
+        for operation, path, body in targets(transaction):
+            found = await statuses(server, operation.method, path, body, {})
+            if operation.path in OPEN or operation.decided_by.name == "ANSWER":
+                assert set(found) <= {200, 404}, operation.name
+            else:
+                assert set(found) <= {403, 404}, (way, operation.name)
+        bad = {"authorization": "Bearer wrong"}
+        assert (await server.http.get("/v1/namespaces", headers=bad)).status_code == 401
+    assert await things(optional) == before
+
+    await optional.allow("anonymous", *(a for a in actions if a in ("publish", "consume")))
+    for server in optional.servers.values():
+        sent = await server.http.post(f"{TOPIC}/publish", json={"messages": ["x"]})
+        assert sent.status_code == 200
+        assert (await server.http.get(TOPIC)).status_code == 200, "who may publish may describe"

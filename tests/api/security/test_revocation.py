@@ -1,0 +1,153 @@
+"""What was allowed and is no more: the next request is refused, and what is going on ends."""
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from tests.api.rest import TOPIC, Wire
+from tests.api.security.asking import TIMES, quick, statuses, waiting, waiting_poll
+from tests.api.security.secured import Pair, until
+from tms.core.topic import TopicId
+from tms.security.resources import Action
+from tms.security.tokens import new_token
+
+__all__ = ["quick"]
+
+pytestmark = pytest.mark.anyio
+
+T = TopicId("ns", "t")
+WAYS = ("directly", "forwarded")
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+async def reader(pair: Pair) -> dict[str, str]:
+    """The headers of somebody who may read a topic."""
+    await pair.services.messaging.create_topic(T)
+    await pair.allow("ann", Action.CONSUME, name="t")
+    return await pair.token("ann")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_head_that_is_known_lets_a_revoked_token_in_no_more(
+    pair: Pair, reader: dict[str, str], way: str
+) -> None:
+    server = pair.servers[way]
+    wire = await server.connect()
+    for _ in range(TIMES):
+        await wire.send("GET", TOPIC, headers=reader)
+        assert (await wire.answer())[0] == 200
+    await pair.revoke(reader)
+    await wire.send("GET", TOPIC, headers=reader)
+    assert (await wire.answer())[0] == 401
+    await wire.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_rule_that_is_removed_holds_no_more(
+    pair: Pair, reader: dict[str, str], way: str
+) -> None:
+    server, path = pair.servers[way], f"{TOPIC}/poll"
+    more = await pair.allow("ann", Action.PUBLISH, name="t")
+    publish = b'{"messages":["x"]}'
+    assert await statuses(server, "POST", f"{TOPIC}/publish", publish, reader) == [200] * TIMES
+    await pair.disallow(more)
+    assert await statuses(server, "POST", f"{TOPIC}/publish", publish, reader) == [403] * TIMES
+    assert await statuses(server, "POST", path, b"{}", reader) == [200] * TIMES
+    deny = await pair.allow("ann", Action.CONSUME, name="t", effect="deny")
+    assert await statuses(server, "POST", path, b"{}", reader) == [404] * TIMES
+    await pair.disallow(deny)
+    assert await statuses(server, "POST", path, b"{}", reader) == [200] * TIMES
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_token_that_is_given_to_another_is_theirs_at_once(pair: Pair, way: str) -> None:
+    server = pair.servers[way]
+    await pair.services.messaging.create_topic(T)
+    await pair.allow("ann", Action.CONSUME, name="t")
+    token, kept = new_token("ann")
+    await pair.leader.grants.add_token(kept)
+    headers = {"authorization": f"Bearer {token}"}
+    await until(lambda: pair.standby.grants.token(kept.id) is not None)
+    assert await statuses(server, "GET", TOPIC, b"", headers) == [200] * TIMES
+
+    changed = type(kept)(kept.id, kept.sha256, "eve")
+    await pair.leader.grants.add_token(changed)
+    await until(lambda: pair.standby.grants.token(kept.id) == changed)
+    assert await statuses(server, "GET", TOPIC, b"", headers) == [404] * TIMES
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("what", ["token", "end", "rule"])
+async def test_a_poll_that_waits_ends(
+    pair: Pair, reader: dict[str, str], way: str, what: str, quick: None
+) -> None:
+    if what == "end":
+        reader = await pair.token("ann", expires_ms=pair.clock.now_ms() + 1000)
+    polling = await waiting_poll(pair, pair.servers[way], reader)
+    if what == "token":
+        await pair.revoke(reader)
+    elif what == "end":
+        pair.clock.advance(1000)
+    else:
+        await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    answer = await asyncio.wait_for(polling, 5)
+    assert answer.status_code == (404 if what == "rule" else 401)
+    await until(lambda: waiting(pair) == 0)
+
+
+@pytest.mark.parametrize("what", ["token", "rule"])
+async def test_a_message_that_comes_after_is_not_given(
+    pair: Pair, reader: dict[str, str], what: str
+) -> None:
+    polling = await waiting_poll(pair, pair.leader, reader)
+    if what == "token":
+        await pair.revoke(reader)
+    else:
+        await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    await pair.services.messaging.publish(T, [b"secret"])
+    answer = await asyncio.wait_for(polling, 5)
+    assert answer.status_code == (404 if what == "rule" else 401)
+    assert b"secret" not in answer.content
+
+
+async def test_a_standby_gives_no_message_that_comes_after(
+    pair: Pair, reader: dict[str, str]
+) -> None:
+    polling = await waiting_poll(pair, pair.standby, reader)
+    await pair.revoke(reader)
+    await pair.services.messaging.publish(T, [b"secret"])
+    try:
+        answer = await asyncio.wait_for(polling, 5)
+    except httpx.RemoteProtocolError:
+        return
+    assert answer.status_code == 401
+    assert b"secret" not in answer.content
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("what", ["token", "rule"])
+async def test_a_long_answer_is_cut(
+    pair: Pair, reader: dict[str, str], way: str, what: str
+) -> None:
+    for _ in range(40):
+        await pair.services.messaging.publish(T, [b"x" * MIB])
+    wire: Wire = await pair.servers[way].connect()
+    sent = {"content-type": "application/json", **reader}
+    await wire.send("POST", f"{TOPIC}/poll", json.dumps({}).encode(), sent)
+    head = await wire.reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    if what == "token":
+        await pair.revoke(reader)
+    else:
+        await pair.disallow(next(rule.id for rule in pair.leader.grants.rules))
+    read = 0
+    async with asyncio.timeout(4):
+        while part := await wire.reader.read(MIB):
+            read += len(part)
+            last = part
+    assert read < 40 * MIB
+    assert not last.endswith(b"0\r\n\r\n")
+    await wire.close()

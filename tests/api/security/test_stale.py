@@ -1,0 +1,58 @@
+"""A server that has not reached its metadata store for long lets superusers in alone."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.api.rest import TOPIC, refusal
+from tests.api.security.asking import quick, waiting_poll
+from tests.api.security.secured import Pair, Server, pair_of_servers, until
+from tms.core.topic import TopicId
+from tms.security.resources import Action
+
+__all__ = ["quick"]
+
+pytestmark = pytest.mark.anyio
+
+STALE_S = 0.1
+UNAVAILABLE = (503, "rules_unavailable")
+
+
+async def lose(pair: Pair, server: Server) -> None:
+    """Have a server without its store for as long as what it knows holds."""
+    host: Any = server.store._host
+    host.disconnect(server.store)
+    pair.clock.advance(int(STALE_S * 1000))
+    await until(lambda: server.grants.is_stale)
+
+
+@pytest.mark.parametrize("lost", ["directly", "forwarded"])
+async def test_what_is_too_old_holds_for_superusers_alone(
+    anyio_backend: object, lost: str, quick: None
+) -> None:
+    async with pair_of_servers(stale_s_max=STALE_S) as pair:
+        await pair.services.messaging.create_topic(TopicId("ns", "t"))
+        await pair.allow("ann", Action.PUBLISH, Action.CONSUME)
+        ann, server = await pair.token("ann"), pair.servers[lost]
+        publish = f"{TOPIC}/publish"
+        body = {"messages": ["x"]}
+        polling = await waiting_poll(pair, server, ann)
+
+        await lose(pair, server)
+        assert refusal(await asyncio.wait_for(polling, 5)) == UNAVAILABLE
+        for _ in range(2):
+            for path in (publish, f"{TOPIC}/poll"):
+                answer = await server.http.post(path, json=body, headers=ann)
+                assert refusal(answer) == UNAVAILABLE
+                assert answer.headers["retry-after"]
+            assert refusal(await server.http.get("/v1/namespaces", headers=ann)) == UNAVAILABLE
+            sent = await server.http.post(publish, json=body, headers=pair.root)
+            assert sent.status_code == 200
+            assert (await server.http.get("/ping")).status_code == 200
+            assert (await server.http.post(publish, json=body)).status_code == 401
+
+        host: Any = server.store._host
+        host.reconnect(server.store)
+        await until(lambda: not server.grants.is_stale)
+        assert (await server.http.post(publish, json=body, headers=ann)).status_code == 200

@@ -1,0 +1,161 @@
+"""Values that are at hand in memory are those of the store, soon after each change."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+
+import pytest
+
+from tests.metadata.servers import Open, expire
+from tms.core.clock import ManualClock
+from tms.core.errors import MetadataUnavailable
+from tms.metadata.cache import JsonCodec
+from tms.metadata.interface import MetadataStore
+from tms.metadata.live_values import LiveValues
+from tms.metadata.local import LocalSession
+from tms.metadata.memory import open_memory
+
+pytestmark = pytest.mark.anyio
+
+ROOT = "/live"
+SOON_S = 5.0
+
+
+class Followed:
+    """Values, and what was told of them."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.store = store
+        self.told: list[set[str]] = []
+        self.clock = ManualClock(0)
+        self.live = LiveValues(store, ROOT, JsonCodec(int), self.clock, self._hear)
+
+    def _hear(self, names: Collection[str]) -> None:
+        self.told.append(set(names))
+
+    async def until(self, **values: int) -> None:
+        async with asyncio.timeout(SOON_S):
+            while self.live.values != values:
+                await asyncio.sleep(0.001)
+
+
+Follow = Callable[[MetadataStore], Awaitable[Followed]]
+
+
+@pytest.fixture
+async def follow() -> AsyncIterator[Follow]:
+    opened: list[Followed] = []
+
+    async def follow_in(store: MetadataStore) -> Followed:
+        followed = Followed(store)
+        opened.append(followed)
+        await followed.live.open()
+        return followed
+
+    yield follow_in
+    for each in opened:
+        await each.live.close()
+
+
+@pytest.fixture
+async def sessions() -> AsyncIterator[tuple[LocalSession, LocalSession]]:
+    """Two sessions with one store in memory."""
+    first, second = open_memory("live"), open_memory("live")
+    yield first, second
+    await first.close()
+    await second.close()
+
+
+async def test_a_change_is_there_when_it_is_made_and_soon_elsewhere(
+    follow: Follow, sessions: tuple[LocalSession, LocalSession]
+) -> None:
+    here, elsewhere = [await follow(each) for each in sessions]
+    await here.live.put("a", 1)
+    assert here.live.values == {"a": 1}
+    await elsewhere.until(a=1)
+    await elsewhere.live.put("b", 2)
+    await elsewhere.live.put("a", 3)
+    await here.until(a=3, b=2)
+    await here.live.delete("a")
+    assert here.live.values == {"b": 2}
+    await elsewhere.until(b=2)
+    assert set().union(*here.told) == set().union(*elsewhere.told) == {"a", "b"}
+
+    later = await follow(sessions[0])
+    assert later.live.values == {"b": 2}
+    assert later.told == [{"b"}]
+
+
+async def test_what_does_not_change_is_not_told_and_stays_the_same(
+    follow: Follow, sessions: tuple[LocalSession, LocalSession]
+) -> None:
+    here = await follow(sessions[0])
+    await here.live.put("a", 10**6)
+    kept, told = here.live.values["a"], len(here.told)
+    await here.live.put("a", 10**6)
+    await sessions[1].put("/live/b/below", b"1")
+    await sessions[1].put("/live/b", b"2")
+    await here.until(a=10**6, b=2)
+    assert here.live.values["a"] is kept
+    assert here.told[told:] == [{"b"}]
+
+
+async def test_what_cannot_be_read_leaves_what_was_before(
+    follow: Follow,
+    sessions: tuple[LocalSession, LocalSession],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    here = await follow(sessions[0])
+    await here.live.put("a", 1)
+    with caplog.at_level(logging.ERROR):
+        await sessions[1].put("/live/a", b"nonsense")
+        await sessions[1].put("/live/new", b"[]")
+        await sessions[1].put("/live/last", b"3")
+        await here.until(a=1, last=3)
+    assert "/live/a is left as it was" in caplog.text
+    await sessions[1].put("/live/a", b"2")
+    await here.until(a=2, last=3)
+    await sessions[1].put("/live/a", b"")
+    await sessions[1].delete("/live/a")
+    await here.until(last=3)
+
+
+async def test_what_changed_while_a_connection_was_lost_is_seen_as_it_comes_back(
+    follow: Follow, sessions: tuple[LocalSession, LocalSession]
+) -> None:
+    here, elsewhere = [await follow(each) for each in sessions]
+    await here.live.put("a", 1)
+    await here.live.put("gone", 1)
+    host = sessions[0]._host
+    host.disconnect(sessions[0])  # type: ignore[attr-defined]
+    here.clock.advance(7)
+    assert here.live.lost_at_ms == 0
+    with pytest.raises(MetadataUnavailable):
+        await here.live.put("a", 5)
+    await elsewhere.live.put("a", 2)
+    await elsewhere.live.delete("gone")
+    await elsewhere.live.put("b", 3)
+    assert here.live.values == {"a": 1, "gone": 1}
+    host.reconnect(sessions[0])  # type: ignore[attr-defined]
+    await here.until(a=2, b=3)
+    async with asyncio.timeout(SOON_S):
+        while here.live.lost_at_ms is not None:
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.slow
+async def test_it_is_so_on_servers_too(follow: Follow, remote: str, sessions_at: Open) -> None:
+    here, elsewhere = [await follow(await sessions_at(remote)) for _ in range(2)]
+    await here.live.put("a", 1)
+    assert here.live.values == {"a": 1}
+    await elsewhere.until(a=1)
+    await elsewhere.live.put("a", 2)
+    await elsewhere.live.put("b", 2)
+    await here.until(a=2, b=2)
+
+    await expire(here.store)
+    await elsewhere.live.delete("a")
+    await elsewhere.live.put("c", 3)
+    async with asyncio.timeout(60):
+        while here.live.values != {"b": 2, "c": 3} or here.live.lost_at_ms is not None:
+            await asyncio.sleep(0.01)
