@@ -92,7 +92,9 @@ async def test_a_token_counts_before_a_certificate(secured: Server, authority: A
             )
 
 
-@pytest.mark.parametrize("bad", ["wrong", new_token("ann")[0], "tms_x_y"])
+@pytest.mark.parametrize(
+    "bad", ["wrong", new_token("ann")[0], "tms_x_y"], ids=["wrong", "unknown", "short"]
+)
 async def test_a_bad_token_is_refused_whoever_shows_it(
     secured: Server, authority: Authority, bad: str
 ) -> None:
