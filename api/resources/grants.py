@@ -148,12 +148,23 @@ async def add_token(exchange: Exchange) -> None:
     against = reason_against(request.principal) or reason_against_groups(request.groups)
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)
+    _check_superuser(exchange, grants, request.principal)
     if request.expires_ms is not None and request.expires_ms <= exchange.context.clock.now_ms():
         raise InvalidRequest("invalid_token", expires_ms=request.expires_ms)
     token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)
     await grants.add_token(kept)
     body = NewTokenBody(kept.id, token, kept.principal, kept.expires_ms)
     await exchange.answer(OK, _encode(body), JSON_TYPE)
+
+
+def _check_superuser(exchange: Exchange, grants: Grants, principal: str) -> None:
+    """Let only superusers make tokens of superusers: who may grant is not one by that."""
+    asks = exchange.caller.principal or ""
+    is_one, is_of_one = (grants.book.is_superuser(Identity(who)) for who in (asks, principal))
+    if is_of_one and not is_one:
+        access = exchange.context.access
+        assert access is not None, "there are grants"
+        access.refuse(exchange, Action.GRANT, SERVER)
 
 
 async def remove_token(exchange: Exchange) -> None:

@@ -113,6 +113,14 @@ def test_rules_are_granted_explained_listed_and_revoked(served: Set, topic: str)
     assert (code, "revoked" in err) == (1, True)
 
 
+def test_who_may_grant_makes_no_superuser(served: Set) -> None:
+    clerk = served.token("clerk")
+    served.told("auth", "grant", "clerk", "grant", "server")
+    assert served.run("auth", "token", "anybody", token=clerk)[0] == 0
+    code, out, err = served.run("auth", "token", "admin", token=clerk)
+    assert (code, out, "may not do this" in err) == (1, "", True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

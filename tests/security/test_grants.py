@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
-from tests.security.test_rules import rules
+from tests.security.drawn_rules import rules
 from tms.core.clock import SystemClock
 from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
 from tms.metadata.host import MetadataHost

@@ -7,39 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.security.drawn_rules import IDENTITIES, NAMES, RESOURCES, WHO, rules
 from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource
 from tms.security.resources import subject_resource as subject
 from tms.security.resources import topic_resource as topic
 from tms.security.rules import Effect, Identity, InvalidRule, Rule, RuleBook, Ruling
-
-NAMES = st.text("ab", min_size=1, max_size=3)
-PATTERNS = st.one_of(NAMES, NAMES.map("{}*".format), st.just("*"))
-WHO = st.one_of(
-    st.sampled_from(["ann", "bob", "*"]), st.sampled_from(["g", "h"]).map("group:{}".format)
-)
-IDENTITIES = st.builds(
-    Identity, st.sampled_from(["ann", "bob", "eve", "g"]), st.frozensets(st.sampled_from("gh"))
-)
-RESOURCES = st.one_of(
-    st.just(SERVER), st.builds(topic, NAMES, st.none() | NAMES), st.builds(subject, NAMES)
-)
-
-
-@st.composite
-def rules(draw: st.DrawFn) -> Rule:
-    kind = draw(st.sampled_from(Kind))
-    actions = draw(st.frozensets(st.sampled_from(sorted(ACTIONS_OF[kind])), min_size=1))
-    has_one = actions == {Action.SUBSCRIBE}
-    return Rule(
-        draw(st.uuids().map(str)),
-        draw(WHO),
-        draw(st.sampled_from(Effect)),
-        actions,
-        kind,
-        draw(PATTERNS) if kind is Kind.TOPIC else "",
-        "" if kind is Kind.SERVER else draw(PATTERNS),
-        draw(PATTERNS) if has_one else "*",
-    )
 
 
 def fits(pattern: str, name: str) -> bool:
