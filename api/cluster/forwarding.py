@@ -124,7 +124,7 @@ class Forwarder:
             check_s = None if exchange.admission is None else CHECK_S
             both, first = {working, watching}, asyncio.FIRST_COMPLETED
             while not (await asyncio.wait(both, timeout=check_s, return_when=first))[0]:
-                exchange.check_again()
+                await exchange.check_again()
             if working.done():
                 working.result()
             else:
@@ -229,7 +229,7 @@ class _Forwarded:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)
         async for part in answer.aiter_raw():
-            self._exchange.check_again()
+            await self._exchange.check_again()
             await self._exchange.send_part(part, more=True)
         await self._exchange.send_part(b"", more=False)
 

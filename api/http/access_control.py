@@ -29,6 +29,7 @@ from tms.core.errors import (
 )
 from tms.core.topic import TopicId
 from tms.security.audit import ALWAYS, AUTHENTICATE, Audit, AuditRecord
+from tms.security.credentials import Scheme
 from tms.security.forwards import HEADER, Opener, length_fits
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
@@ -255,14 +256,13 @@ class AccessControl:
         assert session is not None
         return self._ruling(session, action, resource, subscription).is_allowed
 
-    def check_again(self, exchange: "Exchange", operation: Operation | None) -> None:
+    async def check_again(self, exchange: "Exchange", operation: Operation | None) -> None:
         """Raise as at the start if who was let in may not go on. Cheap if nothing has changed."""
         admission = _of(exchange)
         session = admission.session
         assert session is not None, "who goes on was let in"
         if self._clock.now_ms() >= session.ends_ms:
-            reason = "they have ended, or were revoked, while this was going on"
-            self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
+            session = admission.session = await self._verified_anew(exchange, session)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:
             if operation is None:
@@ -270,6 +270,14 @@ class AccessControl:
             else:
                 self._decide(exchange, session, operation)
             admission.rules_epoch = epoch
+
+    async def _verified_anew(self, exchange: "Exchange", session: Session) -> Session:
+        """Return who asks of whom that has ended: a password may hold on, all else does not."""
+        header = exchange.authorization
+        if session.mechanism is not Scheme.BASIC or header is None:
+            reason = "they have ended, or were revoked, while this was going on"
+            self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
+        return self._sessions.known(header) or await self.verified(exchange)
 
     def _check_fresh(self, session: Session) -> None:
         if self.grants.is_stale and not self.grants.book.is_superuser(session.identity):

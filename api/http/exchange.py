@@ -177,11 +177,11 @@ class Exchange:
         if self.admission is not None and access is not None:
             access.check(self, action, resource, subscription)
 
-    def check_again(self) -> None:
+    async def check_again(self) -> None:
         """Raise as at the door if who was let in may not go on: it waited, or took long."""
         access = self.context.access
         if self.admission is not None and access is not None:
-            access.check_again(self, self.endpoint.operation)
+            await access.check_again(self, self.endpoint.operation)
 
     @property
     def use(self) -> PrincipalUse | None:

@@ -152,10 +152,10 @@ class _Poll:
         first = asyncio.FIRST_COMPLETED
         try:
             while not (await asyncio.wait((page, gone), timeout=check_s, return_when=first))[0]:
-                exchange.check_again()
+                await exchange.check_again()
             if not page.done():
                 raise ClientGone
-            exchange.check_again()
+            await exchange.check_again()
             return page.result()
         finally:
             await _cancel(page, gone)
@@ -230,7 +230,7 @@ async def _stream(
         await exchange.send_part(b"".join(first), more=True)
     while not asked.is_done:
         page = await asked.with_joined(await asked.page())
-        exchange.check_again()
+        await exchange.check_again()
         if page.count:
             part = b"".join(_encode(page, answer_format, first=not is_begun))
             is_begun = True
@@ -251,7 +251,7 @@ async def _answer_decoded(exchange: Exchange, asked: _Poll, wait_s: float) -> No
         await exchange.send_part(first, more=True)
         while not asked.is_done:
             part = await answer.part(await asked.page())
-            exchange.check_again()
+            await exchange.check_again()
             if part:
                 await exchange.send_part(part, more=True)
         await exchange.send_part(answer.end(), more=False)

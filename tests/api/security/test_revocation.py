@@ -1,15 +1,19 @@
 """What was allowed and is no more: the next request is refused, and what is going on ends."""
 
 import asyncio
+import base64
 import json
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.api.rest import TOPIC, Wire
+from tests.api.rest import NOW_MS, TOPIC, Wire
 from tests.api.security.asking import TIMES, quick, statuses, waiting, waiting_poll
-from tests.api.security.secured import Pair, until
+from tests.api.security.secured import Pair, pair_of_servers, until
+from tms.core.clock import ManualClock
 from tms.core.topic import TopicId
+from tms.security.passwords import REMEMBERED_MS, PasswordVerifier, hash_password
 from tms.security.resources import Action
 from tms.security.tokens import new_token
 
@@ -151,3 +155,35 @@ async def test_a_long_answer_is_cut(
     assert read < 40 * MIB
     assert not last.endswith(b"0\r\n\r\n")
     await wire.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_password_is_verified_anew_while_a_poll_waits(
+    anyio_backend: object, tmp_path: Path, way: str, quick: None
+) -> None:
+    file = tmp_path / "passwords"
+    file.write_text(f"ann:{hash_password('right')}\n")
+    clock = ManualClock(NOW_MS)
+    verifier = PasswordVerifier(str(file), clock)
+    async with pair_of_servers(passwords=verifier.verify) as pair:
+        await pair.services.messaging.create_topic(T)
+        await pair.allow("ann", Action.CONSUME, Action.PUBLISH)
+        basic = base64.b64encode(b"ann:right").decode()
+        headers = {"authorization": f"Basic {basic}"}
+        for is_right in (True, False):
+            polling = await waiting_poll(pair, pair.servers[way], headers)
+            if not is_right:
+                file.write_text(f"ann:{hash_password('other')}\n")
+            for each in (clock, pair.clock):
+                each.advance(REMEMBERED_MS)
+            if is_right:
+                done, _ = await asyncio.wait([polling], timeout=0.3)
+                assert not done, "it goes on"
+                await pair.services.messaging.publish(T, [b"x"])
+                answer = await asyncio.wait_for(polling, 5)
+                assert (answer.status_code, len(answer.json())) == (200, 1)
+                await pair.services.messaging.delete_topic(T)
+                await pair.services.messaging.create_topic(T)
+            else:
+                assert (await asyncio.wait_for(polling, 5)).status_code == 401
+    await verifier.close()
