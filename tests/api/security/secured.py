@@ -157,6 +157,7 @@ async def opened_server(
     is_required: bool = True,
     limits: PrincipalLimits | None = None,
     stale_s_max: float = 60.0,
+    are_docs_open: bool = False,
     **sessions: Any,
 ) -> Server:
     """Open what a server asks, on a metadata store of a name."""
@@ -175,6 +176,7 @@ async def opened_server(
         grants,
         clock,
         is_required=is_required,
+        are_docs_open=are_docs_open,
         quotas=None if limits is None else Quotas(limits, clock),
         audit=Audit([lines], clock, Drops(clock)),
     )

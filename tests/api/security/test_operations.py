@@ -10,7 +10,7 @@ from api.app import OPERATIONS
 from api.http.operation import Operation
 from tests.api.rest import TOPIC
 from tests.api.security.asking import TIMES, statuses
-from tests.api.security.secured import OPEN, Pair
+from tests.api.security.secured import OPEN, Pair, pair_of_servers
 from tms.core.caller import Caller
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -185,3 +185,14 @@ async def test_who_is_anonymous_has_the_rules_for_that_alone(optional: Pair) -> 
         sent = await server.http.post(f"{TOPIC}/publish", json={"messages": ["x"]})
         assert sent.status_code == 200
         assert (await server.http.get(TOPIC)).status_code == 200, "who may publish may describe"
+
+
+@pytest.mark.parametrize("are_open", ["open", "closed"])
+async def test_the_documentation_is_open_if_it_is_set_so(
+    anyio_backend: object, are_open: str
+) -> None:
+    async with pair_of_servers(are_docs_open=are_open == "open") as pair:
+        for server in pair.servers.values():
+            for path in ("/docs", "/openapi.json"):
+                expected = [200 if are_open == "open" else 401] * TIMES
+                assert await statuses(server, "GET", path, b"", {}) == expected
