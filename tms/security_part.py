@@ -135,11 +135,6 @@ class SecurityPart:
         """Return what signs this server's own requests to another; None if nothing can."""
         return None if self.sealer is None else _Signing(self.sealer, url)
 
-    def reopen(self) -> None:
-        """Open the audit's file anew, as it may have been moved away."""
-        if self._audit is not None:
-            self._audit.reopen()
-
     def stand_on(self, messaging: Messaging | None) -> None:
         """Publish the audit there; None: wait with it."""
         self._messaging = messaging

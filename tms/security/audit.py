@@ -145,7 +145,7 @@ class Audit:
             self.add(record)
 
     def reopen(self) -> None:
-        """Open files anew, as SIGHUP asks for after they were moved away."""
+        """Open files anew before the next line; one that was moved away is so by itself."""
         for destination in self._destinations:
             destination.reopen()
 
