@@ -37,7 +37,9 @@ class Known:
     messages_due_ms: int = 0
     """No message expires before that."""
     payloads_due_ms: int = 0
-    """No stored payload does."""
+    """No stored payload does, if pointers are about as old as what is stored under them."""
+    all_payloads_steady_ms: int = 0
+    """When to look at all pointers, in steady time."""
     is_clean: bool = False
     """Whether nothing is left of dead generations, for good."""
     dropped_bytes: int = 0

@@ -78,6 +78,7 @@ def prune_region(
     servers beside them; what one has done another finds done. Of invalid transactions nothing is
     touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
     """
+    from cleanup.hbase.opening import recorded_invalid_list  # noqa: PLC0415  as above
     from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.stores; an extra
     from cleanup.hbase.worker import Memory, Worker, WorkerContext  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
@@ -90,7 +91,8 @@ def prune_region(
     try:
         topics = CachedTopics(opened, clock)
         work = WorkerContext(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
-        for step in Worker(work, Region(*region), ()).steps():
+        listed = recorded_invalid_list(opened, limits, clock.now_ms())
+        for step in Worker(work, Region(*region), (), 0, listed).steps():
             if isinstance(step, Step):
                 counts[step.reason, "rows"] += step.dropped
                 counts[step.reason, "bytes"] += step.dropped_bytes

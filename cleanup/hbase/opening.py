@@ -34,6 +34,15 @@ def _opened(url: str, workers: int, options: Options) -> HBaseStore:
     return open_store(url, **{**options, "size": workers + _OTHER_CONNECTIONS})
 
 
+def recorded_invalid_list(store: Store, limits: Limits, now_ms: int) -> InvalidList | None:
+    """Return the invalid list as the log has it; None where it has none. Raises as `recover`."""
+    table = StoreTransactionTable(store)
+    if not table.snapshots():
+        return None
+    state = recover(table, limits, now_ms).state
+    return invalid_list(state, state.last_write_pointer)
+
+
 class ServerCleaner(RegionCleaner):
     """Cleanup within a server. Fulfils `cleanup.runner.Passes`."""
 
@@ -87,11 +96,7 @@ class Pruning:
         )
 
     def _invalid_list(self) -> InvalidList | None:
-        table = StoreTransactionTable(self._store)
-        if not table.snapshots():
-            return None
-        state = recover(table, self._limits, self._clock.now_ms()).state
-        return invalid_list(state, state.last_write_pointer)
+        return recorded_invalid_list(self._store, self._limits, self._clock.now_ms())
 
     def steps(self) -> Generator[Step, None, None]:
         """Do the pass. Close it before this, which waits for what its workers read.

@@ -209,10 +209,18 @@ class AsyncTransactions(Protocol):
 class OpenTransactions(Protocol):
     """What messaging asks of the manager in the same process. From the event loop's thread."""
 
-    def check(self, write_pointer: int) -> None:
-        """Raise `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
+    def check(self, write_pointer: int) -> int:
+        """Return the least time, in ms since 1970, of what is written under a pointer.
 
+        Raises `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
         Also within a flush: then what the flush did before counts.
+        """
+        ...
+
+    def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
+        """Return from when on there may be entries under pointers from before this process.
+
+        In ms since 1970. They are at most `knows_publications_after`, and in progress.
         """
         ...
 

@@ -38,15 +38,19 @@ class Writing:
     transactions: OpenTransactions | None
     """None where write pointers are another manager's."""
 
-    def check(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
-        """Raise `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written.
+    def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
+        """Return the least time, in ms, of what is written under a pointer.
 
+        So all that a transaction wrote is found from there on, whatever the clock did meanwhile.
+        Raises `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written.
         Raises `NotPermitted` where the caller may not. A caller need be told only once.
         """
-        if self.transactions is not None:
-            self.transactions.check(write_pointer)
-            if caller.principal is not None:
-                self.transactions.check_own(write_pointer, caller)
+        if self.transactions is None:
+            return 0
+        keys_from_ms = self.transactions.check(write_pointer)
+        if caller.principal is not None:
+            self.transactions.check_own(write_pointer, caller)
+        return keys_from_ms
 
     def check_rollback(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
         """Raise `TransactionNotInProgress`, `TransactionUnknown` where it may be committed.
@@ -118,7 +122,7 @@ class Publication(_TopicWrite):
         self.state.check_current()
         write_pointer = self._write_pointer
         if write_pointer is not None:
-            self._writing.check(write_pointer)
+            now_ms = max(now_ms, self._writing.check(write_pointer))
         if self._if_last is not None:
             self.state.check_last(self._if_last)
         self._add_entries(batch, now_ms)
@@ -281,8 +285,8 @@ class StorePayloads(_TopicWrite):
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each payload."""
         self.state.check_current()
-        self._writing.check(self._write_pointer)
-        keys = self._sequence.take(len(self._payloads), self._key_ms(now_ms))
+        key_ms = self._key_ms(max(now_ms, self._writing.check(self._write_pointer)))
+        keys = self._sequence.take(len(self._payloads), key_ms)
         self._first_key = keys[0]
         self._writing.tables.payloads.append(
             batch, self.state.prefix, self._write_pointer, keys, self._payloads

@@ -38,6 +38,8 @@ class Open:
     checkpoints: list[int] = field(default_factory=list)
     principal: str | None = None
     """Who began it; None if that is not known."""
+    keys_from_ms: int = 0
+    """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
 
     @property
     def status(self) -> TransactionStatus:

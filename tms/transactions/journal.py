@@ -18,9 +18,9 @@ Used from the event loop's thread alone.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tms.core.clock import Clock
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
@@ -43,8 +43,19 @@ Recover = Callable[[int], RecoveredState]
 """Recovers the state as of a time in ms. Blocks."""
 Decision = tuple[Sequence[Edit], Callable[[], Any] | None]
 """Edits to make, and what gives the answer once they have taken effect; None: there is none."""
-Decide = Callable[[TransactionState, int], Decision]
-"""Decides a transition from the state and the time in ms. Raises a `TmsError` to refuse it."""
+
+
+class Moment(NamedTuple):
+    """The times of a flush, in ms since 1970."""
+
+    now_ms: int
+    """By which transactions begin and end."""
+    keys_ms: int
+    """By which messages are given keys."""
+
+
+Decide = Callable[[TransactionState, Moment], Decision]
+"""Decides a transition from the state and the times. Raises a `TmsError` to refuse it."""
 
 Result = TypeVar("Result")
 
@@ -89,6 +100,11 @@ class TransactionJournal:
         self.rows_written = 0
         self.knows_publications_after = recovered.state.last_write_pointer
         """What was published under greater pointers, this process knows."""
+        self._keys_from_ms = {
+            pointer: opened.keys_from_ms
+            for pointer, opened in recovered.state.opened.by_pointer.items()
+        }
+        """Of those that were in progress when the process began."""
         self._adopt(recovered)
 
     def _adopt(self, recovered: RecoveredState) -> None:
@@ -154,9 +170,16 @@ class TransactionJournal:
         found = known or state.invalids.by_pointer.get(transaction_id)
         return () if found is None else found.pointers
 
-    def decided(self, decide: Decide) -> Decision:
+    def decided(self, decide: Decide, keys_ms: int) -> Decision:
         """Return what `decide` makes of the present state. Raises what it does."""
-        return decide(self.state, self._time.now_ms())
+        return decide(self.state, Moment(self._time.now_ms(), keys_ms))
+
+    def searched_from_ms(self, pointers: Iterable[int]) -> int:
+        """Return from when on entries may be under pointers that were in progress at the start.
+
+        In ms; 0 if one of them was not.
+        """
+        return min((self._keys_from_ms.get(pointer, 0) for pointer in pointers), default=0)
 
     def carry_out(self, edits: Sequence[Edit]) -> None:
         """Let edits take effect within a flush."""
@@ -285,7 +308,7 @@ class Transition:
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
-        edits, answer = journal.decided(self._decide)
+        edits, answer = journal.decided(self._decide, now_ms)
         for each in self._carried:
             each.check()
         # Before the edits: it may be written under the pointers of a transaction in progress only.

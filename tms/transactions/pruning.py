@@ -5,8 +5,8 @@ in progress is older than its end: a reader by an older one stops at the entry, 
 behind it. Pure.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from tms.transactions.commands import TransactionState
 
@@ -25,6 +25,12 @@ class InvalidList:
     """Of what is committed up to this pointer, all in progress see it, and all to come."""
     knows_publications_after: int
     """What was published under greater pointers, this process knows."""
+    keys_from_ms: Mapping[int, int] = field(default_factory=dict)
+    """By write pointer: no entry under it has an earlier time. What is missing counts as 0."""
+
+    def searched_from_ms(self, pointers: Iterable[int]) -> int:
+        """Return the time from which on a topic may have entries under `pointers`, in ms."""
+        return min((self.keys_from_ms.get(pointer, 0) for pointer in pointers), default=0)
 
     def seen_by_all(self) -> set[int]:
         """Return the pointers that all snapshots in progress have on their list of invalid ones."""
@@ -45,4 +51,5 @@ def invalid_list(state: TransactionState, knows_publications_after: int) -> Inva
         state.last_write_pointer,
         min((o.visibility_upper_bound for o in state.opened), default=state.last_write_pointer),
         knows_publications_after,
+        {pointer: invalid.keys_from_ms for pointer, invalid in by_pointer.items()},
     )

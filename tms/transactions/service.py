@@ -12,7 +12,7 @@ instead: its messages would be seen otherwise.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -38,7 +38,14 @@ from tms.core.transactions import (
     TransactionStatus,
 )
 from tms.transactions.commands import TransactionState
-from tms.transactions.journal import Decide, Decision, SteadyTime, TransactionJournal, Transition
+from tms.transactions.journal import (
+    Decide,
+    Decision,
+    Moment,
+    SteadyTime,
+    TransactionJournal,
+    Transition,
+)
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshot_writer import Snapshots
 
@@ -93,8 +100,8 @@ class TransactionService:
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction, which is the caller's."""
 
-        def decide(state: TransactionState, now_ms: int) -> Decision:
-            started = state.start(request, now_ms, caller)
+        def decide(state: TransactionState, at: Moment) -> Decision:
+            started = state.start(request, at.now_ms, caller, keys_from_ms=at.keys_ms)
             return started.edits, lambda: state.transaction(started.transaction_id)
 
         transaction: Transaction = await self._make(decide)
@@ -125,11 +132,11 @@ class TransactionService:
     ) -> None:
         """Announce what it changed, before it is made persistent."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             return state.can_commit(transaction_id, changes), None
 
-        if not changes and not decide(self._journal.state, 0)[0]:
+        if not changes and not decide(self._journal.state, Moment(0, 0))[0]:
             return  # nothing to remember, so nothing to write
         await self._make(decide, size_bytes=sum(map(len, changes)))
 
@@ -143,9 +150,9 @@ class TransactionService:
     ) -> None:
         """Make it visible as a whole, and with it move positions and publish what was stored."""
 
-        def decide(state: TransactionState, now_ms: int) -> Decision:
+        def decide(state: TransactionState, at: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            edits = state.commit(transaction_id, now_ms)
+            edits = state.commit(transaction_id, at.now_ms)
             _check_stored(transaction_id, self._journal.pointers(transaction_id), publish)
             return edits, None
 
@@ -162,7 +169,7 @@ class TransactionService:
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             pointers = self._journal.pointers(transaction_id)
             journal = self._journal
@@ -180,7 +187,7 @@ class TransactionService:
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
         """End it where what it wrote could not be undone, or nobody is there who could."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             return state.invalidate(transaction_id), None
 
@@ -189,9 +196,9 @@ class TransactionService:
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer."""
 
-        def decide(state: TransactionState, now_ms: int) -> Decision:
+        def decide(state: TransactionState, at: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            edits = state.checkpoint(transaction_id, now_ms)
+            edits = state.checkpoint(transaction_id, at.now_ms)
             return edits, lambda: state.transaction(transaction_id)
 
         transaction: Transaction = await self._make(decide)
@@ -222,7 +229,7 @@ class TransactionService:
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the invalid list; return how many were on it."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             count, edits = state.truncate_invalid_ids(ids)
             return edits, lambda: count
 
@@ -233,7 +240,7 @@ class TransactionService:
     async def truncate_invalid_before(self, time_ms: int) -> int:
         """Take those off the invalid list that started before a time; return how many."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             pointers = state.invalid_before(time_ms)
             count, edits = state.truncate_invalid_before(time_ms)
             return edits, lambda: (count, pointers)
@@ -256,11 +263,17 @@ class TransactionService:
 
     # What messaging asks.
 
-    def check(self, write_pointer: int) -> None:
-        """Raise unless `write_pointer` may be written under."""
+    def check(self, write_pointer: int) -> int:
+        """Return the least time of what is written under `write_pointer`, if anything may be."""
         state = self._journal.state
-        if not state.is_in_progress(write_pointer):
+        opened = state.opened.by_pointer.get(write_pointer)
+        if opened is None:
             raise _ended(state, write_pointer)
+        return opened.keys_from_ms
+
+    def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
+        """Return from when on there may be entries under pointers from before this process."""
+        return self._journal.searched_from_ms(write_pointers)
 
     def check_rollback(self, write_pointer: int) -> None:
         """Raise where what was written under `write_pointer` is, or may be, committed."""
@@ -316,7 +329,7 @@ class TransactionService:
         with suppress(StoreUnavailable, OutcomeUnknown):
             next_ms = self._journal.state.next_expiry_ms()
             while next_ms is not None and next_ms < self._time.now_ms():
-                await self._make(lambda state, now_ms: (state.expire(now_ms), None))
+                await self._make(lambda state, at: (state.expire(at.now_ms), None))
                 next_ms = self._journal.state.next_expiry_ms()
 
     async def close(self) -> None:

@@ -61,7 +61,7 @@ class Snapshots:
         is_time = self._time.now_ms() - self._written_ms >= limits.transaction_snapshot_s * 1000
         if edits >= limits.transaction_snapshot_edits or (edits and is_time):
             await self._writer.submit(
-                Transition(journal, lambda state, now: (state.forget_owners(now), None))
+                Transition(journal, lambda state, at: (state.forget_owners(at.now_ms), None))
             )
             await self._write()
 

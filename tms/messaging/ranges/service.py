@@ -115,9 +115,10 @@ class RangeService:
         )
         if from_before:
             pages = PAGES_AT_ONCE
+            from_ms = self._transactions.searched_from_ms(from_before)
             for topic_id, state in states.items():
                 held, read = await self._before_restart.first(
-                    state, from_before, references=not committed, pages=pages
+                    state, from_before, from_ms, references=not committed, pages=pages
                 )
                 pages -= read
                 ends[topic_id] = min(ends[topic_id], held or ends[topic_id])
