@@ -281,7 +281,7 @@ async def services_on(
     if isinstance(tables, SealedTables):
         state = recovered.state
         going_on = [pointer for opened in state.opened for pointer in opened.pointers]
-        tables.sealed.runs.know(state.last_write_pointer, going_on)
+        tables.sealed.runs.know(state.last_write_pointer, going_on, recovered.before_last)
     engine = engine_on()
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)

@@ -92,14 +92,11 @@ class Lease:
         *,
         keys_after_ms: int = 0,
         keys_until_ms: int = 0,
-        earlier_ms: int = INT64_MAX,
     ) -> None:
         """Hold it under `token`; the claim was sent at `sent_s` by `clock`.
 
-        Keys are given above the first ceiling, and not above the second. The third is that of the
-        leaders before the last one.
+        Keys are given above the first ceiling, and not above the second.
         """
-        self.earlier_ms = earlier_ms
         self.token = token
         self.keys_after_ms = keys_after_ms
         self.keys_until_ms = keys_until_ms

@@ -223,7 +223,6 @@ class Member:
             sent_s,
             keys_after_ms=after_ms,
             keys_until_ms=until_ms,
-            earlier_ms=0 if old is None else old.keys_after_ms,
         )
         _log.info("this server is to lead, under token %d", token)
         return record, stat.version, lease, wait_s

@@ -1,0 +1,150 @@
+"""The wall clock of a real server steps: nothing is lost or refused, or shown that must not be."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers.server_process import ServerProcess
+from tests.servers.stepping_clock import SteppingClock
+from tms.client.remote_services import RemoteServices
+from tms.core.message import FIRST_ID
+from tms.core.reading import Isolation, Reading, View
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest, TransactionStatus
+
+S, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
+T, NEW = TopicId("default", "t"), TopicId("default", "new")
+SHORT_LIVED = (
+    *("--transaction-lifetime-s-max", "4", "--transaction-timeout-s-max", "4"),
+    *("--transaction-timeout-s-default", "4", "--transaction-long-timeout-s", "4"),
+    *("--cleanup-grace-s", "1", "--cleanup-period-s", "0.1", "--no-sync"),
+)
+
+
+class Served:
+    """A store with one server after another, whose clock steps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "store"
+        self.clock = SteppingClock(folder)
+
+    @contextmanager
+    def server(self, *flags: str) -> Iterator[ServerProcess]:
+        store = f"leveldb:{self.folder}"
+        with ServerProcess(store, *flags, clock=self.clock) as server:
+            yield server
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    found = Served(tmp_path)
+    yield found
+    found.clock.close()
+
+
+def services_of(server: ServerProcess) -> RemoteServices:
+    return RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
+
+
+async def read(
+    services: RemoteServices, topic: TopicId, view: View = Isolation.COMMITTED
+) -> list[bytes]:
+    reading = Reading(FIRST_ID, 1_000, view)
+    return [m.payload async for block in services.messaging.poll(topic, reading) for m in block]
+
+
+async def within(
+    services: RemoteServices, topic: TopicId, start: bytes, end: bytes | None
+) -> list[bytes]:
+    reading = Reading(start, 1_000, Isolation.COMMITTED, end)
+    return [m.payload async for block in services.messaging.poll(topic, reading) for m in block]
+
+
+async def stable_end(services: RemoteServices, topic: TopicId) -> bytes:
+    """Return up to where a reader, a client or Spark, may count on having read all."""
+    found = (await services.ranges.ranges([topic])).topics[topic]
+    assert found is not None
+    return found.end
+
+
+@pytest.mark.parametrize("back_ms", [5 * MINUTE, 8 * DAY])
+def test_a_stable_end_stays_before_what_an_open_transaction_wrote(
+    served: Served, back_ms: int
+) -> None:
+    async def write(server: ServerProcess) -> int:
+        services = services_of(server)
+        await services.messaging.create_topic(T, {"ttl": "31536000"})
+        transaction = await services.transactions.start(StartRequest(timeout_s=60))
+        served.clock.step(-back_ms)
+        await services.messaging.publish(T, [b"1"], transaction.write_pointer)
+        await services.messaging.publish(T, [b"2"])
+        await services.close()
+        return transaction.transaction_id
+
+    async def check(server: ServerProcess, transaction_id: int) -> None:
+        services = services_of(server)
+        end = await stable_end(services, T)
+        before = await within(services, T, FIRST_ID, end)
+        await services.transactions.commit(transaction_id)
+        after = await within(services, T, end, None)
+        again = await within(services, T, FIRST_ID, end)
+        await services.close()
+        assert before == again == []
+        assert after == [b"1", b"2"]
+
+    with served.server() as server:
+        open_one = asyncio.run(write(server))
+        server.kill()
+    with served.server() as server:
+        asyncio.run(check(server, open_one))
+
+
+def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) -> None:
+    """The clock was ahead while the store began, then right: pointers are ahead of keys."""
+
+    async def begin(server: ServerProcess) -> None:
+        services = services_of(server)
+        transaction = await services.transactions.start(StartRequest())
+        await services.transactions.commit(transaction.transaction_id)
+        await services.close()
+
+    async def leave(server: ServerProcess) -> int:
+        services = services_of(server)
+        await services.messaging.create_topic(NEW)
+        await services.messaging.publish(NEW, [b"seen"])
+        transaction = await services.transactions.start(StartRequest())
+        await services.messaging.publish(NEW, [b"never"], transaction.write_pointer)
+        await services.close()
+        return transaction.transaction_id
+
+    async def forgotten(server: ServerProcess, transaction_id: int) -> None:
+        """Wait until it has timed out, and cleanup has taken it off the list, if that it does."""
+        services = services_of(server)
+        while (
+            info := await services.transactions.info(transaction_id)
+        ).status is TransactionStatus.IN_PROGRESS:
+            await asyncio.sleep(0.1)
+        assert info.status is TransactionStatus.INVALID
+        served.clock.step(2 * HOUR)
+        for _ in range(50):
+            if not await services.transactions.invalid_count():
+                break
+            await asyncio.sleep(0.1)
+        later = await services.transactions.start(StartRequest())
+        await services.transactions.commit(later.transaction_id)
+        assert await read(services, NEW) == [b"seen"]
+        await services.close()
+
+    served.clock.step(HOUR)
+    with served.server(*SHORT_LIVED) as server:
+        asyncio.run(begin(server))
+        server.kill()
+    served.clock.step(-HOUR)
+    with served.server(*SHORT_LIVED) as server:
+        dead = asyncio.run(leave(server))
+        server.kill()
+    with served.server(*SHORT_LIVED) as server:
+        asyncio.run(forgotten(server, dead))
