@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -47,6 +48,12 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 def services_of(server: ServerProcess) -> RemoteServices:
     return RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
+
+
+def metrics_of(server: ServerProcess) -> str:
+    with urlopen(f"{server.url}/metrics") as answer:
+        told: bytes = answer.read()
+    return told.decode()
 
 
 async def read(
@@ -148,3 +155,34 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
         server.kill()
     with served.server(*SHORT_LIVED) as server:
         asyncio.run(forgotten(server, dead))
+
+
+@pytest.mark.parametrize("step_ms", [26 * HOUR, 400 * DAY, -HOUR])
+def test_transactions_go_on_and_their_ages_are_right(served: Served, step_ms: int) -> None:
+    async def check(server: ServerProcess) -> None:
+        services = services_of(server)
+        await services.messaging.create_topic(T, {"ttl": str(10 * 365 * DAY // S)})
+        before = await services.transactions.start(StartRequest())
+        await services.messaging.publish(T, [b"1"], before.write_pointer)
+        served.clock.step(step_ms)
+        await services.messaging.publish(T, [b"2"], before.write_pointer)
+        after = await services.transactions.start(StartRequest())
+        await services.messaging.publish(T, [b"3"], after.write_pointer)
+        await read(services, T)
+        ages = [info.age_ms for info in await services.transactions.in_progress()]
+        told = dict(
+            line.rsplit(" ", 1)
+            for line in metrics_of(server).splitlines()
+            if line.startswith(("tms_transaction_oldest_s", "tms_stopped_at_transaction_s"))
+        )
+        for transaction in (before, after):
+            await services.transactions.commit(transaction.transaction_id)
+        assert sorted(await read(services, T)) == [b"1", b"2", b"3"]
+        await services.close()
+        assert len(ages) == 2
+        assert all(0 <= age_ms < MINUTE for age_ms in ages)
+        assert len(told) == 2
+        assert all(0 <= float(age_s) < 60 for age_s in told.values())
+
+    with served.server() as server:
+        asyncio.run(check(server))

@@ -1,6 +1,5 @@
 """`tms tx`: look after transactions, and use one from a script."""
 
-import time
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -53,10 +52,6 @@ Before = Annotated[
 ]
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _facts(info: TransactionInfo) -> dict[str, Any]:
     return {
         "transaction_id": info.transaction_id,
@@ -64,7 +59,7 @@ def _facts(info: TransactionInfo) -> dict[str, Any]:
         "type": info.type.name.lower(),
         "write_pointers": list(info.write_pointers),
         "started_ms": info.started_ms,
-        "age_ms": max(0, _now_ms() - info.started_ms),
+        "age_ms": info.age_ms,
         "expires_ms": info.expires_ms,
         "client": info.client,
         "owner": info.owner,
@@ -83,7 +78,7 @@ def _owner(info: TransactionInfo) -> str:
 def _row(info: TransactionInfo) -> tuple[str, ...]:
     return (
         str(info.transaction_id),
-        span(max(0, _now_ms() - info.started_ms)),
+        span(info.age_ms),
         info.type.name.lower(),
         _owner(info),
         info.client or "-",

@@ -73,6 +73,8 @@ class TransactionInfo:
     started_ms: int
     expires_ms: int | None
     """When it becomes invalid by itself; None once it is not in progress."""
+    age_ms: int = 0
+    """How long ago it began, by the clock of the server that has it."""
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
@@ -248,6 +250,10 @@ class OpenTransactions(Protocol):
 
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction: all that is committed, durably."""
+        ...
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
         ...
 
     @property

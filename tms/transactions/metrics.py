@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.limits import MS_PER_S
 from tms.transactions.edits import EditKind
 from tms.transactions.journal import SteadyTime, TransactionJournal
 
@@ -58,11 +58,9 @@ class TransactionMetrics:
             state.invalid_count,
         )
         oldest = next(iter(state.opened), None)
-        age_s = 0.0
-        if oldest is not None:
-            age_s = (self._time.now_ms() - oldest.id / WRITE_POINTERS_PER_MS) / 1000
+        age_ms = 0 if oldest is None else oldest.age_ms(self._time.now_ms())
         yield GaugeMetricFamily(
             "tms_transaction_oldest_seconds",
             "Age of the oldest transaction in progress.",
-            max(0.0, age_s),
+            age_ms / MS_PER_S,
         )

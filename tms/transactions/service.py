@@ -27,6 +27,7 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.group_commit import GroupCommit
+from tms.core.limits import MS_PER_S
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
@@ -118,7 +119,7 @@ class TransactionService:
 
         def look(state: TransactionState) -> TransactionInfo:
             state.check_own(transaction_id, caller)
-            return state.info(transaction_id)
+            return state.aged(state.info(transaction_id), self._time.now_ms())
 
         return self._with_topics(await self._seen(look))
 
@@ -210,12 +211,17 @@ class TransactionService:
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
-        infos = await self._seen(TransactionState.infos_in_progress)
-        return [self._with_topics(info) for info in infos]
+        return await self._told(TransactionState.infos_in_progress)
 
     async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        infos = await self._seen(lambda state: state.infos_invalid(limit))
+        return await self._told(lambda state: state.infos_invalid(limit))
+
+    async def _told(
+        self, look: Callable[[TransactionState], list[TransactionInfo]]
+    ) -> list[TransactionInfo]:
+        now_ms = self._time.now_ms()
+        infos = await self._seen(lambda state: [state.aged(i, now_ms) for i in look(state)])
         return [self._with_topics(info) for info in infos]
 
     async def invalid_count(self) -> int:
@@ -293,6 +299,13 @@ class TransactionService:
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction."""
         return self._journal.latest()
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
+        with suppress(StoreUnavailable):
+            opened = self._journal.state.opened.by_pointer.get(write_pointer)
+            return None if opened is None else opened.age_ms(self._time.now_ms()) / MS_PER_S
+        return None
 
     @property
     def knows_publications_after(self) -> int:
