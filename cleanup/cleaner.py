@@ -5,9 +5,9 @@ A pass is a run of steps (`cleanup.ranges.Step`), with a pause between them wher
 what it has done is gone from the tables, and bounds are recorded when they are reached.
 
 The row of a deleted topic is deleted last. Created again after that, the topic begins with
-generation 1 and with the clock's time. So nothing of it may be left, the topic must have been
-deleted for a while, in which a publish under way has ended, and its last message must be older than
-a grace, by which a clock may then be set back without a key being given twice.
+generation 1 and with the clock's time, which is kept above its last message by the store's mark. So
+nothing of it may be left, the topic must have been deleted for a while, in which a publish under
+way has ended, and its last message must be older than a grace, for what comes late.
 """
 
 import logging
@@ -144,8 +144,10 @@ class Cleaner:
         topic = known.topic
         greatest = greatest_row(self._store, topic)
         if greatest is not None:
-            if written_ms(greatest) + self._grace_ms > self._clock.now_ms():
+            if written_ms(greatest) + self._grace_ms > self._clock.deletion_ms():
                 return
+            # Created again, the topic begins by the clock, which may go back.
+            self._services.keep_keys_from(written_ms(greatest) + 1)
             end = greatest + b"\x00"
             yield from self._drop(MESSAGE, greatest, end, reason=Reason.GENERATION)
         if self._services.forget(topic):

@@ -128,7 +128,7 @@ class InvalidSweep:
 
     def _truncate(self, listed: InvalidList) -> None:
         """Take off the list what is done and old enough."""
-        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.now_ms())
+        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.expiry_ms())
         if pointers:
             self._services.truncate(pointers)
 

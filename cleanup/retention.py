@@ -129,11 +129,11 @@ class KeptTopics:
         counted = self._before.get(topic.id)
         asked = (topic.generation, retention)
         if counted is None or (counted.generation, counted.retention) != asked:
-            live_ms = topic.first_live_ms(self._clock.now_ms())
+            live_ms = topic.first_live_ms(self._clock.expiry_ms())
             counted = _Counted(*asked, start + KEY.pack(live_ms, 0))
         self._now[topic.id] = counted
         yield from self._count(counted, topic, fates)
-        if counted.trim_ms > topic.first_live_ms(self._clock.now_ms()):
+        if counted.trim_ms > topic.first_live_ms(self._clock.expiry_ms()):
             self._calls.trim(topic, counted.trim_ms)
             yield Step(MESSAGE, Reason.RETENTION)
 
@@ -165,7 +165,7 @@ class KeptTopics:
     ) -> Generator[Step, None, None]:
         """Count what a reference stands for."""
         run = payload_prefix(prefix(topic.id, topic.generation), pointer)
-        live_ms = max(1, topic.first_live_ms(self._clock.now_ms()))  # at 0 may be a seal
+        live_ms = max(1, topic.first_live_ms(self._clock.expiry_ms()))  # at 0 may be a seal
         at, stop = run + KEY.pack(live_ms, 0), after_prefix(run)
         oldest_ms, messages, size = None, 0, 0
         is_done = False

@@ -86,6 +86,6 @@ class KnownTopics:
         """Return rows from `start` on, and the time as of which they are so."""
         # A write that failed may be a change that comes to light later, with an earlier time.
         self._store.check_writable()
-        as_of_ms = self._clock.now_ms() - self._behind_ms
+        as_of_ms = self._clock.deletion_ms() - self._behind_ms
         with self._store.scan(METADATA, start, b"\xff", limit=_ROWS) as found:
             return as_of_ms, list(found)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tms.core.errors import (
         AuthenticationOff,
         BadVersion,
+        ClockMoved,
         Conflict,
         CopyRefused,
         DataLost,
@@ -119,6 +120,7 @@ __all__ = [
     "AuthenticationOff",
     "BadVersion",
     "Client",
+    "ClockMoved",
     "Conflict",
     "CopyRefused",
     "DataLost",

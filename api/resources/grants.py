@@ -149,7 +149,7 @@ async def add_token(exchange: Exchange) -> None:
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)
     _check_superuser(exchange, grants, request.principal)
-    if request.expires_ms is not None and request.expires_ms <= exchange.context.clock.now_ms():
+    if request.expires_ms is not None and request.expires_ms <= exchange.context.clock.keys_ms():
         raise InvalidRequest("invalid_token", expires_ms=request.expires_ms)
     token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)
     await grants.add_token(kept)

@@ -23,12 +23,12 @@ Clocks go on while a process is stopped or the machine sleeps, and are compared 
 """
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
+from tms.core.clock import Clock
 from tms.core.errors import NoLeader, StoreUnavailable
-from tms.core.limits import INT64_MAX
+from tms.core.limits import INT64_MAX, MS_PER_S
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
@@ -36,12 +36,15 @@ _GAP = 0.5
 """How long nobody may have looked at a lease, in parts of it, for the time to count."""
 
 
-class BootClock:
-    """Seconds since the machine was started, its sleep included."""
+class SteadySeconds:
+    """A clock's steady time, which goes on while the machine sleeps, in seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
 
     def now_s(self) -> float:
         """Return the time in seconds."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return self._clock.steady_ms() / MS_PER_S
 
 
 class LeaseClock(Protocol):

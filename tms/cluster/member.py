@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from tms.cluster.instances import ROOT, Registration, instances_of, is_last
-from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting, ceiling_ms
+from tms.cluster.lease import Lease, LeaseClock, LeaseRecord, Sighting, SteadySeconds, ceiling_ms
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
@@ -61,7 +61,7 @@ class Member:
         self._store = store
         self._instance = instance
         self._open_services = lead
-        self._clock: LeaseClock = clock or BootClock()
+        self._clock: LeaseClock = clock or SteadySeconds(self._time)
         self._own = LeaseRecord(
             token=0,
             holder=instance.id,

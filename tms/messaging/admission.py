@@ -143,7 +143,7 @@ class Admission:
 
         Only what another manager gave is refused by its age. Of our own, the manager knows.
         """
-        age_ms = self._clock.now_ms() - write_pointer // WRITE_POINTERS_PER_MS
+        age_ms = self._clock.expiry_ms() - write_pointer // WRITE_POINTERS_PER_MS
         lifetime_s_max = self._limits.transaction_lifetime_s_max
         if age_ms >= lifetime_s_max * MS_PER_S:
             raise TransactionExpired(

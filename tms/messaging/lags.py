@@ -115,13 +115,13 @@ class SubscriptionLags:
         self, stored: StoredPosition, topic: TopicMetadata, state: TopicState | None, rows_max: int
     ) -> tuple[Lag | None, int]:
         """Return how far one is behind, None if `rows_max` were too few, and the rows read."""
-        oldest = first_id_at(topic.first_live_ms(self._clock.now_ms()))[:KEY_BYTES]
+        oldest = first_id_at(topic.first_live_ms(self._clock.expiry_ms()))[:KEY_BYTES]
         after = stored.position.after
         key: bytes | None = oldest if after is None else max(oldest, key_after(after[:KEY_BYTES]))
         first: bytes | None = None
         count = rows = size = 0
         while key is not None and count < COUNTED_MAX and size < BYTES_MAX:
-            if state is not None and not state.stale and key >= state.cache.floor:
+            if state is not None and not state.stale and key >= state.cached_from(self._clock):
                 cached, first_cached = state.cache.count_from(key)
                 count, first = count + cached, first or first_cached
                 break
@@ -155,7 +155,7 @@ class SubscriptionLags:
             "Age of the oldest message behind the position of this subscription; 0 if none is.",
             labels=labels,
         )
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.expiry_ms()
         shown = rest_messages = 0
         rest_s = 0.0
         for stored, lag in self._lags.values():

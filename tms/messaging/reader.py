@@ -88,7 +88,9 @@ class Reader:
 
         Nothing else than whole entries is given so: no part of what was stored in a batch.
         """
-        oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
+        clock = self._clock
+        expiry_ms = clock.expiry_ms()
+        oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         position = max(reading.position, oldest)
         key, limit = position[:KEY_BYTES], reading.limit
         cache = state.cache
@@ -96,6 +98,7 @@ class Reader:
             limit is None
             or reading.end is not None
             or key < cache.floor
+            or (clock.deleted_ms > expiry_ms and key < state.cached_from(clock))
             or position[KEY_BYTES:] != NO_PAYLOAD_KEY
         ):
             return None
@@ -122,7 +125,7 @@ class Reader:
 
         None as a snapshot sees everything.
         """
-        oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
+        oldest = first_id_at(state.topic.first_live_ms(self._clock.expiry_ms()))
         limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
         position = max(reading.position, oldest)
         draft = _PageBuilder(position, limit, self._limits.poll_block_bytes, reading.end)
@@ -176,7 +179,7 @@ class Reader:
         stop_key = draft.stop_key
         if stop_key is not None and key >= stop_key:
             return Slice(EMPTY, 0, 0, None)
-        if key >= state.cache.floor:
+        if key >= state.cached_from(self._clock):
             self._metrics.cache_hits += 1
             found = state.cache.slice(key, limit=limit, bytes_max=bytes_max, stop_key=stop_key)
         else:

@@ -81,7 +81,7 @@ class Service:
         self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
         self._topics = Topics(engine, self._states, self._admission)
-        self.cleaned = CleanedTopics(self._states, self._topics)
+        self.cleaned = CleanedTopics(self._states, self._topics, engine.mark)
         """What cleanup needs of topics in use."""
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""

@@ -27,6 +27,7 @@ from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
 from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.mark import StoreMark
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
 
@@ -65,6 +66,7 @@ class PositionsWriting:
     tables: Tables
     states: LoadedTopics
     versions: Versions
+    mark: StoreMark | None
 
 
 class _PositionsWrite:
@@ -73,6 +75,7 @@ class _PositionsWrite:
     def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
         self.size_bytes = _ROW_BYTES * len(positions)
         self._table = writing.tables.subscriptions
+        self._mark = writing.mark
         self._states = writing.states
         self._versions = writing.versions
         self._positions = positions
@@ -170,10 +173,14 @@ class Creation(_PositionsWrite):
         created = SubscriptionPosition(state.topic.id, name, self._after, version)
         self._created = positions.current[name] = created
         self._table.put(batch, state.prefix, created)
+        if self._mark is not None:
+            self._mark.cover(batch, version)
 
     def on_durable(self) -> None:
         """Show it to readers."""
         assert self._created is not None
+        if self._mark is not None:
+            self._mark.is_durable(self._created.version)
         self._positions[0].durable[self._name] = self._created
 
     def result(self) -> SubscriptionPosition | None:
@@ -218,7 +225,12 @@ class SubscriptionService:
         self._states = states
         self._lags = SubscriptionLags(engine, states)
         engine.metrics.include(self._lags)
-        self._writing = PositionsWriting(engine.tables, states, Versions())
+        self._writing = PositionsWriting(
+            engine.tables,
+            states,
+            Versions(0 if engine.mark is None else engine.mark.high),
+            engine.mark,
+        )
         self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()
 
     async def create_subscription(

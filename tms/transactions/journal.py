@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from tms.core.clock import Clock
+from tms.core.clock import SessionTime
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.group_commit import BlockingCalls
 from tms.core.tables import Batch, Tables
@@ -62,18 +62,6 @@ Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
-class SteadyTime:
-    """The time when it was made, and what has passed since, whatever the clock is set to."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._offset_ms = clock.now_ms() - clock.steady_ms()
-
-    def now_ms(self) -> int:
-        """Return the time, in milliseconds since 1970."""
-        return self._clock.steady_ms() + self._offset_ms
-
-
 class TransactionJournal:
     """The state, as it takes part in the writer's flushes (`group_commit.Participant`)."""
 
@@ -82,7 +70,7 @@ class TransactionJournal:
         recover: Recover,
         recovered: RecoveredState,
         *,
-        time: SteadyTime,
+        time: SessionTime,
         threads: BlockingCalls,
         tables: Tables,
         publications: Publications,

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from tms.core.clock import SessionTime
 from tms.core.errors import StoreUnavailable
 from tms.core.limits import MS_PER_S
 from tms.transactions.edits import EditKind
-from tms.transactions.journal import SteadyTime, TransactionJournal
+from tms.transactions.journal import TransactionJournal
 
 _TRANSITIONS = {
     EditKind.STARTED: "started",
@@ -22,7 +23,7 @@ class TransactionMetrics:
     """The numbers of one journal."""
 
     def __init__(
-        self, registry: CollectorRegistry, journal: TransactionJournal, time: SteadyTime
+        self, registry: CollectorRegistry, journal: TransactionJournal, time: SessionTime
     ) -> None:
         """Offer the metrics in `registry`."""
         self._journal = journal

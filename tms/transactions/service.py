@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.clock import SessionTime
 from tms.core.errors import (
     OutcomeUnknown,
     PublicationRefused,
@@ -43,7 +44,6 @@ from tms.transactions.journal import (
     Decide,
     Decision,
     Moment,
-    SteadyTime,
     TransactionJournal,
     Transition,
 )
@@ -71,7 +71,7 @@ class TransactionService:
         *,
         writer: GroupCommit,
         publications: Publications,
-        time: SteadyTime,
+        time: SessionTime,
     ) -> None:
         """Make transitions through `journal` in the flushes of `writer`.
 

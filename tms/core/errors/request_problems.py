@@ -199,6 +199,11 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "InvalidTruncateTime": {
             "invalid_truncate_time": "A transaction from before that time is in progress.",
         },
+        "ClockMoved": {
+            "clock_moved": (
+                "The clock is not ahead by that, in doubt; look at it again before you accept it."
+            ),
+        },
         "TransactionsElsewhere": {
             "transactions_elsewhere": (
                 "This server takes the write pointers of another transaction manager."
