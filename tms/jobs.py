@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tms.core.clock import SystemClock
+from tms.core.mark import ClockElsewhere, latest_mark
 from tms.core.store_url import LEVELDB, folder_of
 from tms.settings import Settings
 from tms.stores import hbase_options, open_tables
@@ -84,11 +85,13 @@ def prune_region(
     from cleanup.ranges import Step  # noqa: PLC0415
     from tables.hbase.opening import open_store  # noqa: PLC0415
     from tables.hbase.regions import Region  # noqa: PLC0415
+    from tables.transaction_table import StoreTransactionTable  # noqa: PLC0415
 
-    limits, clock = settings.limits(), SystemClock()
+    limits = settings.limits()
     opened = open_store(store, **hbase_options(settings))
     counts: Counter[tuple[str, str]] = Counter()
     try:
+        clock = ClockElsewhere(latest_mark(StoreTransactionTable(opened)))
         topics = CachedTopics(opened, clock)
         work = WorkerContext(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
         listed = recorded_invalid_list(opened, limits, clock.now_ms())

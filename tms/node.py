@@ -21,7 +21,7 @@ from tms.core.limits import Limits
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
-from tms.core.trusted_clock import TrustedClock
+from tms.core.trusted_clock import trusted
 from tms.messaging.mark import StoreMark
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
@@ -186,13 +186,6 @@ async def open_services(
         await services.close()
         raise
     return replace(services, cleanup=cleanup)
-
-
-def trusted(clock: Clock | None, limits: Limits) -> TrustedClock:
-    """Return a clock that does not believe a step at once, on `clock` unless it is one."""
-    if isinstance(clock, TrustedClock):
-        return clock
-    return TrustedClock(clock, step_s_max=limits.clock_step_s_max, hold_s=limits.clock_hold_s)
 
 
 async def open_embedded(store: str) -> OpenServices:

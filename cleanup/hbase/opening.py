@@ -19,6 +19,7 @@ from tables.store import MESSAGE, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.clock import Clock
 from tms.core.limits import Limits
+from tms.core.mark import ClockElsewhere, latest_mark
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.recovery import recover
 
@@ -89,7 +90,8 @@ class Pruning:
         """Open the store. Raises as `open_store`."""
         self._store = _opened(url, workers, options)
         self._limits = limits
-        self._clock = clock
+        mark = latest_mark(StoreTransactionTable(self._store))
+        clock = self._clock = ClockElsewhere(mark, clock)
         services = TableServices(self._store, self._invalid_list)
         self._cleaner = RegionCleaner(
             self._store, services, limits, clock, workers=workers, rows_max=_ROWS_MAX

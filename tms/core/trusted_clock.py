@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tms.core.clock import Clock, SystemClock
 from tms.core.errors import ClockMoved
-from tms.core.limits import MS_PER_S
+from tms.core.limits import MS_PER_S, Limits
 
 _DAY_MS = 86_400_000
 _JITTER_MS = 20
@@ -260,3 +260,10 @@ class TrustedClock(Clock):
             self._wait = None
         _log.warning("the clock is believed from now on: somebody said so")
         return self.state()
+
+
+def trusted(clock: Clock | None, limits: Limits) -> TrustedClock:
+    """Return a clock that does not believe a step at once, on `clock` unless it is one."""
+    if isinstance(clock, TrustedClock):
+        return clock
+    return TrustedClock(clock, step_s_max=limits.clock_step_s_max, hold_s=limits.clock_hold_s)

@@ -1,31 +1,18 @@
-"""The mark of a store: where its time goes on after a stop, and numbers that must ascend.
-
-    mark := version byte (1), crc32 uint32 over what follows, trusted, expiry, steady, high,
-            forgotten: int64 each, boot id UTF-8
-
-- `trusted` is the trusted time, in ms since 1970, when steady time was `steady` in the boot of that
-  id: so a start knows how long the stop was, or that it does not (`TrustedClock.start_after`).
-- `expiry` is the time up to which processes elsewhere may delete what has grown old.
-- `high` is above all versions of subscriptions ever given: new ones begin above it.
-- `forgotten` is above all keys of topics whose row is gone, in ms since 1970: no key is below it.
+"""The mark of a store that is open: it is read at the start, and put by and by.
 
 It is put a minute after the last time if the writer was used meanwhile, or an hour after it; in the
-flush that needs a higher `high`; before a topic's row goes; and at the close. Each leader has a row
-of its own, by its token: what an earlier one puts late does no harm.
-
-Big-endian. DO NOT CHANGE: on disk. Used from the event loop's thread, but for `open`.
+flush that needs a higher `high`; before a topic's row goes; and at the close. Used from the event
+loop's thread, but for `open`.
 """
 
 import asyncio
 import logging
-import struct
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from zlib import crc32
 
-from tms.core.errors import StoreCorrupt, TmsError
+from tms.core.errors import TmsError
 from tms.core.group_commit import GroupCommit
+from tms.core.mark import Mark, encode_mark, latest_mark
 from tms.core.tables import Batch, Tables
 from tms.core.trusted_clock import TrustedClock
 
@@ -37,54 +24,7 @@ _HIGH_AHEAD = 60_000_000
 """How far above the version that needs it a new `high` is, in microseconds."""
 _SIZE_BYTES = 200
 
-_VERSION = 1
-_START = struct.Struct(">BI")
-_NUMBERS = struct.Struct(">qqqqq")
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What a row says."""
-
-    trusted_ms: int
-    expiry_ms: int
-    steady_ms: int
-    high: int
-    forgotten_ms: int
-    boot_id: str
-
-
-def encode_mark(mark: Mark) -> bytes:
-    """Return the row."""
-    numbers = (mark.trusted_ms, mark.expiry_ms, mark.steady_ms, mark.high, mark.forgotten_ms)
-    body = _NUMBERS.pack(*numbers) + mark.boot_id.encode()
-    return _START.pack(_VERSION, crc32(body)) + body
-
-
-def decode_mark(row: bytes) -> Mark:
-    """Return what a row says. Raises `StoreCorrupt`."""
-    body = row[_START.size :]
-    is_whole = row[: _START.size] == _START.pack(_VERSION, crc32(body))
-    if not is_whole or len(body) < _NUMBERS.size:
-        raise StoreCorrupt(table="transaction", reason="the mark of the time is damaged")
-    trusted_ms, expiry_ms, steady_ms, high, forgotten_ms = _NUMBERS.unpack_from(body)
-    boot_id = body[_NUMBERS.size :].decode()
-    return Mark(trusted_ms, expiry_ms, steady_ms, high, forgotten_ms, boot_id)
-
-
-def latest_mark(tables: Tables) -> Mark | None:
-    """Return the mark of the last leader, with the greatest numbers of all; None without any.
-
-    Raises `StoreCorrupt`, `StoreUnavailable`. Blocks.
-    """
-    marks = [decode_mark(row) for _, row in tables.transactions.marks()]
-    if not marks:
-        return None
-    high = max(mark.high for mark in marks)
-    forgotten_ms = max(mark.forgotten_ms for mark in marks)
-    return replace(marks[-1], high=high, forgotten_ms=forgotten_ms)
 
 
 class StoreMark:
@@ -108,7 +48,7 @@ class StoreMark:
 
         Raises `StoreCorrupt`, `StoreUnavailable`.
         """
-        mark = latest_mark(self._tables)
+        mark = latest_mark(self._tables.transactions)
         if mark is None:
             return False
         self._clock.start_after(mark.trusted_ms, mark.boot_id, mark.steady_ms)
