@@ -29,6 +29,7 @@ from typing import Protocol
 from tms.core.clock import Clock
 from tms.core.errors import NoLeader, StoreUnavailable
 from tms.core.limits import INT64_MAX, MS_PER_S
+from tms.core.trusted_clock import TrustedClock
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
@@ -76,6 +77,8 @@ class LeaseRecord:
     0 where the holder is of a version that has none."""
     keys_after_ms: int = INT64_MAX
     """The ceiling of the leaders before this one; above all where that is not known."""
+    time_ms: int = 0
+    """The trusted time of the holder at this renewal; 0 where it is of a version that has none."""
     renewals: int = 0
     is_serving: bool = False
     """False while it takes over."""
@@ -165,6 +168,8 @@ class Sighting:
         self._version: tuple[int, int] | None = None
         self._since_s = 0.0
         self._looked_s = -math.inf
+        self._is_timed = False
+        """Whether the latest renewal was seen as it came."""
 
     def see(self, version: tuple[int, int] | None, lease_s: float) -> None:
         """Take note of what was just read of a lease that lasts so many seconds.
@@ -174,8 +179,10 @@ class Sighting:
         """
         now_s = self._clock.now_s()
         is_renewed = version is not None and version != self._version
-        if is_renewed or now_s - self._looked_s > lease_s * _GAP:
+        is_gap = now_s - self._looked_s > lease_s * _GAP
+        if is_renewed or is_gap:
             self._since_s = now_s
+            self._is_timed = not is_gap
         self._version = version or self._version
         self._looked_s = now_s
 
@@ -192,6 +199,20 @@ class Sighting:
         """Return how long until the lease that was seen last has run out, in seconds."""
         waited_s = self._clock.now_s() - self._since_s
         return max(0.0, record.lease_s * DRIFT - waited_s)
+
+    def set_time(self, time: Clock, record: LeaseRecord | None) -> None:
+        """Have the time of whoever claims go on from that of the leader before, if they differ.
+
+        How long ago that was is known if its last renewal was seen as it came; otherwise this is as
+        a start after a stop.
+        """
+        if record is None or not record.time_ms or not isinstance(time, TrustedClock):
+            return
+        if self._is_timed:
+            passed_ms = int((self._clock.now_s() - self._since_s) * MS_PER_S)
+            time.go_on_from(record.time_ms + passed_ms)
+        else:
+            time.start_after(record.time_ms, "", 0)
 
     def claim_wait_s(self, record: LeaseRecord | None) -> float:
         """Return how long whoever claims a lease that has run out must wait before it begins."""
