@@ -1,13 +1,15 @@
 """The wall clock of a real server steps: nothing is lost or refused, or shown that must not be."""
 
 import asyncio
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from tests.cli.conftest import run_command
 from tests.servers.server_process import ServerProcess
 from tests.servers.stepping_clock import SteppingClock
 from tms.client.remote_services import RemoteServices
@@ -19,8 +21,8 @@ from tms.core.transactions import StartRequest, TransactionStatus
 S, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 T, NEW = TopicId("default", "t"), TopicId("default", "new")
 SHORT_LIVED = (
-    *("--transaction-lifetime-s-max", "4", "--transaction-timeout-s-max", "4"),
-    *("--transaction-timeout-s-default", "4", "--transaction-long-timeout-s", "4"),
+    *("--transaction-lifetime-s-max", "2", "--transaction-timeout-s-max", "2"),
+    *("--transaction-timeout-s-default", "2", "--transaction-long-timeout-s", "2"),
     *("--cleanup-grace-s", "1", "--cleanup-period-s", "0.1", "--no-sync"),
 )
 
@@ -31,6 +33,7 @@ class Served:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "store"
         self.clock = SteppingClock(folder)
+        self.seen: list[bytes] = []
 
     @contextmanager
     def server(self, *flags: str) -> Iterator[ServerProcess]:
@@ -70,6 +73,14 @@ async def within(
     return [m.payload async for block in services.messaging.poll(topic, reading) for m in block]
 
 
+async def wait_for(is_so: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if is_so():
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("it did not come to that")
+
+
 async def stable_end(services: RemoteServices, topic: TopicId) -> bytes:
     """Return up to where a reader, a client or Spark, may count on having read all."""
     found = (await services.ranges.ranges([topic])).topics[topic]
@@ -77,10 +88,12 @@ async def stable_end(services: RemoteServices, topic: TopicId) -> bytes:
     return found.end
 
 
-@pytest.mark.parametrize("back_ms", [5 * MINUTE, 8 * DAY])
+@pytest.mark.parametrize(("back_ms", "hold_s"), [(5 * MINUTE, "0"), (8 * DAY, "3600")])
 def test_a_stable_end_stays_before_what_an_open_transaction_wrote(
-    served: Served, back_ms: int
+    served: Served, back_ms: int, hold_s: str
 ) -> None:
+    hold = ("--clock-hold-s", hold_s)
+
     async def write(server: ServerProcess) -> int:
         services = services_of(server)
         await services.messaging.create_topic(T, {"ttl": "31536000"})
@@ -102,15 +115,17 @@ def test_a_stable_end_stays_before_what_an_open_transaction_wrote(
         assert before == again == []
         assert after == [b"1", b"2"]
 
-    with served.server() as server:
+    with served.server(*hold) as server:
         open_one = asyncio.run(write(server))
         server.kill()
-    with served.server() as server:
+    with served.server(*hold) as server:
         asyncio.run(check(server, open_one))
 
 
-def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) -> None:
+@pytest.mark.parametrize("hold_s", ["0", "3600"])
+def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served, hold_s: str) -> None:
     """The clock was ahead while the store began, then right: pointers are ahead of keys."""
+    flags = (*SHORT_LIVED, "--clock-hold-s", hold_s)
 
     async def begin(server: ServerProcess) -> None:
         services = services_of(server)
@@ -146,18 +161,18 @@ def test_what_timed_out_stays_hidden_after_pointers_ran_ahead(served: Served) ->
         await services.close()
 
     served.clock.step(HOUR)
-    with served.server(*SHORT_LIVED) as server:
+    with served.server(*flags) as server:
         asyncio.run(begin(server))
         server.kill()
     served.clock.step(-HOUR)
-    with served.server(*SHORT_LIVED) as server:
+    with served.server(*flags) as server:
         dead = asyncio.run(leave(server))
         server.kill()
-    with served.server(*SHORT_LIVED) as server:
+    with served.server(*flags) as server:
         asyncio.run(forgotten(server, dead))
 
 
-@pytest.mark.parametrize("step_ms", [26 * HOUR, 400 * DAY, -HOUR])
+@pytest.mark.parametrize("step_ms", [400 * DAY, -HOUR])
 def test_transactions_go_on_and_their_ages_are_right(served: Served, step_ms: int) -> None:
     async def check(server: ServerProcess) -> None:
         services = services_of(server)
@@ -186,3 +201,105 @@ def test_transactions_go_on_and_their_ages_are_right(served: Served, step_ms: in
 
     with served.server() as server:
         asyncio.run(check(server))
+
+
+@pytest.mark.parametrize(("hold_s", "left"), [("3600", [b"1", b"2"]), ("0", [])])
+def test_cleanup_by_a_wrong_clock_and_the_cache_say_the_same(
+    served: Served, hold_s: str, left: list[bytes]
+) -> None:
+    """The clock is days ahead for a while. What is there then is there after a restart."""
+    flags = (*SHORT_LIVED, "--clock-hold-s", hold_s)
+
+    async def wrong_for_a_while(server: ServerProcess) -> None:
+        services = services_of(server)
+        await services.messaging.create_topic(T)
+        await services.messaging.publish(T, [b"1"])
+        await services.messaging.publish(T, [b"2"])
+        served.clock.step(30 * DAY)
+        await asyncio.sleep(1)
+        await wait_for(lambda: passes(server) > 3)
+        served.clock.step(-30 * DAY)
+        first = await read(services, T)
+        assert first[-1:] in ([b"2"], []), "cleanup leaves the last row in any case"
+        assert first == left or (hold_s == "0" and first == [b"2"])
+        assert await read(services, T, Isolation.ALL) == first
+        served.seen = first
+        await services.close()
+
+    async def check(server: ServerProcess) -> None:
+        services = services_of(server)
+        assert await read(services, T) == served.seen
+        await services.close()
+
+    with served.server(*flags) as server:
+        asyncio.run(wrong_for_a_while(server))
+        assert "the clock stepped" in server.log
+        assert server.stop() == 0
+    with served.server(*flags) as server:
+        asyncio.run(check(server))
+
+
+def passes(server: ServerProcess) -> int:
+    with urlopen(f"{server.url}/v1/cleanup") as answer:
+        told: int = json.load(answer)["passes"]
+    return told
+
+
+def test_a_step_is_told_and_accepted(served: Served) -> None:
+    with served.server() as server:
+
+        def told(*arguments: str) -> str:
+            _, output, errors = run_command("--url", server.url, *arguments)
+            return output + errors
+
+        calm = told("clock")
+        served.clock.step(2 * HOUR)
+        state = json.loads(told("--json", "clock"))
+        shown, metrics = told("clock"), metrics_of(server)
+        wrong = told("clock", "accept", "--step-s", "60")
+        right = told("clock", "accept", "--step-s", "7200")
+        late = told("clock", "accept", "--step-s", "7200")
+        log = server.log
+
+    assert "is believed" in calm
+    assert state["held"] == ["expiry", "tombstones"]
+    assert abs(state["step_s"] - 7200) <= 1
+    assert abs(state["wall_ms"] - state["trusted_ms"] - 2 * HOUR) <= S
+    assert f"tms clock accept --step-s {state['step_s']}" in shown
+    assert f"tms_clock_step_seconds {state['step_s']}" in metrics
+    assert "tms_clock_steps_total 1" in metrics
+    assert "look at it again" in wrong
+    assert "is believed" in right
+    assert "look at it again" in late
+    assert log.count("the clock stepped") == 1
+
+
+@pytest.mark.parametrize("after", ["suspended", "restarted"])
+def test_a_machine_that_slept_or_was_off_is_not_warned(served: Served, after: str) -> None:
+    async def write(server: ServerProcess) -> None:
+        services = services_of(server)
+        await services.messaging.create_topic(T, {"ttl": str(DAY // S)})
+        await services.messaging.publish(T, [b"1"])
+        await services.close()
+
+    async def check(server: ServerProcess) -> None:
+        services = services_of(server)
+        await services.messaging.publish(T, [b"2"])
+        assert await read(services, T) == [b"2"], "what is older than the ttl has expired"
+        await services.close()
+
+    with served.server() as server:
+        asyncio.run(write(server))
+        if after == "suspended":
+            served.clock.suspend(3 * DAY)
+            asyncio.run(check(server))
+        elif after == "restarted":
+            assert server.stop() == 0
+        server.kill()
+        assert "the clock" not in server.log
+    if after == "suspended":
+        return
+    served.clock.suspend(3 * DAY)
+    with served.server() as server:
+        asyncio.run(check(server))
+        assert "the clock" not in server.log

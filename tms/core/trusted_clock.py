@@ -15,6 +15,7 @@ from tms.core.errors import ClockMoved
 from tms.core.limits import MS_PER_S, Limits
 
 _DAY_MS = 86_400_000
+_NS_PER_MS = 1_000_000
 _JITTER_MS = 20
 """By how much the wall may go otherwise than steady time before that is taken note of."""
 _READ_TOGETHER_MS = 1_000
@@ -71,6 +72,7 @@ class TrustedClock(Clock):
         it has stayed so for `hold_s`. 0: at once.
         """
         self._source = source or SystemClock()
+        self._wall_ns, self._steady_ns = self._source.readers()
         self._step_ms = int(step_s_max * MS_PER_S)
         self._hold_ms = int(hold_s * MS_PER_S)
         self._lock = Lock()
@@ -78,37 +80,46 @@ class TrustedClock(Clock):
         """Of the trusted time to steady time."""
         self._doubt: _Doubt | None = None
         self._wait: _Wait | None = None
+        self._set_calm()
         self._floor_ms = 0
-        self._deleted_ms = 0
+        self.deleted_ms = 0
         self.steps = 0
         """How often the wall stepped, since the process began."""
 
     # What each rule asks.
 
-    def candidates(self) -> tuple[int, int]:
-        """Return the trusted time and the wall's. No step is used before it is seen."""
-        wall_ms, steady_ms = self._source.now_ms(), self._source.steady_ms()
-        off_ms = wall_ms - steady_ms - self._offset_ms
-        if self._doubt is None and -_JITTER_MS <= off_ms <= _JITTER_MS:
-            return wall_ms, wall_ms
-        with self._lock:
-            return self._follow()
+    # The first three are asked for each flush and each poll. As long as the wall goes evenly they
+    # are the same, which is seen here. No step is used before it is seen.
 
     def now_ms(self) -> int:
         """Return the trusted time."""
+        wall_ns = self._wall_ns()
+        if self._calm_from_ns <= wall_ns - self._steady_ns() <= self._calm_to_ns:
+            return wall_ns // _NS_PER_MS
         return self.candidates()[0]
-
-    def steady_ms(self) -> int:
-        """Return the source's steady time."""
-        return self._source.steady_ms()
 
     def keys_ms(self) -> int:
         """Return the later of the trusted time and the wall's, not below the floor of keys."""
+        wall_ns = self._wall_ns()
+        if self._calm_from_ns <= wall_ns - self._steady_ns() <= self._calm_to_ns:
+            return max(wall_ns // _NS_PER_MS, self._floor_ms)
         return max(*self.candidates(), self._floor_ms)
 
     def expiry_ms(self) -> int:
         """Return the earlier of the trusted time and the wall's."""
+        wall_ns = self._wall_ns()
+        if self._calm_from_ns <= wall_ns - self._steady_ns() <= self._calm_to_ns:
+            return wall_ns // _NS_PER_MS
         return min(self.candidates())
+
+    def candidates(self) -> tuple[int, int]:
+        """Return the trusted time and the wall's."""
+        with self._lock:
+            return self._follow()
+
+    def steady_ms(self) -> int:
+        """Return the source's steady time."""
+        return self._source.steady_ms()
 
     def deletion_ms(self) -> int:
         """Return the time by which things may be deleted, and remember it."""
@@ -119,13 +130,8 @@ class TrustedClock(Clock):
                 expiry_ms = min(expiry_ms, steady_ms + wait.offset_ms)
             else:
                 self._wait = None
-            self._deleted_ms = max(self._deleted_ms, expiry_ms)
+            self.deleted_ms = max(self.deleted_ms, expiry_ms)
         return expiry_ms
-
-    @property
-    def deleted_ms(self) -> int:
-        """The greatest time by which anybody may have deleted."""
-        return self._deleted_ms
 
     @property
     def boot_id(self) -> str:
@@ -139,7 +145,7 @@ class TrustedClock(Clock):
         wall_ms, steady_ms = self._together()
         offset_ms, doubt = wall_ms - steady_ms, self._doubt
         if abs(offset_ms - self._offset_ms) <= self._step_ms:
-            self._offset_ms, self._doubt = offset_ms, None
+            self._believe(offset_ms)
             if doubt is not None:
                 _log.warning("the clock is right again: it is believed from now on")
             return wall_ms, wall_ms
@@ -147,6 +153,7 @@ class TrustedClock(Clock):
             self.steps += 1
             began_ms = steady_ms if doubt is None else doubt.began_ms
             self._doubt = _Doubt(offset_ms, steady_ms, began_ms)
+            self._set_calm()
             if doubt is None and self._hold_ms:
                 self._warn_of_step(offset_ms - self._offset_ms)
             doubt = self._doubt
@@ -183,6 +190,13 @@ class TrustedClock(Clock):
 
     def _believe(self, offset_ms: int) -> None:
         self._offset_ms, self._doubt = offset_ms, None
+        self._set_calm()
+
+    def _set_calm(self) -> None:
+        """Note which offsets of the wall to steady time are nothing to look at; in doubt: none."""
+        offset_ns = self._offset_ms * _NS_PER_MS
+        around_ns = -1 if self._doubt is not None else _JITTER_MS * _NS_PER_MS
+        self._calm_from_ns, self._calm_to_ns = offset_ns - around_ns, offset_ns + around_ns
 
     # Where it goes on, and what it is told.
 
@@ -194,7 +208,7 @@ class TrustedClock(Clock):
         with self._lock:
             offset_ms = trusted_ms - self._source.steady_ms()
             if self._hold_ms and abs(offset_ms - self._offset_ms) > self._step_ms:
-                self._offset_ms = offset_ms
+                self._believe(offset_ms)
                 self._follow()
 
     def start_after(self, trusted_ms: int, boot_id: str, steady_ms: int) -> None:
@@ -222,7 +236,7 @@ class TrustedClock(Clock):
     def may_be_deleted(self, expiry_ms: int) -> None:
         """Take note that others may delete as of a time."""
         with self._lock:
-            self._deleted_ms = max(self._deleted_ms, expiry_ms)
+            self.deleted_ms = max(self.deleted_ms, expiry_ms)
 
     def state(self) -> ClockState:
         """Return how it stands."""
