@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from tables.memory import MemoryStore
 from tables.store_tables import StoreTables
 from tms.core.clock import ManualClock
-from tms.core.limits import Limits
+from tms.core.limits import TTL_S_MAX, Limits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import RollbackRange, Stored
 from tms.core.reading import Reading, isolation_of
@@ -44,7 +44,7 @@ class Ends(RuleBasedStateMachine):
         self.clock = ManualClock(NOW_MS)
         self.store = Lasting()
         self.services = self.opened()
-        self.run(lambda s: s.messaging.create_topic(TOPIC))
+        self.run(lambda s: s.messaging.create_topic(TOPIC, {"ttl": TTL_S_MAX}))
         self.number = 0
         self.open: list[int] = []
         self.pointers: dict[int, list[int]] = {}
@@ -53,7 +53,7 @@ class Ends(RuleBasedStateMachine):
         self.latest = {True: FIRST_ID, False: FIRST_ID}
 
     def opened(self) -> OpenServices:
-        limits = Limits(poll_block_bytes=64, cache_bytes_max=2000)
+        limits = Limits(poll_block_bytes=64, cache_bytes_max=2000, clock_hold_s=0)
         registry = CollectorRegistry()
         tables = StoreTables(self.store)
         return self.runner.run(services_on(tables, limits, self.clock, registry))
@@ -89,6 +89,11 @@ class Ends(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([0, 1, 1000, -10_000]))
     def tick(self, by_ms: int) -> None:
         self.clock.advance(by_ms)
+
+    @rule(by_s=st.sampled_from([61, 300, 93_600, 691_200]), sign=st.sampled_from([1, -1]))
+    def the_clock_steps(self, by_s: int, sign: int) -> None:
+        """And is believed at once, which is the hardest."""
+        self.clock.step(sign * by_s * 1_000)
 
     @precondition(lambda self: len(self.open) < 3)
     @rule()
