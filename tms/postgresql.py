@@ -42,7 +42,7 @@ from psycopg.pq import PipelineStatus
 from psycopg.pq import TransactionStatus as Status
 from psycopg.sql import SQL, Composed, Literal
 
-from tms.client.database_recovery import Ended, KnownOutcomes, Recovered, end_prepared
+from tms.client.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
 from tms.core.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
@@ -175,12 +175,12 @@ class PostgresqlParticipant:
             roll_back=lambda transaction_id: self._try("ROLLBACK", transaction_id),
         )
 
-    def _try(self, verb: LiteralString, transaction_id: int) -> Ended:
+    def _try(self, verb: LiteralString, transaction_id: int) -> PartEnd:
         try:
             self._decide(verb, transaction_id)
         except errors.InsufficientPrivilege:
-            return Ended.NOT_PERMITTED
-        return Ended.YES
+            return PartEnd.NOT_PERMITTED
+        return PartEnd.YES
 
     def _gid(self, transaction_id: int | str) -> str:
         return f"tms:{self.name}:{transaction_id}"

@@ -37,7 +37,7 @@ class Recovered:
     end what others have prepared."""
 
 
-class Ended(Enum):
+class PartEnd(Enum):
     """Whether a database's part of a transaction could be ended."""
 
     YES = auto()
@@ -49,8 +49,8 @@ def end_prepared(
     outcomes: KnownOutcomes,
     transaction_ids: list[int],
     *,
-    commit: Callable[[int], Ended],
-    roll_back: Callable[[int], Ended],
+    commit: Callable[[int], PartEnd],
+    roll_back: Callable[[int], PartEnd],
 ) -> Recovered:
     """Have each transaction's part committed, rolled back or left; return which."""
     recovered = Recovered()
@@ -67,9 +67,9 @@ def end_prepared(
         else:
             recovered.in_progress.append(transaction_id)
             continue
-        if ended is Ended.YES:
+        if ended is PartEnd.YES:
             done.append(transaction_id)
-        elif ended is Ended.CONFLICTS:
+        elif ended is PartEnd.CONFLICTS:
             recovered.conflicting.append(transaction_id)
         else:
             recovered.not_permitted.append(transaction_id)

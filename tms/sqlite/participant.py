@@ -5,7 +5,7 @@ from contextlib import closing
 from enum import Enum
 from pathlib import Path
 
-from tms.client.database_recovery import Ended, KnownOutcomes, Recovered, end_prepared
+from tms.client.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
 from tms.core.transaction import Transaction
 from tms.sqlite.changes import (
     begin_recording,
@@ -167,34 +167,34 @@ class SqliteParticipant:
             left = self._journal.left(connection)
             connection.execute("COMMIT")
 
-            def commit(transaction_id: int) -> Ended:
+            def commit(transaction_id: int) -> PartEnd:
                 connection.execute("BEGIN IMMEDIATE")
                 if transaction_id not in self._journal.left(connection):
                     connection.execute("ROLLBACK")  # another program was faster
-                    return Ended.YES
+                    return PartEnd.YES
                 if not repeat_changes(connection, self._journal.get(transaction_id)):
                     connection.execute("ROLLBACK")
-                    return Ended.CONFLICTS
+                    return PartEnd.CONFLICTS
                 mark(connection, transaction_id)
                 connection.execute("COMMIT")
                 return self._forget(transaction_id)
 
             return end_prepared(outcomes, left, commit=commit, roll_back=self._forget)
 
-    def _forget(self, transaction_id: int) -> Ended:
+    def _forget(self, transaction_id: int) -> PartEnd:
         self._journal.remove(transaction_id)
-        return Ended.YES
+        return PartEnd.YES
 
     def _end_own(self, outcomes: KnownOutcomes) -> Recovered:
         """Commit or roll back the transaction whose end this participant was not told."""
 
-        def commit(_: int) -> Ended:
+        def commit(_: int) -> PartEnd:
             self.post_commit()
-            return Ended.YES
+            return PartEnd.YES
 
-        def roll_back(_: int) -> Ended:
+        def roll_back(_: int) -> PartEnd:
             self._undo()
-            return Ended.YES
+            return PartEnd.YES
 
         return end_prepared(outcomes, [self._transaction_id], commit=commit, roll_back=roll_back)
 
