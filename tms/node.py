@@ -286,7 +286,7 @@ async def services_on(
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)
-    subscriptions = SubscriptionService(engine, messaging.states)
+    subscriptions = SubscriptionService(engine, messaging.states, transactions)
     transactions.move_by(subscriptions.moves)
     transactions.publish_by(messaging.references)
     schemas = _schemas_on(messaging, clock)

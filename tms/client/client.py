@@ -39,7 +39,8 @@ Result = TypeVar("Result")
 class Client:
     """The topics of one namespace. Made by `tms.connect`; closes as a context manager.
 
-    Any number of threads may use it at once; it has one thread of its own.
+    Any number of threads may use it at once; it has one thread of its own. Signal handlers may use
+    it too. One that interrupts the client's first call gets `RuntimeError` with what to do instead.
     """
 
     def __init__(self, client: AsyncClient, bridge: Bridge) -> None:
@@ -179,8 +180,9 @@ class Client:
     def close(self) -> None:
         """Close the connections, or the embedded store. Closing twice is the same as once.
 
-        A call that another thread has under way raises `OutcomeUnknown`; later ones raise
-        `RuntimeError`. A program that ends without closing does it as it ends.
+        A call that is under way, in another thread or interrupted by the signal handler that
+        closes, raises `OutcomeUnknown`; later ones raise `RuntimeError`. A program that ends
+        without closing does it as it ends.
         """
         self._bridge.close()
 

@@ -294,23 +294,6 @@ class TopicCache:
                 start = index + 1
         return pieces
 
-    def count_from(self, key: bytes) -> tuple[int, bytes | None]:
-        """Return how many entries there are from `key` (>= floor) on, and the key of the first."""
-        assert key >= self._floor
-        index = max(0, bisect_right(self._first_keys, key) - 1)
-        count, first = 0, None
-        for block, first_key in zip(self._blocks[index:], self._first_keys[index:], strict=True):
-            if key <= first_key:
-                count += block.count
-                first = first or first_key
-                continue
-            entries = self._entries(block)
-            start = block.first_at(key)
-            count += entries.count - start
-            if start < entries.count:
-                first = entries.key(start)
-        return count, first
-
     def slice(
         self, key: bytes, *, limit: int, bytes_max: int, stop_key: bytes | None = None
     ) -> Slice:

@@ -25,6 +25,7 @@ from tms.core.message import ID_BYTES
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
+from tms.core.transactions import LocalTransactions
 from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.store_runtime import StoreRuntime
@@ -209,14 +210,22 @@ class Deletion(_PositionsWrite):
 class SubscriptionService:
     """The subscriptions of one store's topics."""
 
-    def __init__(self, engine: StoreRuntime, states: LoadedTopics) -> None:
-        """Write through `engine`; topics are known by `states`."""
+    def __init__(
+        self,
+        engine: StoreRuntime,
+        states: LoadedTopics,
+        transactions: LocalTransactions | None = None,
+    ) -> None:
+        """Write through `engine`; topics are known by `states`.
+
+        `transactions` are those of this server, None if others manage them.
+        """
         self._tables = engine.tables
         self._writer = engine.writer
         self._threads = engine.threads
         self._limits = engine.limits
         self._states = states
-        self._lags = SubscriptionLags(engine, states)
+        self._lags = SubscriptionLags(engine, states, transactions)
         engine.metrics.include(self._lags)
         self._writing = PositionsWriting(engine.tables, states, Versions())
         self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()

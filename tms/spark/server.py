@@ -207,10 +207,11 @@ class SparkServer:
         asked = {"startFrom": position.hex(), "limit": LIMIT_MAX}
         asked |= {"end": one.end.hex(), "isolation": isolation}
         parts = self._parts(f"{self._topic(one.topic)}/poll", msgspec.json.encode(asked))
+        life = self._bridge.life
         try:
             yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))
         finally:
-            self._bridge.call(parts.aclose)
+            self._bridge.give_up(life, parts)
 
     async def _parts(self, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
         async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES) as parts:
@@ -339,8 +340,11 @@ class SparkServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the connections."""
-        self.close()
+        """Close the connections; soon, if a generator that has not ended is given up."""
+        if kind is GeneratorExit:  # perhaps by the collector, in whatever thread
+            self._bridge.close_soon()
+        else:
+            self.close()
 
 
 def _last_id(batch: pa.RecordBatch) -> bytes:
