@@ -18,7 +18,7 @@ _SLICES = 100
 
 
 @dataclass(slots=True)
-class Slice:
+class CountedSlice:
     """Messages one behind the other."""
 
     from_ms: int
@@ -34,14 +34,14 @@ class Slice:
 
 
 @dataclass(slots=True)
-class Counted:
+class CountedMessages:
     """What was counted of a topic's generation."""
 
     generation: int
     retention: Retention
     next_row: bytes
     """Where to go on."""
-    slices: deque[Slice] = field(default_factory=deque)
+    slices: deque[CountedSlice] = field(default_factory=deque)
     messages: int = 0
     size: int = 0
     """Bytes."""
@@ -60,11 +60,11 @@ class Counted:
 
     def add(self, written_ms: int, messages: int, size: int) -> None:
         """Count messages behind all others; of several, the oldest's time."""
-        count_into(self.slices, self.retention, Slice(written_ms, messages, size))
+        count_into(self.slices, self.retention, CountedSlice(written_ms, messages, size))
         self.messages += messages
         self.size += size
 
-    def extend(self, slices: Iterable[Slice]) -> None:
+    def extend(self, slices: Iterable[CountedSlice]) -> None:
         """Count slices behind all others."""
         for each in slices:
             self.slices.append(each)
@@ -93,7 +93,7 @@ class Counted:
         return min(each.from_ms for each in self.slices) if self.is_too_much else 0
 
 
-def count_into(slices: deque[Slice], retention: Retention, more: Slice) -> None:
+def count_into(slices: deque[CountedSlice], retention: Retention, more: CountedSlice) -> None:
     """Add messages to the newest slice, or as a new one if that is full."""
     if not slices or slices[-1].is_full(retention):
         slices.append(more)

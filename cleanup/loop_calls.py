@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tables.store import Row
-from tms.core.cleanup import Written
+from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import Stopping
 from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
@@ -54,7 +54,7 @@ class TopicCalls(Protocol):
         """Return the invalid list, None where transactions are managed elsewhere."""
         ...
 
-    def written(self, topic: TopicMetadata) -> Written | None:
+    def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         """Return what has been written by now, None if the topic's generation is gone."""
         ...
 
@@ -70,7 +70,7 @@ class TopicCalls(Protocol):
 class CleanedTopicCalls(Protocol):
     """What is asked of messaging about one topic, in the event loop; see `TopicCalls`."""
 
-    async def written(self, topic: TopicMetadata) -> Written | None:
+    async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         """Return what has been written by now."""
         ...
 
@@ -177,7 +177,7 @@ class LoopServices:
         """Return what `read` returns while no topic is being changed."""
         return self._call(self._messaging.unchanging(read))
 
-    def written(self, topic: TopicMetadata) -> Written | None:
+    def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         """Return what has been written by now."""
         return self._call(self._messaging.cleaned.written(topic))
 

@@ -14,7 +14,7 @@ has ended and whose reference is not counted yet (`cleanup.uncounted_stored`).
 from collections import deque
 from collections.abc import Generator
 
-from cleanup.counted_messages import Counted, Slice, count_into
+from cleanup.counted_messages import CountedMessages, CountedSlice, count_into
 from cleanup.expiry import stored_ms, written_ms
 from cleanup.fates import Fate, Fates, FatesNow
 from cleanup.loop_calls import TopicCalls
@@ -51,8 +51,8 @@ class KeptTopics:
         self._clock = clock
         self._rows_max = min(limits.cleanup_slice_rows, ROWS_COUNTED)
         self._uncounted = UncountedStored(store, clock, limits, self._rows_max)
-        self._before: dict[TopicId, Counted] = {}
-        self._now: dict[TopicId, Counted] = {}
+        self._before: dict[TopicId, CountedMessages] = {}
+        self._now: dict[TopicId, CountedMessages] = {}
 
     def begin_pass(self) -> None:
         """Forget topics that the pass before did not come across."""
@@ -85,7 +85,7 @@ class KeptTopics:
         counted = self._before.get(topic.id)
         asked = (topic.generation, retention)
         if counted is None or (counted.generation, counted.retention) != asked:
-            counted = Counted(*asked, start + KEY.pack(self._live_ms(topic), 0))
+            counted = CountedMessages(*asked, start + KEY.pack(self._live_ms(topic), 0))
         self._now[topic.id] = counted
         # Before rows are read: what was in progress when they were read may have been rolled back.
         fates = fates_now()
@@ -107,7 +107,7 @@ class KeptTopics:
         return topic.first_live_ms(self._clock.now_ms())
 
     def _count(
-        self, counted: Counted, topic: TopicMetadata, fates: Fates
+        self, counted: CountedMessages, topic: TopicMetadata, fates: Fates
     ) -> Generator[Step, None, None]:
         """Count what is new, up to an entry of a transaction in progress."""
         stop = after_prefix(prefix(topic.id, topic.generation))
@@ -137,7 +137,7 @@ class KeptTopics:
             counted.drop_too_much()
 
     def _count_stored(
-        self, counted: Counted, topic: TopicMetadata, pointer: int, fate: Fate, fates: Fates
+        self, counted: CountedMessages, topic: TopicMetadata, pointer: int, fate: Fate, fates: Fates
     ) -> Generator[Step, None, None]:
         """Count what a reference stands for: all of it, or nothing if the pass ends here."""
         run = payload_prefix(prefix(topic.id, topic.generation), pointer)
@@ -151,7 +151,7 @@ class KeptTopics:
         has_bytes = counted.retention.bytes is not None
         live_ms = max(1, self._live_ms(topic))  # at 0 may be a seal
         at, stop = run + KEY.pack(live_ms, 0), after_prefix(run)
-        slices: deque[Slice] = deque()
+        slices: deque[CountedSlice] = deque()
         is_done = False
         while not is_done:
             with self._store.scan(PAYLOAD, at, stop, limit=self._rows_max) as found:
@@ -159,7 +159,7 @@ class KeptTopics:
             is_done = len(rows) < self._rows_max
             yield Step(PAYLOAD, Reason.RETENTION, scanned=max(1, len(rows)))
             for key, size in rows:
-                count_into(slices, counted.retention, Slice(stored_ms(key), 1, size))
+                count_into(slices, counted.retention, CountedSlice(stored_ms(key), 1, size))
                 at = key + b"\x00"
         counted.extend(slices)
 

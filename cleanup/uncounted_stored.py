@@ -4,7 +4,7 @@ Stored messages are given at the place of their reference, which may be written 
 trim that has not counted them would take away a part of a transaction. They are found thus:
 
 1. Under the pointers of transactions in progress that stored in this process: as it has noted them
-   (`Written.stored_ms`). This is asked after counting, at one moment with the end of the topic.
+   (`WrittenSoFar`). This is asked after counting, at one moment with the end of the topic.
 2. Of transactions in progress from before a restart, in the Payload table: once for each pointer.
 3. Of transactions that have ended by that moment: their references are below the end, so they are
    looked for from the row on that is counted next.
@@ -16,7 +16,7 @@ Where transactions are managed elsewhere, every pointer is in progress that is n
 
 from collections.abc import Generator
 
-from cleanup.counted_messages import Counted
+from cleanup.counted_messages import CountedMessages
 from cleanup.expiry import stored_ms
 from cleanup.fates import Fates
 from cleanup.ranges import Reason, Step, first_key
@@ -30,7 +30,7 @@ from tables.keys import (
     write_pointer_of,
 )
 from tables.store import MESSAGE, PAYLOAD, Store
-from tms.core.cleanup import Written
+from tms.core.cleanup import WrittenSoFar
 from tms.core.clock import Clock
 from tms.core.entries import PLAIN
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
@@ -56,7 +56,7 @@ class UncountedStored:
         self._rows_max = rows_max
 
     def least_ms(
-        self, counted: Counted, topic: TopicMetadata, fates: Fates, written: Written
+        self, counted: CountedMessages, topic: TopicMetadata, fates: Fates, written: WrittenSoFar
     ) -> Generator[Step, None, int | None]:
         """Return when the oldest such message was stored, in ms since 1970; None: there is none.
 
@@ -84,7 +84,7 @@ class UncountedStored:
         return max(0, began_ms - self._grace_ms)
 
     def _before_restart_ms(
-        self, counted: Counted, start: bytes, live_ms: int, fates: Fates
+        self, counted: CountedMessages, start: bytes, live_ms: int, fates: Fates
     ) -> Generator[Step, None, int | None]:
         pointers = fates.from_before()
         known = counted.stored_before
@@ -98,7 +98,7 @@ class UncountedStored:
         return min((each for each in times if each is not None), default=None)
 
     def _ahead_ms(
-        self, counted: Counted, start: bytes, live_ms: int, fates: Fates, end: bytes
+        self, counted: CountedMessages, start: bytes, live_ms: int, fates: Fates, end: bytes
     ) -> Generator[Step, None, int | None]:
         """Look at the references that are not counted, each once while counting waits."""
         is_expired = counted.ahead_ms is not None and counted.ahead_ms < live_ms

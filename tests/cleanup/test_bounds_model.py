@@ -36,7 +36,7 @@ class LongBounded(Bounded):
 TestBoundsForLong = pytest.mark.slow(LongBounded.TestCase)
 
 
-TestBoundsForLong.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestBoundsForLong.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
 
 
 TestBoundsOnLevelDB = pytest.mark.slow(LevelDBBounded.TestCase)

@@ -19,7 +19,7 @@ from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import Row, Store
 from tables.store_tables import StoreTables
-from tms.core.cleanup import Written
+from tms.core.cleanup import WrittenSoFar
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
@@ -142,7 +142,7 @@ class Twin:
 
     # What cleanup asks (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
 
-    def written(self, topic: TopicMetadata) -> Written | None:
+    def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         return self.await_(self.services.messaging.cleaned.written(topic))
 
     def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:

@@ -65,7 +65,7 @@ class CleanupState:
     """None where transactions are managed elsewhere."""
 
 
-class Written(NamedTuple):
+class WrittenSoFar(NamedTuple):
     """What has been written to a topic's generation, at one moment."""
 
     end: bytes

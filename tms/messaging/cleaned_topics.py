@@ -5,7 +5,7 @@ Used from the event loop's thread alone. Each call names a generation, and says 
 
 from contextlib import suppress
 
-from tms.core.cleanup import Written
+from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import TopicNotFound
 from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
@@ -32,7 +32,7 @@ class CleanedTopics:
             return None
         return state if state.topic.generation == topic.generation else None
 
-    async def written(self, topic: TopicMetadata) -> Written | None:
+    async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         """Return what has been written to a topic by now, None if the generation is gone.
 
         Both of it are of one moment. So what a transaction has stored is there, or its references
@@ -42,7 +42,7 @@ class CleanedTopics:
         if state is None:
             return None
         stored = self._publications.first_stored(Generation.of(topic))
-        return Written(state.end, {each: KEY.unpack(key)[0] for each, key in stored.items()})
+        return WrittenSoFar(state.end, {each: KEY.unpack(key)[0] for each, key in stored.items()})
 
     async def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
         """Read all entries below `key` from the table from now on.
