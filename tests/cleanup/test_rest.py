@@ -99,6 +99,23 @@ async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
     assert rest.metric("tms_cleanup_bound_held_seconds") == 0
 
 
+async def test_a_bound_where_transactions_are_managed_elsewhere(rest: Rest) -> None:
+    """What is stored may be committed for as long as a transaction may live, and a grace."""
+    if rest.services.own_transactions is not None:
+        return
+    await rest.create(retention_messages=2)
+    stored = {"messages": ["a"], "transactionWritePointer": NOW_MS * 1_000_000}
+    assert (await rest.post("store", stored)).status_code == 200
+    for number in range(6):
+        rest.clock.advance(1)
+        await rest.post("publish", {"messages": [f"{number}"]})
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert len((await rest.post("poll", {})).json()) == 6
+    rest.clock.advance(50 * 3_600_000)
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert len((await rest.post("poll", {})).json()) == 2
+
+
 async def test_a_wrong_wait_is_refused(rest: Rest) -> None:
     assert refusal(await rest.http.post("/v1/cleanup?wait=x")) == (400, "invalid_wait")
 

@@ -10,6 +10,7 @@ import pytest
 from cleanup.ranges import Reason
 from tests.cleanup.twins import Twin
 from tms.core.errors import StoreUnavailable
+from tms.core.frame import bodies_of, encode_body
 from tms.core.messaging import Stored
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
@@ -268,3 +269,31 @@ def test_a_reference_that_could_not_be_read_is_counted_by_the_next_pass(
     publish(twin, named("later", 60))
     twin.clean()
     assert read(twin) == [*named("plain", 60), *named("a", 50), *named("later", 60)]
+
+
+def test_a_trim_by_hand_takes_what_a_transaction_has_written(twin: Twin) -> None:
+    """Whoever names a time means it."""
+    create(twin)
+    store(twin, named("a", 2), pointer := started(twin))
+    publish(twin, named("plain", 3))
+    twin.await_(twin.services.messaging.trim_topic(TOPIC, twin.clock.now_ms()))
+    store(twin, named("b", 2), pointer)
+    commit(twin, pointer, pointer)
+    assert read(twin) == named("b", 2)
+
+
+def test_bytes_are_those_of_payloads_keys_and_headers(twin: Twin) -> None:
+    create(twin, retention_bytes=60)
+    framed = bodies_of([encode_body(b"four", b"key", {"name": b"abc"})])  # 14 bytes
+    pointer = started(twin)
+    for _ in range(5):
+        twin.clock.advance(1)
+        twin.await_(twin.services.messaging.publish(TOPIC, framed))
+        twin.clock.advance(1)
+        twin.await_(twin.services.messaging.publish(TOPIC, [b"sixsix"], pointer))
+    twin.clock.advance(1)
+    twin.await_(twin.services.messaging.store(TOPIC, framed, pointer))
+    commit(twin, pointer, pointer)
+    twin.clean()
+    # What was stored is given last, and was written last: 14 + 2 * 20 are not enough.
+    assert read(twin) == [b"sixsix", *[b"four", b"sixsix"] * 2, b"four"]
