@@ -152,8 +152,10 @@ class TopicModel:
 
     def _too_many(self) -> int:
         """Return how many entries are before the last ones that the bound keeps."""
+        if self.bound is None:
+            return 0
         left = self.bound
-        for index in range(len(self.entries) - 1, -1, -1) if left is not None else ():
+        for index in range(len(self.entries) - 1, -1, -1):
             tx = self.entries[index].of.tx
             if left == 0:
                 return index + 1
