@@ -238,7 +238,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     else:
         cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
-    CleanupMetrics(registry, runner, clock)
+    CleanupMetrics(registry, runner, clock, rules.held_ms)
     return CleanupService(runner, store, transactions, limits)
 
 

@@ -90,7 +90,8 @@ class ModelTopic:
     def store(self, messages: list[Message], write_pointer: int, now_ms: int) -> None:
         ids = self.data.stored_ids.setdefault(write_pointer, Ids())
         rows = self.data.stored.setdefault(write_pointer, [])
-        rows += [(ids.take(max(now_ms, self.expired_ms)), message) for message in messages]
+        least_ms = max(now_ms, self.expired_ms, self.ids.last[0])
+        rows += [(ids.take(least_ms), message) for message in messages]
 
     def rollback(self, first: tuple[int, int], last: tuple[int, int], write_pointer: int) -> bool:
         """Return whether it is accepted."""

@@ -82,11 +82,11 @@ class Service:
         self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
         self._topics = Topics(engine, self._states, self._admission)
-        self.cleaned = CleanedTopics(self._states, self._topics)
-        """What cleanup needs of topics in use."""
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
         self._publications = publications or UnfinishedPublications()
+        self.cleaned = CleanedTopics(self._states, self._topics, self._publications)
+        """What cleanup needs of topics in use."""
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
         self._writing = Writing(

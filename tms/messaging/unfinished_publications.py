@@ -1,9 +1,10 @@
-"""What open transactions have published and not rolled back, as far as this process knows.
+"""What open transactions have published and stored, as far as this process knows.
 
-It answers three questions: where a transaction has published, for those who look after the server;
-whether all of that was rolled back, without which an abort would make it visible; and whose readers
-to wake when it ends. Publications are noted when they join a flush, so what a flush has
-done before is known within it. Those that then fail stay noted: they may be in the table.
+It answers four questions: where a transaction has published, for those who look after the server;
+whether all of that was rolled back, without which an abort would make it visible; whose readers
+to wake when it ends; and from when on a topic has what it has stored, which a bound must leave.
+All is noted when it joins a flush, so what a flush has done before is known within it. What then
+fails stays noted: it may be in the table.
 
 Fulfils `tms.core.transactions.Publications`. Used from the event loop's thread alone.
 """
@@ -44,8 +45,10 @@ class UnfinishedPublications:
         self._by_pointer: dict[int, dict[Generation, list[Range]]] = {}
         self._references: dict[int, dict[Generation, bytes]] = {}
         """The first reference under each pointer, rolled back or not."""
+        self._stored: dict[int, dict[Generation, bytes]] = {}
+        """The first key in the Payload table under each pointer."""
         self._noted: Counter[TopicId] = Counter()
-        """In how many of both dictionaries a topic is."""
+        """In how many of these dictionaries a topic is."""
 
     def wake_by(self, wake: Callable[[TopicId], None], wake_all: Callable[[], None]) -> None:
         """Have the readers of a topic woken by `wake`, those of all by `wake_all`."""
@@ -67,7 +70,20 @@ class UnfinishedPublications:
 
     def referred(self, write_pointer: int, topic: TopicMetadata, key: bytes) -> None:
         """Note that the entry at `key` refers to what is stored under `write_pointer`."""
-        generations = self._references.setdefault(write_pointer, {})
+        self._note_first(self._references, write_pointer, topic, key)
+
+    def stored(self, write_pointer: int, topic: TopicMetadata, key: bytes) -> None:
+        """Note that a message is stored under `write_pointer`, at `key` in its run."""
+        self._note_first(self._stored, write_pointer, topic, key)
+
+    def _note_first(
+        self,
+        noted: dict[int, dict[Generation, bytes]],
+        write_pointer: int,
+        topic: TopicMetadata,
+        key: bytes,
+    ) -> None:
+        generations = noted.setdefault(write_pointer, {})
         generation = Generation.of(topic)
         if generation not in generations:
             generations[generation] = key
@@ -92,6 +108,11 @@ class UnfinishedPublications:
             for pointer in write_pointers
             for reference in self._references.get(pointer, {}).items()
         )
+
+    def first_stored(self, generation: Generation) -> dict[int, bytes]:
+        """Return the first key that a generation has in the Payload table, by write pointer."""
+        found = ((pointer, noted.get(generation)) for pointer, noted in self._stored.items())
+        return {pointer: key for pointer, key in found if key is not None}
 
     def rolled_back(self, write_pointer: int, topic_id: TopicId, first: bytes, last: bytes) -> None:
         """Note that what is between the keys `first` and `last` was rolled back.
@@ -132,13 +153,13 @@ class UnfinishedPublications:
     def forget(self, write_pointers: Iterable[int]) -> None:
         """Forget what is under the pointers."""
         for pointer in write_pointers:
-            for noted in (self._by_pointer, self._references):
+            for noted in (self._by_pointer, self._references, self._stored):
                 for generation in noted.pop(pointer, ()):
                     self._forget_one(generation.topic_id)
 
     def forget_all_but(self, is_kept: Callable[[int], bool]) -> None:
         """Forget what is under all pointers of which `is_kept` is not true."""
-        noted = self._by_pointer.keys() | self._references.keys()
+        noted = self._by_pointer.keys() | self._references.keys() | self._stored.keys()
         self.forget([pointer for pointer in noted if not is_kept(pointer)])
 
     def _forget_one(self, topic_id: TopicId) -> None:

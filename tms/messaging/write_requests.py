@@ -281,10 +281,16 @@ class StorePayloads(_TopicWrite):
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each payload."""
         self.state.check_current()
-        self._writing.check(self._write_pointer)
-        keys = self._sequence.take(len(self._payloads), self._key_ms(now_ms))
+        writing = self._writing
+        writing.check(self._write_pointer)
+        # Not before the topic's last entry, also if the clock was set back: what a bound takes away
+        # is older than an entry that was there when it looked at what is stored.
+        least_ms = max(self._key_ms(now_ms), self.state.sequence.last_ms)
+        keys = self._sequence.take(len(self._payloads), least_ms)
         self._first_key = keys[0]
-        self._writing.tables.payloads.append(
+        if writing.transactions is not None:
+            writing.publications.stored(self._write_pointer, self.state.topic, keys[0])
+        writing.tables.payloads.append(
             batch, self.state.prefix, self._write_pointer, keys, self._payloads
         )
 
