@@ -95,7 +95,7 @@ class Service:
         self._invalid_entries = InvalidEntries(
             self._tables, self._threads, self._writer, self._writing
         )
-        self._rollbacks = Rollbacks(engine, self._writing)
+        self.rollbacks = Rollbacks(engine, self._writing)
         self._reader = Reader(self._tables, self._threads, self._clock, limits, metrics)
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page
@@ -294,7 +294,7 @@ class Service:
         another principal's, or committed, or not known: then it may be.
         """
         check_may_change(caller, topic_id)
-        await self._rollbacks.roll_back(topic_id, published, caller)
+        await self.rollbacks.roll_back(topic_id, published, caller)
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert all that was published here under invalid pointers; return how much it was."""
@@ -397,4 +397,5 @@ class Service:
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the tables."""
         self.stop_waiting()
+        await self.rollbacks.finish()
         await self._engine.close()

@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from tms.core.caller import ANYBODY, Caller
-from tms.core.errors import TmsError
 from tms.core.group_commit import GroupCommit
-from tms.core.message import key_after
+from tms.core.message import KEY_BYTES, key_after
 from tms.core.messaging import AllPublished, Published, Stored
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
@@ -21,7 +20,7 @@ from tms.messaging.admission import check_keys
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.sequence import KeySequence
-from tms.messaging.unfinished_publications import UnfinishedPublications
+from tms.messaging.unfinished_publications import KeyRange, UnfinishedPublications
 
 MESSAGE_OVERHEAD_BYTES = 100
 """What a queued message weighs besides its payload, about: Python's objects and the row's key."""
@@ -106,7 +105,8 @@ class Publication(_TopicWrite):
         *,
         if_last: bytes | None = None,
     ) -> None:
-        super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads))
+        entries = len(payloads) or 1
+        super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * entries)
         self._payload_bytes = payload_bytes
         self._payloads = payloads
         self._write_pointer = write_pointer
@@ -297,7 +297,7 @@ class StorePayloads(_TopicWrite):
 
 
 class RollBack(_TopicWrite):
-    """Rows of the Message table to be rolled back, as the table gave them."""
+    """Rows of the Message table to be rolled back, as the table gave them, ascending."""
 
     def __init__(
         self,
@@ -305,23 +305,28 @@ class RollBack(_TopicWrite):
         state: TopicState,
         write_pointer: int,
         rows: Sequence[tuple[bytes, bytes]],
+        *,
+        part_of: KeyRange | None = None,
     ) -> None:
+        """Roll back `rows`, which are the first part, or a later one, of the range `part_of`."""
         super().__init__(writing, state, sum(len(key) + len(value) for key, value in rows))
         self._write_pointer = write_pointer
         self._rows = rows
+        self._part_of = part_of
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows with their pointer inverted."""
-        try:
-            self.state.check_current()
-            self._writing.check_rollback(self._write_pointer)
-            self._writing.tables.messages.invert(batch, self._rows)
-        except TmsError:
-            self.on_failed()  # the cache shows already what is now refused
-            raise
+        writing, topic, write_pointer = self._writing, self.state.topic, self._write_pointer
+        self.state.check_current()
+        writing.check_rollback(write_pointer)
+        writing.tables.messages.invert(batch, self._rows)
+        if self._part_of is not None and writing.transactions is not None:
+            writing.publications.rolling_back(write_pointer, topic, *self._part_of)
 
     def on_durable(self) -> None:
-        """Count; the cache was told before the table."""
+        """Have readers of the cache skip the entries."""
+        first_key, last_key = (self._rows[index][0][-KEY_BYTES:] for index in (0, -1))
+        self.state.cache.invert(first_key, last_key, self._write_pointer)
         self._writing.states.touch(self.state)
         self._writing.metrics.rolled_back_messages += len(self._rows)
 
