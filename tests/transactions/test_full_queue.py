@@ -216,7 +216,7 @@ class TestARangeOfSeveralRequests:
         _, whole = await transactional(services, count=5)
         store.passed.clear()
         undone = asyncio.create_task(services.messaging.rollback(A, whole))
-        while store.passed.is_set() or not services.messaging._writer._is_flushing:  # type: ignore[attr-defined]
+        while store.passed.is_set() or not services.messaging._writer._is_flushing:
             await asyncio.sleep(0.001)
         undone.cancel()
         with suppress(asyncio.CancelledError):

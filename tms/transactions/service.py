@@ -45,7 +45,7 @@ from tms.transactions.snapshot_writer import Snapshots
 _TICK_S = 0.5
 """How often timeouts are looked for: how late one may fire."""
 
-_HALF_ROLLED_BACK = "a rollback of the transaction has not come to its end; repeat it, or invalidate the transaction"
+_HALF_ROLLED_BACK = "a rollback of it has not come to its end; repeat that, or invalidate it"
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
