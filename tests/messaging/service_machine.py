@@ -1,9 +1,10 @@
 """A stateful model of the service."""
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
 from tests.messaging.model import ModelTopic
 from tms.core.clock import ManualClock
-from tms.core.errors import RollbackRefused, TopicExists, TopicMoved, TopicNotFound
+from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved, TopicNotFound
 from tms.core.frame import bodies_of
 from tms.core.limits import Limits
 from tms.core.message import (
@@ -30,7 +31,7 @@ from tms.core.message import (
     id_after,
     position_of,
 )
-from tms.core.messaging import NO_ENTRIES, Page, RollbackRange
+from tms.core.messaging import NO_ENTRIES, Page, Published, RollbackRange
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
@@ -82,6 +83,22 @@ def items_of(page: Page) -> bytes:
     return b"".join(block.items for block in page.blocks)
 
 
+class Gate:
+    """A store whose writes can be made to wait."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.passes = threading.Event()
+        self.passes.set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write(self, batch: Any) -> None:
+        self.passes.wait()
+        self._store.write(batch)
+
+
 class ServiceMachine(RuleBasedStateMachine):
     """One service, one model."""
 
@@ -104,13 +121,22 @@ class ServiceMachine(RuleBasedStateMachine):
         page_bytes=st.sampled_from([1, 60, 100_000]),
         topics_in_memory=st.sampled_from([1, 100]),
         ttl_s=TTLS_S,
+        queue_requests=st.sampled_from([1, 2, 1_000]),
     )
-    def start(self, cache_bytes: int, page_bytes: int, topics_in_memory: int, ttl_s: int) -> None:
+    def start(
+        self,
+        cache_bytes: int,
+        page_bytes: int,
+        topics_in_memory: int,
+        ttl_s: int,
+        queue_requests: int,
+    ) -> None:
         self.limits = Limits(
             cache_bytes_max=cache_bytes,
             poll_block_bytes=page_bytes,
             topics_in_memory_max=topics_in_memory,
             cleanup_slice_rows=2,
+            queue_requests_max=queue_requests,
         )
         self.cleaned_before_ms: dict[str, int] = {}
         self.open()
@@ -120,9 +146,11 @@ class ServiceMachine(RuleBasedStateMachine):
     def open(self) -> None:
         async def make() -> Service:
             return Service(
-                StoreRuntime(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+                StoreRuntime(StoreTables(gated), self.limits, self.clock, CollectorRegistry())
             )
 
+        self.gate = Gate(self.store)
+        gated = cast("Store", self.gate)
         self.service = self.await_(make())
         self.cleaner = Cleaner(self.store, NoServices(), self.limits, self.clock)
         self.passing: Iterator[Step] | None = None
@@ -280,6 +308,59 @@ class ServiceMachine(RuleBasedStateMachine):
         else:
             with pytest.raises(RollbackRefused):
                 self.await_(work)
+
+    @rule(name=NAMES, messages=MESSAGES, pointer=WRITE_POINTERS)
+    def more_at_once_than_the_queue_takes(
+        self, name: str, messages: list[Message], pointer: int
+    ) -> None:
+        """Roll back and store while publishes wait; what is refused has changed nothing."""
+        self.publish_in_transaction(name, messages, pointer)
+        topic, topic_id = self.of(name), TopicId("default", name)
+        if topic is None:
+            return
+        _, undone = self.ranges[-1]
+        outcomes = self.await_(self.asked_at_once(topic_id, undone, messages, pointer))
+        *published, rolled_back, stored = outcomes
+        now_ms = self.clock.now_ms()
+        for one in published:
+            if not isinstance(one, QueueFull):
+                new = topic.publish(messages, pointer, now_ms)
+                assert one == Published(KEY.pack(*new[0].key), len(new), pointer)
+        if not isinstance(rolled_back, QueueFull):
+            first = (undone.start_timestamp, undone.start_sequence_id)
+            last = (undone.end_timestamp, undone.end_sequence_id)
+            is_accepted = topic.rollback(first, last, undone.write_pointer)
+            assert isinstance(rolled_back, RollbackRefused) != is_accepted
+        if not isinstance(stored, QueueFull):
+            assert stored is None
+            topic.store(messages, undone.write_pointer, now_ms)
+
+    async def asked_at_once(
+        self, topic_id: TopicId, undone: RollbackRange, messages: list[Message], pointer: int
+    ) -> list[Any]:
+        """Return what three publishes, a rollback and a store answer, or raise."""
+        service, queue = self.service, self.service._writer._queue
+        await service.topic(topic_id)
+        self.gate.passes.clear()
+        waiting: list[asyncio.Future[Any]] = []
+        try:
+            for work in (
+                *(service.publish(topic_id, bodies(messages), pointer) for _ in range(3)),
+                service.rollback(topic_id, undone),
+                service.store(topic_id, bodies(messages), undone.write_pointer),
+            ):
+                before = len(queue)
+                waiting.append(asyncio.ensure_future(work))
+                await asyncio.sleep(0)
+                if len(waiting) == 1:
+                    while queue:  # until it is being written, behind the gate
+                        await asyncio.sleep(0)
+                    continue
+                while not waiting[-1].done() and len(queue) == before:
+                    await asyncio.sleep(0)  # until it waits, or was refused
+        finally:
+            self.gate.passes.set()
+        return await asyncio.gather(*waiting, return_exceptions=True)
 
     async def polled(
         self, name: str, position: bytes, limit: int, transaction: Transaction | None
