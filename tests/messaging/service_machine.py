@@ -1,7 +1,6 @@
 """A stateful model of the service."""
 
 import asyncio
-import threading
 from collections.abc import Coroutine, Iterator
 from itertools import islice
 from typing import Any, TypeVar, cast
@@ -17,6 +16,7 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
+from tests.messaging.at_once import Gate, asked_at_once
 from tests.messaging.model import ModelTopic
 from tms.core.clock import ManualClock
 from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved, TopicNotFound
@@ -39,11 +39,7 @@ from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 
 T = TypeVar("T")
-
-
 START_MS = 1_800_000_000_000
-
-
 NAMES = st.sampled_from(["a", "a", "a", "b"])
 
 
@@ -81,22 +77,6 @@ def bodies(messages: list[Message]) -> list[bytes]:
 
 def items_of(page: Page) -> bytes:
     return b"".join(block.items for block in page.blocks)
-
-
-class Gate:
-    """A store whose writes can be made to wait."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.passes = threading.Event()
-        self.passes.set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def write(self, batch: Any) -> None:
-        self.passes.wait()
-        self._store.write(batch)
 
 
 class ServiceMachine(RuleBasedStateMachine):
@@ -319,7 +299,12 @@ class ServiceMachine(RuleBasedStateMachine):
         if topic is None:
             return
         _, undone = self.ranges[-1]
-        outcomes = self.await_(self.asked_at_once(topic_id, undone, messages, pointer))
+        works = (
+            *(self.service.publish(topic_id, bodies(messages), pointer) for _ in range(3)),
+            self.service.rollback(topic_id, undone),
+            self.service.store(topic_id, bodies(messages), undone.write_pointer),
+        )
+        outcomes = self.await_(asked_at_once(self.service, self.gate, topic_id, works))
         *published, rolled_back, stored = outcomes
         now_ms = self.clock.now_ms()
         for one in published:
@@ -334,33 +319,6 @@ class ServiceMachine(RuleBasedStateMachine):
         if not isinstance(stored, QueueFull):
             assert stored is None
             topic.store(messages, undone.write_pointer, now_ms)
-
-    async def asked_at_once(
-        self, topic_id: TopicId, undone: RollbackRange, messages: list[Message], pointer: int
-    ) -> list[Any]:
-        """Return what three publishes, a rollback and a store answer, or raise."""
-        service, queue = self.service, self.service._writer._queue
-        await service.topic(topic_id)
-        self.gate.passes.clear()
-        waiting: list[asyncio.Future[Any]] = []
-        try:
-            for work in (
-                *(service.publish(topic_id, bodies(messages), pointer) for _ in range(3)),
-                service.rollback(topic_id, undone),
-                service.store(topic_id, bodies(messages), undone.write_pointer),
-            ):
-                before = len(queue)
-                waiting.append(asyncio.ensure_future(work))
-                await asyncio.sleep(0)
-                if len(waiting) == 1:
-                    while queue:  # until it is being written, behind the gate
-                        await asyncio.sleep(0)
-                    continue
-                while not waiting[-1].done() and len(queue) == before:
-                    await asyncio.sleep(0)  # until it waits, or was refused
-        finally:
-            self.gate.passes.set()
-        return await asyncio.gather(*waiting, return_exceptions=True)
 
     async def polled(
         self, name: str, position: bytes, limit: int, transaction: Transaction | None
