@@ -115,6 +115,7 @@ class OpenServices:
             if self.own_transactions is not None:
                 last_first.push_async_callback(self.own_transactions.close)
             last_first.push_async_callback(self._engine.writer.close)
+            last_first.push_async_callback(self.messaging.rollbacks.finish)
             if self.cleanup is not None:
                 last_first.push_async_callback(self.cleanup.close)
             if self.sealing is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tms.core.errors import InvalidRequest
-from tms.core.frame import Bodies, encode_body
+from tms.core.frame import bodies_of, encode_body
 from tms.wire.caps import messages_cap
 
 PAYLOAD, VALUE, KEY, HEADERS = "payload", "value", "key", "headers"
@@ -30,8 +30,7 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
     Raises `InvalidRequest` (invalid_body), and `TooLarge` (too_many_messages) before more than
     `messages_max` are taken in.
     """
-    bodies = Bodies()
-    framed: list[int] = []
+    bodies: list[bytes] = []
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
         first = next(messages)
@@ -44,15 +43,11 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
                 raise _invalid("batches are neither compressed nor of dictionaries")
             batch = pa.ipc.read_record_batch(message, schema)
             messages_cap(messages_max).check(len(bodies) + batch.num_rows)
-            for found, is_framed in columns.bodies(batch):
-                if is_framed:
-                    framed.append(len(bodies))
-                bodies.append(found)
+            bodies += bodies_of(list(columns.bodies(batch)))
     except StopIteration:
         raise _invalid("there is no schema") from None
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise _invalid(str(error)) from None
-    bodies.framed = framed
     return bodies
 
 

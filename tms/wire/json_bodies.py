@@ -5,7 +5,6 @@ from typing import Annotated
 
 import msgspec
 
-from tms.core.frame import Bodies, framed_of
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
 from tms.core.payload_values import GivenValue
@@ -147,8 +146,7 @@ class JsonFormat:
         if pointer is not None:
             pointer = int64(pointer, "transactionWritePointer")
         values: dict[int, GivenValue] = {}
-        bodies = Bodies()
-        framed: list[int] = []
+        bodies: list[bytes] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
@@ -156,9 +154,7 @@ class JsonFormat:
             some = given_bodies(given, base64_only=self._base64_only)
             found = given_values(given, base64_only=self._base64_only)
             values.update({start + index: value for index, value in found.items()})
-            framed += [start + index for index in framed_of(some)]
             bodies += some
-        bodies.framed = framed
         return PublishRequest(pointer, bodies, values)
 
     def encode_range(self, published: RollbackRange) -> bytes:
