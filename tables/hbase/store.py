@@ -341,7 +341,7 @@ class HBaseStore:
 
     def _see_format(self, row: bytes | None) -> bytes:
         self.buckets, row = recorded_buckets(self._place, row), row or b""
-        self.is_raised = raised(row) == row
+        self.is_raised: bool = raised(row) == row
         return row
 
     def stored(self, table: str, row: bytes) -> bytes | None:

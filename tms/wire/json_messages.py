@@ -102,9 +102,14 @@ class MessageBody(msgspec.Struct):
     ] = msgspec.UNSET
 
 
+def are_all_text(messages: Sequence[Any]) -> bool:
+    """Whether the messages that a request gives are text, all of them."""
+    return all(type(message) is str for message in messages)
+
+
 def given_bodies(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
     """Return the bodies of messages that a request gives. Raises `InvalidRequest`."""
-    if all(type(message) is str for message in messages):
+    if are_all_text(messages):
         return [bytes_of(message, base64_only=base64_only) for message in messages]
     return bodies_of([_body_of(message, base64_only=base64_only) for message in messages])
 
@@ -159,10 +164,10 @@ def _headers_of(message: GivenBody, *, base64_only: bool) -> dict[str, bytes]:
 def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, bool]:
     if isinstance(message, str):
         return bytes_of(message, base64_only=base64_only), False
-    forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
-    given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
     if message.is_value:
         return b"", False  # its place, until it is encoded
+    forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
+    given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
     if len(given) != 1 or ("payload" not in given and (message.key is not None or message.headers)):
         raise InvalidRequest(
             "invalid_body", format="json", expected="a message as text, base64, or with a payload"
