@@ -59,6 +59,7 @@ class HBaseStore:
         """One connection is for writes."""
         self._names = {table: place.name_of(table) for table in TABLES}
         self._place = place
+        self.is_raised: bool
         self._see_format(recorded(place, gateway))
         self._salts = {table: Salt(table, self.buckets) for table in TABLES}
         self._gate = SharedLock()
@@ -341,7 +342,7 @@ class HBaseStore:
 
     def _see_format(self, row: bytes | None) -> bytes:
         self.buckets, row = recorded_buckets(self._place, row), row or b""
-        self.is_raised: bool = raised(row) == row
+        self.is_raised = raised(row) == row
         return row
 
     def stored(self, table: str, row: bytes) -> bytes | None:
