@@ -139,6 +139,9 @@ class LevelDBStore:
         self._tables = self._tables_of(self._handle)
         try:
             self.raise_format()
+        except OutcomeUnknown as error:
+            self.close()
+            raise StoreUnavailable(folder=str(path), reason=str(error)) from error
         except BaseException:
             self.close()
             raise

@@ -33,7 +33,7 @@ _HEADERS: Json = {
 }
 _WITH_KEY: Json = {
     "type": "object",
-    "description": "A message with a key or headers; without a payload it is a tombstone.",
+    "description": "A message with a key or headers; a tombstone has no payload, but a key.",
     "required": ["payload"],
     "properties": {
         "payload": one_of(_BYTES, {"type": "null"}),
