@@ -7,6 +7,7 @@ Used from the event loop's thread alone.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from tms.core.avro_lengths import MORE_FOLLOWS, read_length
 from tms.core.clock import Clock
@@ -37,13 +38,13 @@ def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
     """
     framed = framed_of(bodies)
     least_max = min(limits.frame_bytes_max, 2 * limits.message_headers_max)
-    longest = max([bodies[index][0] for index in framed], default=0)
+    frames = [bodies[index] for index in framed]
+    longest = max(map(itemgetter(0), frames), default=0)
     are_short = longest < MORE_FOLLOWS and least_max >= _SHORT_FRAME_BYTES
     # If they are, all lengths are of one byte.
-    if are_short and _WITHOUT_BOTH.isdisjoint([bodies[index][1] for index in framed]):
+    if are_short and _WITHOUT_BOTH.isdisjoint(map(itemgetter(1), frames)):
         return
-    for index in framed:
-        body = bodies[index]
+    for index, body in zip(framed, frames, strict=True):
         size, start = read_length(body, 0)
         if body[start] in _WITHOUT_BOTH:
             raise InvalidRequest("payload_required", index=index)
