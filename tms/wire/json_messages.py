@@ -25,7 +25,6 @@ from tms.wire.json_fields import (
 from tms.wire.json_values import JsonBytes, bytes_of, encode, from_base64, json_of
 
 _BYTES = reference("Bytes")
-_KEY: Json = {**_BYTES, "description": "What the message is about."}
 _HEADERS: Json = {
     "type": "object",
     "description": "Facts about the message by their names.",
@@ -33,13 +32,20 @@ _HEADERS: Json = {
 }
 _WITH_KEY: Json = {
     "type": "object",
-    "description": "A message with a key or headers; a tombstone has no payload, but a key.",
+    "description": "A message with a key or headers.",
     "required": ["payload"],
     "properties": {
-        "payload": one_of(_BYTES, {"type": "null"}),
+        "payload": _BYTES,
         "key": one_of(_BYTES, {"type": "null"}),
         "headers": _HEADERS,
     },
+    "additionalProperties": False,
+}
+_TOMBSTONE: Json = {
+    "type": "object",
+    "description": "A tombstone: it says that its key is gone.",
+    "required": ["payload", "key"],
+    "properties": {"payload": {"type": "null"}, "key": _BYTES, "headers": _HEADERS},
     "additionalProperties": False,
 }
 _WITH_VALUE: Json = {
@@ -77,8 +83,10 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
-GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
-GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+GivenMessage = Annotated[
+    str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _TOMBSTONE, _WITH_VALUE))
+]
+GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _TOMBSTONE))]
 """A message where no value is taken."""
 
 
