@@ -174,6 +174,7 @@ def test_many_topics_are_published_to_at_once(orders: Run, tmp_path: Path) -> No
         (b'{"topic": "t"}', "line 1: Object missing required field"),
         (b'\n{"topic": "t", "message": 5}', "line 2: Expected"),
         (b'{"topic": "t", "message": {"base64": "?"}}', "line 1: Invalid base64"),
+        (b'{"topic": "t", "message": "a", "message": "b"}', "line 1: Object has the name"),
         (b"\xff", "line 1: "),
     ],
 )

@@ -3,8 +3,8 @@
     payload or value, and key: binary or string
     headers: map<string, binary> or list<struct<string, binary>>
 
-Other columns are not looked at. A payload is null only if there is a key; then the message is a
-tombstone. The name `value`, and headers as a list of names and values, are those of Spark's Kafka.
+Other columns are not looked at. A message whose payload is null is a tombstone. The name `value`,
+and headers as a list of names and values, are those of Spark's Kafka.
 Nothing in a body is trusted: it cannot make us read beside it, or hold much more than its own size.
 """
 
@@ -76,9 +76,9 @@ class _Columns(NamedTuple):
         """Return the bodies of a batch, each with whether it is framed."""
         payloads = _bytes_of(batch.column(self.payload))
         if self.key is None and self.headers is None:
-            if batch.column(self.payload).null_count:
-                raise _invalid("a payload is null")
-            return ((payload or b"", False) for payload in payloads)
+            if not batch.column(self.payload).null_count:
+                return ((payload or b"", False) for payload in payloads)
+            return map(encode_body, payloads)
         nothing = [None] * batch.num_rows
         keys = nothing if self.key is None else _bytes_of(batch.column(self.key))
         headers = nothing if self.headers is None else _headers_of(batch.column(self.headers))
@@ -88,8 +88,6 @@ class _Columns(NamedTuple):
 def _body(
     payload: bytes | None, key: bytes | None, headers: Sequence[Any] | None
 ) -> tuple[bytes, bool]:
-    if payload is None and key is None:
-        raise _invalid("a payload is null, and there is no key")
     if not headers:
         return encode_body(payload, key)
     named: dict[str, bytes] = {}
