@@ -48,6 +48,8 @@ _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"se
 """Who calls was checked by this server's name; the leader has another."""
 _OURS = frozenset({SEALED.lower().encode(), HEADER})
 """What only servers say of a request: a client's is not passed on."""
+_MAY_WAIT = b"wait="
+"""In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
 
 
@@ -180,9 +182,10 @@ class _Forwarded:
         """Whether the client's body has been read to its end."""
 
     async def watch(self) -> None:
-        """Return when the client has gone."""
+        """Return when the client has gone; of a request that may wait, when it ended its side."""
         await self._is_read.wait()
-        await self._exchange.gone()
+        exchange = self._exchange
+        await (exchange.ended() if _MAY_WAIT in exchange.query else exchange.gone())
 
     async def run(self) -> None:
         try:

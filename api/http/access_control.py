@@ -169,6 +169,8 @@ class AccessControl:
         admission = _of(exchange)
         admission.session = session
         admission.rules_epoch = self.grants.epoch
+        if admission.via is not None:
+            exchange.comes_from_server()
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()

@@ -9,7 +9,7 @@ A head is refused unless
 - in HTTP/1.1 it has exactly one Host,
 - fields that frame the body or name the caller stand once, and say one thing.
 
-`Upgrade` is a field like others here: whoever may upgrade looks at it (`Exchange.upgrade`).
+`Upgrade` is a field like others: nothing here is spoken but HTTP/1.1.
 """
 
 import re

@@ -94,11 +94,14 @@ class TlsListener:
 class Handshake(asyncio.Protocol):
     """A connection that does not speak HTTP yet: `api.http.connections.OpenConnection`."""
 
+    is_of_server = is_at_work = False
+    unread_bytes = 0
+
     def __init__(self, listener: TlsListener, accepted: socket.socket, address: str) -> None:
         """Take a socket, from `start` on."""
         self._listener = listener
         self._socket = accepted
-        self._address = address
+        self.address = address
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
 
@@ -120,7 +123,7 @@ class Handshake(asyncio.Protocol):
                 ssl_shutdown_timeout=SHUTDOWN_S_MAX,
             )
         except OSError as error:
-            listener.failures.add(f"{self._address}: {_reason(error)}")
+            listener.failures.add(f"{self.address}: {_reason(error)}")
         finally:
             self._end()
 
@@ -150,7 +153,7 @@ class Handshake(asyncio.Protocol):
 
     def refuse(self, error: TmsError) -> None:
         """Give the client up: it could not read an answer yet."""
-        self._listener.failures.add(f"{self._address}: {error}")
+        self._listener.failures.add(f"{self.address}: {error}")
         self.close()
 
     def fail_body(self, error: InvalidRequest) -> None:
