@@ -122,9 +122,12 @@ class Forwarder:
         )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
+        both = {working, watching}
         try:
-            check_s = None if exchange.admission is None else CHECK_S
-            both, first = {working, watching}, asyncio.FIRST_COMPLETED
+            check_s, first = (
+                None if exchange.admission is None else CHECK_S,
+                asyncio.FIRST_COMPLETED,
+            )
             while not (await asyncio.wait(both, timeout=check_s, return_when=first))[0]:
                 await exchange.check_again()
             if working.done():
@@ -135,6 +138,7 @@ class Forwarder:
             for task in (working, watching):
                 task.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
+            del working, both, task  # an error keeps this frame, which must not keep the tasks
 
     def _seal(self, exchange: Exchange, request: httpx.Request) -> None:
         """Say in a request who asked, so that the leader knows that this server says it."""

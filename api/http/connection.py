@@ -67,9 +67,11 @@ class HttpConnection(ClientWire):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wake whoever waits for the client: it is gone."""
+        is_at_work = not self.is_idle
         super().connection_lost(exc)
         if self._body is not None:
             self._body.lose()
+            self._body = self._body if is_at_work else None
 
     def eof_received(self) -> bool:
         """Take note that the client has ended its side; return whether the connection stays."""
@@ -175,6 +177,8 @@ class HttpConnection(ClientWire):
         finally:
             if not exchange.is_answered:
                 self.close()
+            if self.is_lost:
+                self._body = None  # which knows the connection
 
     def refuse(self, error: TmsError) -> None:
         """Answer what is no request. It is the last answer."""

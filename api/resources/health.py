@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
@@ -57,7 +58,7 @@ async def welcome(exchange: Exchange) -> None:
             "tms --help",
         ],
     }
-    await exchange.answer(OK, json.dumps(told, indent=1).encode(), JSON_TYPE)
+    await exchange.answer(OK, msgspec.json.format(json.dumps(told).encode(), indent=1), JSON_TYPE)
 
 
 async def health(exchange: Exchange) -> None:

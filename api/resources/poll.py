@@ -159,6 +159,7 @@ class _Poll:
             return page.result()
         finally:
             await _cancel(page, gone)
+            del page  # its error keeps this frame, which must not keep the task
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
