@@ -132,6 +132,7 @@ class HttpConnection(ClientWire):
         endpoint, names = self._app.find(method, path)
         is_surplus = bool(shared.surplus) and shared.is_surplus(self, is_probe=endpoint.is_probe)
         shared.idle.leave(self)
+        has_all = self._then is Then.REST
         if not fields.keep_alive or shared.is_stopping or is_surplus:
             self._then = Then.END
         size = fields.body_bytes
@@ -147,6 +148,8 @@ class HttpConnection(ClientWire):
                 whole, expected = None, fields.expects_continue and not part
                 self._body = IncomingBody(framing, part, self, expected=expected)
                 shared.bodies.enter(self, shared.loop)
+                if has_all:
+                    self._body.lose()
         exchange = Exchange(
             self,
             endpoint,

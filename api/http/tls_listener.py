@@ -25,6 +25,7 @@ from api.http.connection import HttpConnection
 from api.http.connections import Connections
 from api.http.rare_log import RareLog
 from api.http.tls import ServerTls
+from api.http.tls_half_close import half_closing
 from tms.core.errors import InvalidRequest, TmsError
 
 HANDSHAKE_S_MAX = 10.0
@@ -118,7 +119,7 @@ class Handshake(asyncio.Protocol):
             await listener.shared.loop.connect_accepted_socket(
                 lambda: self,
                 self._socket,
-                ssl=listener.tls.context,
+                ssl=half_closing(listener.tls.context),
                 ssl_handshake_timeout=listener.seconds,
                 ssl_shutdown_timeout=SHUTDOWN_S_MAX,
             )
@@ -138,6 +139,7 @@ class Handshake(asyncio.Protocol):
         secured = cast("asyncio.Transport", transport)
         secured.set_protocol(connection)
         connection.connection_made(secured)
+        secured.get_extra_info("ssl_object").tell_end_to(connection)
 
     # What others do to it.
 
