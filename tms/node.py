@@ -121,6 +121,7 @@ class OpenServices:
             last_first.push_async_callback(self._engine.writer.close)
             if self._engine.mark is not None:
                 last_first.push_async_callback(self._engine.mark.close)
+            last_first.push_async_callback(self.messaging.rollbacks.finish)
             if self.cleanup is not None:
                 last_first.push_async_callback(self.cleanup.close)
             if self.sealing is not None:
@@ -244,7 +245,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     else:
         cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
-    CleanupMetrics(registry, runner, clock)
+    CleanupMetrics(registry, runner, clock, rules.held_ms)
     return CleanupService(runner, store, transactions, limits)
 
 
@@ -307,7 +308,7 @@ async def services_on(
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)
-    subscriptions = SubscriptionService(engine, messaging.states)
+    subscriptions = SubscriptionService(engine, messaging.states, transactions)
     transactions.move_by(subscriptions.moves)
     transactions.publish_by(messaging.references)
     schemas = _schemas_on(messaging, clock)

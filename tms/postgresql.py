@@ -25,21 +25,31 @@ are decided. And `recover` must be run before TMS forgets the transaction, which
 200,000 later ones (its setting `transaction_outcomes_max`): what it has forgotten is reported as
 `unknown`, and left to a person, never guessed.
 
+If several programs join one transaction, the rows of one of them can be in it: the first that
+prepares. Another's commit raises `RuntimeError`, and leaves the first one's rows as they are.
+
 Needs the package's extra `postgresql`, and PostgreSQL's setting `max_prepared_transactions` above
-zero. A session that has used temporary tables in the transaction cannot prepare it.
+zero. A session that has used temporary tables in the transaction cannot prepare it, and neither can
+a connection in pipeline mode, because nothing waits for its answers there.
 """
 
 import re
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, LiteralString
 
 from psycopg import Connection, errors
+from psycopg.pq import PipelineStatus
 from psycopg.pq import TransactionStatus as Status
-from psycopg.sql import SQL, Literal
+from psycopg.sql import SQL, Composed, Literal
 
-from tms.client.database_recovery import KnownOutcomes, Recovered, end_prepared
+from tms.client.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
 from tms.core.transaction import Transaction
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}", re.ASCII)
+_PREPARED = "PREPARE TRANSACTION"
+BUSY_S_MAX = 10.0
+"""How long a prepared transaction is waited for that another session is just about to end."""
+_BUSY_LOOK_S = 0.05
 
 
 class PostgresqlParticipant:
@@ -68,13 +78,12 @@ class PostgresqlParticipant:
         """Begin. Raises `RuntimeError` where PostgreSQL or the connection cannot take part."""
         connection = self._connection
         self._has_begun = False
+        self._check_waits_for_answers()
         if connection.autocommit or connection.info.transaction_status is not Status.IDLE:
             raise RuntimeError("the connection is in autocommit mode, or in a transaction already")
         self._transaction_id = tx.transaction_id
         self._has_begun, self._is_ending, self._may_be_prepared = True, False, False
-        setting = connection.execute("SHOW max_prepared_transactions").fetchone()
-        if setting is None or int(setting[0]) == 0:
-            raise RuntimeError("set max_prepared_transactions in postgresql.conf, and restart it")
+        self._check_server_prepares()
         # It is gone at the end where the connection was committed meanwhile.
         connection.execute("SAVEPOINT tms")
 
@@ -89,20 +98,38 @@ class PostgresqlParticipant:
     def persist(self) -> None:
         """Prepare the rows, unless it is for a checkpoint.
 
-        Raises `RuntimeError` where the connection was committed or rolled back meanwhile, and what
+        Raises `RuntimeError` if the connection was committed or rolled back meanwhile, is in
+        pipeline mode, or if another program has prepared its rows of the same transaction; and what
         PostgreSQL raises, a violated deferred constraint above all.
         """
         if not self._is_ending:
             return
+        self._check_waits_for_answers()
         try:
             self._connection.execute("RELEASE SAVEPOINT tms")
         except errors.InvalidSavepointSpecification:
             raise RuntimeError(
                 "the connection was committed or rolled back within the transaction"
             ) from None
-        self._may_be_prepared = True
+        self._prepare()
+
+    def _prepare(self) -> None:
         gid = Literal(self._gid(self._transaction_id))
-        self._connection.execute(SQL("PREPARE TRANSACTION {}").format(gid))
+        self._may_be_prepared = True
+        try:
+            done = self._connection.execute(SQL("PREPARE TRANSACTION {}").format(gid))
+        except errors.DuplicateObject:
+            self._may_be_prepared = False  # those rows are another's
+            raise RuntimeError(
+                "another program has joined the transaction and prepared its rows"
+            ) from None
+        except errors.Error as error:
+            if error.sqlstate is not None:  # PostgreSQL has said that it prepared nothing
+                self._may_be_prepared = False
+            raise
+        if done.statusmessage != _PREPARED:
+            self._may_be_prepared = False
+            raise RuntimeError(f"PostgreSQL did not prepare the rows: {done.statusmessage}")
 
     def post_commit(self) -> None:
         """Commit the prepared rows. Where this fails, `recover` does so later."""
@@ -121,11 +148,18 @@ class PostgresqlParticipant:
     def recover(self, outcomes: KnownOutcomes) -> Recovered:
         """Commit or roll back what was left prepared by crashes and lost connections.
 
-        Return what became of it.
-        `outcomes` is `client.transactions`. Run it when a program starts, and again while something
-        is in progress. Any number of programs may run it at once. The connection must be idle.
+        Return what became of it. `outcomes` is `client.transactions`. Run it when a program starts,
+        and again while something is in progress. Any number of programs may run it at once. The
+        connection must be idle. Raises `RuntimeError` if PostgreSQL or the connection cannot take
+        part, and `psycopg.errors.ObjectNotInPrerequisiteState` if another session takes longer than
+        10 s to end one of them.
         """
+        self._check_waits_for_answers()
         self._connection.rollback()
+        try:
+            self._check_server_prepares()
+        finally:
+            self._connection.rollback()
         prefix = self._gid("")
         query = """SELECT gid FROM pg_prepared_xacts
             WHERE database = current_database() AND starts_with(gid, %s)"""
@@ -134,26 +168,54 @@ class PostgresqlParticipant:
         found = (str(row[0]).removeprefix(prefix) for row in rows)
         ids = sorted(int(text) for text in found if text.isdigit())
 
-        def commit(transaction_id: int) -> bool:
-            self._decide("COMMIT", transaction_id)
-            return True
+        return end_prepared(
+            outcomes,
+            ids,
+            commit=lambda transaction_id: self._try("COMMIT", transaction_id),
+            roll_back=lambda transaction_id: self._try("ROLLBACK", transaction_id),
+        )
 
-        def roll_back(transaction_id: int) -> None:
-            self._decide("ROLLBACK", transaction_id)
-
-        return end_prepared(outcomes, ids, commit=commit, roll_back=roll_back)
+    def _try(self, verb: LiteralString, transaction_id: int) -> PartEnd:
+        try:
+            self._decide(verb, transaction_id)
+        except errors.InsufficientPrivilege:
+            return PartEnd.NOT_PERMITTED
+        return PartEnd.YES
 
     def _gid(self, transaction_id: int | str) -> str:
         return f"tms:{self.name}:{transaction_id}"
 
-    def _decide(self, verb: str, transaction_id: int) -> None:
+    def _check_waits_for_answers(self) -> None:
+        if self._connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            raise RuntimeError(
+                "the connection is in pipeline mode: leave it before the transaction"
+            )
+
+    def _check_server_prepares(self) -> None:
+        setting = self._connection.execute("SHOW max_prepared_transactions").fetchone()
+        if setting is None or int(setting[0]) == 0:
+            raise RuntimeError("set max_prepared_transactions in postgresql.conf, and restart it")
+
+    def _decide(self, verb: LiteralString, transaction_id: int) -> None:
         """End what is prepared; where there is nothing, another has, or it never was."""
-        statement = SQL("COMMIT PREPARED {}" if verb == "COMMIT" else "ROLLBACK PREPARED {}")
+        statement = SQL(f"{verb} PREPARED {{}}").format(Literal(self._gid(transaction_id)))
+        give_up_at = monotonic() + BUSY_S_MAX
         self._connection.autocommit = True  # it cannot be run within a transaction
         try:
-            self._connection.execute(statement.format(Literal(self._gid(transaction_id))))
-        except errors.UndefinedObject:
-            pass
+            while not self._is_decided(statement, is_last=monotonic() >= give_up_at):
+                sleep(_BUSY_LOOK_S)
         finally:
             if not self._connection.closed:
                 self._connection.autocommit = False
+
+    def _is_decided(self, statement: Composed, *, is_last: bool) -> bool:
+        """End it, and return whether it is ended; False while another session does so."""
+        try:
+            self._connection.execute(statement)
+        except errors.UndefinedObject:
+            return True
+        except errors.ObjectNotInPrerequisiteState:
+            if is_last:
+                raise
+            return False
+        return True

@@ -8,24 +8,23 @@ probes and scrapers add what they like.
 import math
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import parse_qs
 
+from api.http.header_values import kept
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
 from tms.core.messaging import EMPTY, NO_ENTRIES
 from tms.wire.transaction_bodies import check_transaction_id
 
-_QUERIES_KEPT = 256
 _CHARS_SHOWN = 80
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-@lru_cache(_QUERIES_KEPT)
+@kept
 def _parse(query: bytes) -> Mapping[str, str]:
     """Return the values by name; one that is given twice is no value of anything: "a, b"."""
     parsed = parse_qs(query.decode("latin-1"), keep_blank_values=True)

@@ -12,7 +12,7 @@ from tms.security.resources import SERVER, Action
 from tms.security.rules import Identity
 from tms.wire.json_bodies import JSON
 from tms.wire.json_fields import Json
-from tms.wire.json_states import StepBody, decode_step, encode_state
+from tms.wire.json_states import StepBody, decode_step, encode_clock
 
 _STATE = answer_of(
     ClockState,
@@ -49,7 +49,7 @@ _CONTENT = {"application/json": json_media(_STATE, calm=_CALM, in_doubt=_IN_DOUB
 async def show(exchange: Exchange) -> None:
     """Answer with how the clock stands."""
     state = exchange.context.clock.state()
-    await exchange.answer(OK, encode_state(state), JSON_TYPE)
+    await exchange.answer(OK, encode_clock(state), JSON_TYPE)
 
 
 async def accept(exchange: Exchange) -> None:
@@ -62,7 +62,7 @@ async def accept(exchange: Exchange) -> None:
         raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
     step_s = decode_step(await read_body(exchange, SMALL_BODY_BYTES_MAX))
     state = exchange.context.clock.accept(step_s)
-    await exchange.answer(OK, encode_state(state), JSON_TYPE)
+    await exchange.answer(OK, encode_clock(state), JSON_TYPE)
 
 
 _OF_THE_ASKED = "Answered by the server that is asked, whoever leads."

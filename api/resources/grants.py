@@ -12,6 +12,7 @@ from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
 from tms.core.errors import AuthenticationOff, InvalidRequest
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.security.grants import Grants
 from tms.security.principals import reason_against, reason_against_groups
 from tms.security.resources import (
@@ -35,6 +36,7 @@ from tms.wire.json_grants import (
     TokenBody,
     TokenRequest,
 )
+from tms.wire.json_names import strictly_decoded
 
 RULES = "/v1/auth/rules"
 TOKENS = "/v1/auth/tokens"
@@ -59,9 +61,10 @@ async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str)
         raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     try:
-        return decoder.decode(body)
+        given: B = strictly_decoded(decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(code, reason=str(error)) from None
+    return given
 
 
 def _one_of(kind: type[E], given: str, field: str) -> E:
@@ -149,8 +152,9 @@ async def add_token(exchange: Exchange) -> None:
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)
     _check_superuser(exchange, grants, request.principal)
-    if request.expires_ms is not None and request.expires_ms <= exchange.context.clock.keys_ms():
-        raise InvalidRequest("invalid_token", expires_ms=request.expires_ms)
+    ends_ms, now_ms = request.expires_ms, exchange.context.clock.keys_ms()
+    if ends_ms is not None and not now_ms < ends_ms <= JSON_INTEGER_MAX:
+        raise InvalidRequest("invalid_token", expires_ms=ends_ms)
     token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)
     await grants.add_token(kept)
     body = NewTokenBody(kept.id, token, kept.principal, kept.expires_ms)

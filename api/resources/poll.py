@@ -27,7 +27,7 @@ from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
-from tms.wire.json_fields import POINTER
+from tms.wire.json_ids import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
 _STOPPED_AT = b"tms-stopped-at-transaction"
@@ -147,7 +147,7 @@ class _Poll:
         Raises `ClientGone`, and as `Exchange.check_again`.
         """
         page = asyncio.create_task(self.page(wait_s))
-        gone = asyncio.create_task(exchange.gone())
+        gone = asyncio.create_task(exchange.ended())
         check_s = None if exchange.admission is None else CHECK_S
         first = asyncio.FIRST_COMPLETED
         try:
@@ -159,6 +159,7 @@ class _Poll:
             return page.result()
         finally:
             await _cancel(page, gone)
+            del page  # its error keeps this frame, which must not keep the task
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
@@ -298,6 +299,7 @@ OPERATIONS = (
         errors=(
             "topic_not_found",
             "invalid_body",
+            "id_as_number",
             "invalid_message_id",
             "invalid_start_time",
             "start_time_in_seconds",

@@ -4,10 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import anyio
+import httpx
 import pytest
 
 import tms
 import tms.aio
+from tests.servers.server_process import ServerProcess
+from tms.client import http
 
 pytestmark = pytest.mark.anyio
 
@@ -93,3 +96,36 @@ async def test_a_follow_of_a_closed_client_ends(url: str, namespace: str) -> Non
 
     with anyio.fail_after(5), pytest.raises((tms.TmsError, RuntimeError)):
         await anext(messages)
+
+
+async def test_calls_do_not_wait_behind_follows(
+    server: ServerProcess, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many follows wait for messages, or for whoever takes these."""
+    monkeypatch.setattr(http, "CALLS_MAX", 2)
+    given = [anyio.Event() for _ in range(5)]
+
+    async with await tms.aio.connect(server.url, namespace, timeout_s=2) as client:
+        topic = client.topic("orders")
+        await topic.create()
+
+        async def follow(has_given: anyio.Event) -> None:
+            async for _ in topic.follow():
+                has_given.set()
+
+        async with anyio.create_task_group() as tasks:
+            for has_given in given:
+                tasks.start_soon(follow, has_given)
+            for _ in range(10):
+                await topic.publish(b"to all")
+            for has_given in given:
+                await has_given.wait()
+            tasks.cancel_scope.cancel()
+
+
+def test_who_waits_too_long_for_other_calls_is_told_so() -> None:
+    with (
+        pytest.raises(tms.ServerUnreachable, match="other calls of this client were under way"),
+        http._typed_errors("http://server"),
+    ):
+        raise httpx.PoolTimeout("")

@@ -13,14 +13,16 @@ from tests.messaging.conftest import NOW_MS
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
-from tms.core.reading import Reading
+from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
 from tms.messaging import lags
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.traffic import OTHER
+from tms.node import OpenServices, open_services
 
 pytestmark = pytest.mark.anyio
 TOPIC = TopicId("ns", "t")
@@ -197,3 +199,112 @@ async def test_what_cannot_be_read_stays_as_it_was(caplog: pytest.LogCaptureFixt
 
         assert (await it.lag("s"))[0][0] == 2
         assert "could not be read" in caplog.text
+
+
+@pytest.fixture(params=[64 * 1024 * 1024, 0], ids=["cached", "from-the-table"])
+async def whole(request: pytest.FixtureRequest) -> AsyncIterator[OpenServices]:
+    """A service with transactions, and a subscription s on its topic."""
+    services = await open_services(
+        "memory:",
+        limits=Limits(cache_bytes_max=request.param),
+        clock=ManualClock(NOW_MS),
+        registry=CollectorRegistry(),
+    )
+    await services.messaging.create_topic(TOPIC)
+    await services.subscriptions.create_subscription(TOPIC, "s")
+    yield services
+    await services.close()
+
+
+async def behind(services: OpenServices) -> int | None:
+    """Return how many messages the subscription is behind, None if there is no first one."""
+    await services.subscriptions.refresh_lags()
+    [(_, lag)] = services.subscriptions._lags._lags.values()
+    assert lag is not None
+    assert (lag.first_ms is None) == (lag.messages == 0)
+    return None if lag.is_at_least else lag.messages
+
+
+async def move(services: OpenServices, after: bytes) -> None:
+    now = await services.subscriptions.subscription(TOPIC, "s")
+    await services.subscriptions.advance(Advance(TOPIC, "s", after, now.version))
+
+
+async def committed_ids(services: OpenServices) -> list[bytes]:
+    reading = Reading(FIRST_ID, limit=1_000_000, view=Isolation.COMMITTED)
+    blocks = services.messaging.poll(TOPIC, reading)
+    return [message.id async for block in blocks for message in block]
+
+
+async def test_each_message_of_a_stored_batch_counts(whole: OpenServices) -> None:
+    await whole.messaging.publish(TOPIC, [b"first"])
+    tx = await whole.transactions.start(StartRequest())
+    await whole.messaging.store(TOPIC, [b"x"] * 1000, tx.write_pointer)
+    await whole.messaging.store(TOPIC, [b"y"] * 1500, tx.write_pointer)
+    await whole.messaging.publish(TOPIC, [], tx.write_pointer)
+    await whole.messaging.publish(TOPIC, [b"last"])
+    assert await behind(whole) == 2502, "those in progress are waited for"
+    await whole.transactions.commit(tx.transaction_id)
+    assert await behind(whole) == 2502
+
+    ids = await committed_ids(whole)
+    for read in (1, 2, 1001, 1002, 2500, 2501, 2502):
+        await move(whole, ids[read - 1])
+        assert await behind(whole) == 2502 - read
+
+
+@pytest.mark.parametrize("end", ["abort", "invalidate"])
+async def test_what_is_rolled_back_or_invalid_does_not_count(whole: OpenServices, end: str) -> None:
+    """Not even while its entries are not inverted: a committed reader is never given it."""
+    tx = await whole.transactions.start(StartRequest())
+    published = await whole.messaging.publish(TOPIC, [b"x"] * 10, tx.write_pointer)
+    await whole.messaging.store(TOPIC, [b"y"] * 10, tx.write_pointer)
+    await whole.messaging.publish(TOPIC, [], tx.write_pointer)
+    assert await behind(whole) == 20
+    if end == "abort":
+        assert published.rollback_range is not None
+        await whole.messaging.rollback(TOPIC, published.rollback_range)
+        await whole.transactions.abort(tx.transaction_id)
+    else:
+        await whole.transactions.invalidate(tx.transaction_id)
+    assert await behind(whole) == 0
+    await whole.messaging.publish(TOPIC, [b"z"])
+    assert await behind(whole) == 1
+
+
+async def test_where_a_bound_ends_the_counting_at_least_so_many_are_behind(
+    whole: OpenServices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lags, "COUNTED_MAX", 10)
+    tx = await whole.transactions.start(StartRequest())
+    await whole.messaging.store(TOPIC, [b"x"] * 11, tx.write_pointer)
+    await whole.messaging.publish(TOPIC, [], tx.write_pointer)
+    await whole.transactions.commit(tx.transaction_id)
+    assert await behind(whole) is None
+    await move(whole, (await committed_ids(whole))[0])
+    assert await behind(whole) == 10
+
+
+async def test_many_rolled_back_messages_do_not_keep_others_from_their_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lags, "ROWS_MAX", 25)
+    services = await open_services(
+        "memory:",
+        limits=Limits(cache_bytes_max=0),
+        clock=ManualClock(NOW_MS),
+        registry=CollectorRegistry(),
+    )
+    try:
+        await services.messaging.create_topic(TOPIC)
+        for name in ("a", "b"):
+            await services.subscriptions.create_subscription(TOPIC, name)
+        tx = await services.transactions.start(StartRequest())
+        await services.messaging.publish(TOPIC, [b"x"] * 30, tx.write_pointer)
+        await services.transactions.invalidate(tx.transaction_id)
+        for _ in range(2):
+            await services.subscriptions.refresh_lags()
+        found = [lag for _, lag in services.subscriptions._lags._lags.values()]
+        assert [lag is not None and lag.is_at_least for lag in found] == [True, True]
+    finally:
+        await services.close()

@@ -1,10 +1,9 @@
-"""A PostgreSQL server of its own: in a new folder, on a free port, not run by root."""
+"""A PostgreSQL server of its own: in a new folder, on a socket there, not run by root."""
 
 import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -50,11 +49,8 @@ class PostgresqlServer:
             cwd=self._folder,
             **self._as_user,
         )
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
         settings = {
-            "port": port,
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": "",
             "unix_socket_directories": self._folder,
             "max_prepared_transactions": prepared_max,
         }
@@ -69,7 +65,7 @@ class PostgresqlServer:
                 cwd=self._folder,
                 **self._as_user,
             )
-        self.url = f"host=127.0.0.1 port={port} user={USER} dbname=postgres"
+        self.url = f"host={self._folder} user={USER} dbname=postgres"
         self._wait()
 
     def _wait(self) -> None:

@@ -1,7 +1,9 @@
 """PostgreSQL rows and messages: both or neither, wherever the program is killed."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import Any
 
 import psycopg
@@ -195,6 +197,124 @@ def _break(postgresql: PostgresqlServer, connection: Connection) -> None:
         other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
 
 
+@pytest.mark.parametrize("since", ["before", "within"])
+def test_a_connection_in_pipeline_mode_is_refused(
+    client: tms.Client,
+    connection: Connection,
+    part: PostgresqlParticipant,
+    postgresql: PostgresqlServer,
+    since: str,
+) -> None:
+    """Nothing waits for the answer to PREPARE there: a deferred constraint would fail unseen."""
+    tx = client.transaction(participants=[part])
+    with ExitStack() as stack:
+        if since == "before":
+            stack.enter_context(connection.pipeline())
+        with pytest.raises(RuntimeError, match="pipeline mode"), tx:  # noqa: PT012
+            stack.enter_context(connection.pipeline())
+            connection.execute("SET CONSTRAINTS ALL DEFERRED")
+            insert(connection, "one")
+            insert(connection, "one")
+            client.topic("orders").publish(b"one", tx)
+
+    assert rows(postgresql) == messages(client) == prepared(postgresql) == []
+    assert client.transactions.info(tx.transaction_id).status == "aborted"
+    with client.transaction(participants=[part]):
+        insert(connection, "two")
+    assert rows(postgresql) == ["two"]
+
+
+def test_who_joins_does_not_undo_rows_that_the_first_has_prepared(
+    server: ServerProcess, client: tms.Client, postgresql: PostgresqlServer, connection: Connection
+) -> None:
+    first = PostgresqlParticipant(connection, "test")
+    refused: list[BaseException] = []
+
+    class AnotherJoins(Noting):
+        def persist(self) -> None:
+            """Now that the first has prepared."""
+            with (
+                tms.connect(server.url, client.namespace) as other_client,
+                closing(psycopg.connect(postgresql.url)) as other,
+            ):
+                part = PostgresqlParticipant(other, "test")
+                joined = other_client.transaction(
+                    owner="job", sequence=1, if_open="join", participants=[part]
+                )
+                try:
+                    with joined:
+                        insert(other, "of the second")
+                except RuntimeError as error:
+                    refused.append(error)
+            assert len(prepared(postgresql)) == 1
+
+    tx = client.transaction(owner="job", sequence=1, participants=[first, AnotherJoins()])
+    with pytest.raises(tms.TransactionNotInProgress), tx:  # noqa: PT012  the second has aborted it
+        insert(connection, "of the first")
+        client.topic("orders").publish(b"one", tx)
+
+    assert "another program has joined" in str(refused[0])
+    assert rows(postgresql) == messages(client) == prepared(postgresql) == []
+
+
+def test_many_may_recover_at_once(
+    client: tms.Client, connection: Connection, postgresql: PostgresqlServer
+) -> None:
+    class Dies(PostgresqlParticipant):
+        def post_commit(self) -> None:
+            """Do not get there."""
+
+    part = Dies(connection, "test")
+    for number in range(8):
+        with client.transaction(participants=[part]):
+            insert(connection, str(number))
+    assert len(prepared(postgresql)) == 8
+    all_at_once = threading.Barrier(8)
+
+    def recover(_: int) -> Recovered:
+        with closing(psycopg.connect(postgresql.url)) as own:
+            all_at_once.wait()
+            return PostgresqlParticipant(own, "test").recover(client.transactions)
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(recover, range(8)))
+
+    assert prepared(postgresql) == []
+    assert sorted(rows(postgresql)) == [str(number) for number in range(8)]
+    assert all(one.conflicting == one.not_permitted == [] for one in found)
+
+
+def test_one_prepared_by_another_role_stops_none_behind_it(
+    client: tms.Client, connection: Connection, postgresql: PostgresqlServer
+) -> None:
+    class Dies(PostgresqlParticipant):
+        def post_commit(self) -> None:
+            """Do not get there."""
+
+    with client.transaction(participants=[Dies(connection, "test")]) as of_another_role:
+        insert(connection, "of another role")
+    connection.execute("CREATE ROLE clerk LOGIN")
+    connection.execute("GRANT ALL ON orders, orders_id_seq TO clerk")
+    connection.commit()
+    try:
+        with closing(psycopg.connect(f"{postgresql.url} user=clerk")) as clerks:
+            part = Dies(clerks, "test")
+            with client.transaction(participants=[part]) as own:
+                insert(clerks, "own")
+            found = part.recover(client.transactions)
+            assert found == Recovered(
+                committed=[own.transaction_id], not_permitted=[of_another_role.transaction_id]
+            )
+            assert rows(postgresql) == ["own"]
+        found = PostgresqlParticipant(connection, "test").recover(client.transactions)
+        assert found == Recovered(committed=[of_another_role.transaction_id])
+    finally:
+        connection.rollback()
+        connection.execute("DROP OWNED BY clerk")
+        connection.execute("DROP ROLE clerk")
+        connection.commit()
+
+
 def test_what_is_anothers_or_forgotten_is_left(
     client: tms.Client,
     connection: Connection,
@@ -252,7 +372,10 @@ def test_a_server_that_prepares_nothing_is_refused(client: tms.Client) -> None:
         PostgresqlServer(PROGRAMS, prepared_max=0) as postgresql,
         closing(psycopg.connect(postgresql.url)) as connection,
     ):
-        tx = client.transaction(participants=[PostgresqlParticipant(connection, "test")])
+        part = PostgresqlParticipant(connection, "test")
+        with pytest.raises(RuntimeError, match="max_prepared_transactions"):
+            part.recover(client.transactions)  # as the program starts
+        tx = client.transaction(participants=[part])
         with pytest.raises(RuntimeError, match="max_prepared_transactions"), tx:
             pass
         assert client.transactions.info(tx.transaction_id).status == "aborted"

@@ -258,3 +258,27 @@ def test_a_foreign_key_that_leads_nowhere_is_noticed_before_the_commit(
         connection.execute("INSERT INTO lines VALUES (5)")
         client.topic("orders").publish(b"one", tx)
     assert messages(client) == []
+
+
+@pytest.mark.parametrize("since", ["before", "within"])
+def test_a_connection_with_an_attached_database_is_refused(
+    client: tms.Client, part: SqliteParticipant, tmp_path: Path, since: str
+) -> None:
+    """Its rows would be lost by a crash behind the commit: the journal has those of main."""
+    connection, other = part._connection, tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as made:
+        made.execute("CREATE TABLE bills (name TEXT)")
+    if since == "before":
+        connection.execute("ATTACH ? AS other", (str(other),))
+    tx = client.transaction(participants=[part])
+    with pytest.raises(RuntimeError, match=r"the database other .*detach it"), tx:  # noqa: PT012
+        if since == "within":
+            connection.execute("ATTACH ? AS other", (str(other),))
+        connection.execute("INSERT INTO other.bills VALUES ('tea')")
+        client.topic("orders").publish(b"tea", tx)
+
+    assert connection.execute("SELECT * FROM other.bills").fetchall() == []
+    assert list(client.topic("orders").poll(committed=True)) == []
+    connection.execute("DETACH other")
+    with client.transaction(participants=[part]):
+        connection.execute("INSERT INTO orders (name) VALUES ('tea')")

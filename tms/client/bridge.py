@@ -4,25 +4,34 @@ Guarantees: any thread may call at any time; a call that is interrupted (Ctrl-C)
 `close` is cancelled in the loop, and has ended there when it raises here; after `close` the loop's
 thread has ended. A call must not be made from the loop's own thread.
 
+A signal handler may call and close, whatever its thread was doing: the only lock here is held while
+the thread starts, and a handler that interrupts that gets `RuntimeError` at once. The end of a
+half-read iterator, which the collector may run in any thread, takes no lock and does not wait.
+
 The thread is started by the first call, and does not keep the program from ending: what is not
 closed by then is closed (`tms.client.program_end`). A child of `os.fork()` has a loop of its own,
 also started by its first call.
 """
 
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from threading import Event, Lock, current_thread, main_thread
+from threading import RLock, current_thread, main_thread
+from time import monotonic
 from typing import Any, TypeVar
 
 from tms.client import program_end
-from tms.client.loop_thread import LoopThread
+from tms.client.loop_thread import LoopCall, LoopThread
 from tms.core.errors import OutcomeUnknown
 from tms.core.forks import tell_in_child
 
 CANCEL_S_MAX = 5.0
 """How long an interrupted call waits for its end in the loop."""
+_INTERRUPTS_THE_START = (
+    "a signal handler has interrupted the client's first call, which is starting its thread: have "
+    "the handler set a flag or start a thread that calls, or make a call before the signal can come"
+)
 
 Result = TypeVar("Result")
 Last = Callable[[], Awaitable[None]]
@@ -34,12 +43,14 @@ class Life:
 
     refusal: str | None = None
     """Why no call is made in this process."""
-    lock: Lock = field(default_factory=Lock)
-    """Held while a call is handed over, so that none is once the loop ends."""
+    lock: Any = field(default_factory=RLock)
+    """Held while the loop is started."""
+    is_starting: bool = False
+    """Whether the thread that holds the lock is starting the loop."""
     loop: LoopThread | None = None
     """None before the first call."""
-    calls: set[Future[Any]] = field(default_factory=set)
-    reads: set[Future[Any]] = field(default_factory=set)
+    calls: set[LoopCall[Any]] = field(default_factory=set)
+    reads: set[LoopCall[Any]] = field(default_factory=set)
     """Those of the calls that only wait for messages."""
     half_read: set[AsyncGenerator[Any, None]] = field(default_factory=set)
     open_transactions: set[object] = field(default_factory=set)
@@ -75,12 +86,12 @@ class Bridge:
     def call(
         self,
         function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[Callable[[], object]], None] | None = None,
+        meanwhile: Callable[[LoopCall[Any]], None] | None = None,
     ) -> Result:
         """Return what `function` gives in the loop, raise what it raises.
 
-        `meanwhile` is run in this thread until then; it is given what cancels `function`. Raises
-        `RuntimeError` after `close`, and `OutcomeUnknown` where `close` came meanwhile.
+        `meanwhile` is run in this thread until then; it is given the call. Raises
+        `RuntimeError` after `close`, and `OutcomeUnknown` if `close` came meanwhile.
         """
         return self._call(self.life, function, meanwhile)
 
@@ -88,50 +99,63 @@ class Bridge:
         self,
         life: Life,
         function: Callable[[], Awaitable[Result]],
-        meanwhile: Callable[[Callable[[], object]], None] | None = None,
+        meanwhile: Callable[[LoopCall[Any]], None] | None = None,
         *,
         is_read: bool = False,
     ) -> Result:
-        ended = Event()
-
-        async def run() -> Result:
-            try:
-                return await function()
-            finally:
-                ended.set()
-
-        with life.lock:
-            future = self._open_loop(life).start(run)
-            life.calls.add(future)
-            if is_read:
-                life.reads.add(future)
+        try:
+            call = self._open_loop(life).start(function)
+        except RuntimeError:
+            self._check_open()
+            raise
+        life.calls.add(call)
+        if is_read:
+            life.reads.add(call)
         try:
             if meanwhile is not None:
-                meanwhile(future.cancel)
-            return future.result()
+                meanwhile(call)
+            return call.result()
         except CancelledError:
             if is_read:
                 self._end_thread_with_program()
             raise OutcomeUnknown(reason="the client was closed meanwhile") from None
         except BaseException:
-            # In a child that was forked meanwhile, the future and its lock are the parent's.
-            if life is self.life and future.cancel():
-                ended.wait(CANCEL_S_MAX)
+            # In a child that was forked meanwhile, the call is the parent's.
+            if life is self.life and not call.is_over:
+                call.cancel()
+                call.wait(CANCEL_S_MAX)
             raise
         finally:
-            life.calls.discard(future)
-            life.reads.discard(future)
+            life.calls.discard(call)
+            life.reads.discard(call)
 
     def _open_loop(self, life: Life) -> LoopThread:
         if life.refusal is not None:
             raise RuntimeError(life.refusal)
+        if life.loop is None or self._closed:
+            with self._starting(life):
+                self._check_open()
+                if life.loop is None:
+                    life.loop = LoopThread()
+                    program_end.close_then(self)
+        return life.loop
+
+    @contextmanager
+    def _starting(self, life: Life) -> Iterator[None]:
+        """Be alone with the loop while it starts, or is not to start any more."""
+        with life.lock:
+            if life.is_starting:
+                raise RuntimeError(_INTERRUPTS_THE_START)
+            life.is_starting = True
+            try:
+                yield
+            finally:
+                life.is_starting = False
+
+    def _check_open(self) -> None:
         if self._closed:
             self._end_thread_with_program()
             raise RuntimeError("the client is closed")
-        if life.loop is None:
-            life.loop = LoopThread()
-            program_end.close_then(self)
-        return life.loop
 
     def _end_thread_with_program(self) -> None:
         """End a daemon thread that calls while the program ends, without a trace on stderr."""
@@ -149,11 +173,13 @@ class Bridge:
             while (block := self._next(life, blocks)) is not None:
                 yield from block
         finally:
-            life.half_read.discard(blocks)
-            if life is self.life:
-                # After `close` there is nothing left to close.
-                with suppress(RuntimeError, OutcomeUnknown):
-                    self.call(blocks.aclose)
+            self.give_up(life, blocks)
+
+    def give_up(self, life: Life, blocks: AsyncGenerator[Any, None]) -> None:
+        """Have `blocks` closed soon. It takes no lock and waits for nothing."""
+        life.half_read.discard(blocks)
+        if life is self.life and life.loop is not None:
+            life.loop.start_closing(blocks.aclose)
 
     def _next(
         self, life: Life, blocks: AsyncGenerator[Iterable[Result], None]
@@ -168,19 +194,33 @@ class Bridge:
     def close(self) -> None:
         """Cancel the calls that run, call `last`, end the thread. Twice is the same as once."""
         life = self.life
-        with life.lock:
+        with self._starting(life):
             if self._closed:
                 return
             self._closed = True
         program_end.is_closed(self)
-        for future in tuple(life.calls):
-            future.cancel()
+        for call in tuple(life.calls):
+            call.cancel()
         if life.loop is None:
             return
         try:
             life.loop.start(self._end).result()
         finally:
             life.loop.end()
+
+    def close_soon(self) -> None:
+        """Close without waiting for it. The collector may run it: it takes no lock."""
+        self._closed = True
+        program_end.is_closed(self)
+        if self.life.loop is not None:
+            self.life.loop.start_closing(self._end_and_stop)
+
+    async def _end_and_stop(self) -> None:
+        try:
+            await self._end()
+        finally:
+            if self.life.loop is not None:
+                self.life.loop.stop()
 
     async def _end(self) -> None:
         for blocks in tuple(self.life.half_read):
@@ -192,16 +232,17 @@ class Bridge:
 
     def refuse_calls(self) -> None:
         """Take no more calls (`tms.client.program_end.Unclosed`, as what follows)."""
-        with self.life.lock:
-            self._closed = self._program_ends = True
-        for future in tuple(self.life.reads):
-            future.cancel()
+        self._closed = self._program_ends = True
+        for call in tuple(self.life.reads):
+            call.cancel()
 
     def finish_calls(self, within_s: float) -> int:
         """Wait for what changes something; return how many calls had to be cancelled."""
-        left = wait(self.life.calls - self.life.reads, within_s).not_done
-        for future in left:
-            future.cancel()
+        until = monotonic() + within_s
+        changing = self.life.calls - self.life.reads
+        left = [call for call in changing if not call.wait(max(0.0, until - monotonic()))]
+        for call in left:
+            call.cancel()
         return len(left)
 
     def open_transactions(self) -> Collection[object]:

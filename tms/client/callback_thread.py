@@ -10,15 +10,13 @@ calls back for until then, a rollback, is still done.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import suppress
-from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from queue import Empty, SimpleQueue
-from threading import Event
 from typing import Any, TypeVar
 
 from tms.client.bridge import Bridge, Life
+from tms.client.loop_thread import LoopCall
 
 _LOOK_S = 1.0
 
@@ -39,19 +37,30 @@ class CallingThread:
         """Call a method in that thread; a coroutine function in the loop (`Invoke`)."""
         if iscoroutinefunction(method):
             return await method(*arguments)
-        done: Future[Any] = Future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def tell(result: Any, error: Exception | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
 
         def job() -> None:
             try:
-                done.set_result(method(*arguments))
+                result = method(*arguments)
             except Exception as error:
-                done.set_exception(error)
+                loop.call_soon_threadsafe(tell, None, error)
             except BaseException:  # Ctrl-C: for this thread, and the loop must not wait for ever
-                done.set_exception(RuntimeError("interrupted"))
+                loop.call_soon_threadsafe(tell, None, RuntimeError("interrupted"))
                 raise
+            else:
+                loop.call_soon_threadsafe(tell, result, None)
 
         self._jobs.put(job)
-        result = await asyncio.wrap_future(done)
+        result = await done
         return await result if isawaitable(result) else result
 
     def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
@@ -62,16 +71,14 @@ class CallingThread:
         """
         self._life = self._life or self._bridge.life
         self.check_process()
-        ended = Event()
 
         async def run() -> Result:
             try:
                 return await function()
             finally:
                 self._jobs.put(None)
-                ended.set()
 
-        return self._bridge.call(run, partial(self._serve, ended))
+        return self._bridge.call(run, self._serve)
 
     @property
     def is_parents(self) -> bool:
@@ -94,24 +101,24 @@ class CallingThread:
         """Say no more of it."""
         self._bridge.life.open_transactions.discard(transaction)
 
-    def _serve(self, ended: Event, cancel: Callable[[], object]) -> None:
-        """Do what the loop asks for until it has ended."""
+    def _serve(self, call: LoopCall[Any]) -> None:
+        """Do what the loop asks for until the call is over."""
         interruption: BaseException | None = None
         while True:
             self.check_process()
             try:
-                # Ctrl-C may take what has just been got, the last of all too: then `ended` tells.
+                # Ctrl-C may take what has just been got, the last of all too: then the call tells.
                 job = self._jobs.get(timeout=_LOOK_S)
                 if job is None:
                     break
                 job()
             except Empty:
-                if ended.is_set():
+                if call.is_over:
                     with suppress(Empty):  # it came just now; the next call must not find it
                         self._jobs.get_nowait()
                     break
             except BaseException as error:
                 interruption = error
-                cancel()
+                call.cancel()
         if interruption is not None:
             raise interruption

@@ -39,7 +39,8 @@ Result = TypeVar("Result")
 class Client:
     """The topics of one namespace. Made by `tms.connect`; closes as a context manager.
 
-    Any number of threads may use it at once; it has one thread of its own.
+    Any number of threads may use it at once; it has one thread of its own. Signal handlers may use
+    it too. One that interrupts the client's first call gets `RuntimeError` with what to do instead.
     """
 
     def __init__(self, client: AsyncClient, bridge: Bridge) -> None:
@@ -132,13 +133,13 @@ class Client:
         After `timeout_s`, in seconds or as `"5m"`, the server's default where None, it becomes
         invalid; a `long` one after a day. `participants` are committed and rolled back with it.
 
-        `owner` names the producer or job, `sequence` numbers its work, ascending: a sequence is
-        committed once, so that work may be repeated when in doubt. Where runs of the owner number
-        their work from the start, name each by an `origin`: the old sequence of another run is then
-        an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open` says what becomes of
-        an older transaction of the owner that is still open: "refuse" leaves it, "fence" makes it
-        invalid, as a restarted producer wants, and "join" goes on with it, what was published in it
-        included, where it has the same sequence.
+        `owner` names the producer or job, `sequence` numbers its work, ascending, from 0 to
+        2**53 - 1: a sequence is committed once, so that work may be repeated when in doubt. Where
+        runs of the owner number their work from the start, name each by an `origin`: the old
+        sequence of another run is then an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open`
+        says what becomes of an older transaction of the owner that is still open: "refuse" leaves
+        it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it,
+        what was published in it included, where it has the same sequence.
         """
         home = CallingThread(self._bridge)
         context = self._client.transaction_with(
@@ -179,8 +180,9 @@ class Client:
     def close(self) -> None:
         """Close the connections, or the embedded store. Closing twice is the same as once.
 
-        A call that another thread has under way raises `OutcomeUnknown`; later ones raise
-        `RuntimeError`. A program that ends without closing does it as it ends.
+        A call that is under way, in another thread or interrupted by the signal handler that
+        closes, raises `OutcomeUnknown`; later ones raise `RuntimeError`. A program that ends
+        without closing does it as it ends.
         """
         self._bridge.close()
 

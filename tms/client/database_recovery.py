@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Protocol
 
 from tms.core.errors import TransactionUnknown
@@ -31,19 +32,27 @@ class Recovered:
     conflicting: list[int] = field(default_factory=list)
     """Left: the transaction is committed, but the database was changed since by another program,
     so that its part cannot be made up for. A person must decide."""
+    not_permitted: list[int] = field(default_factory=list)
+    """Left: another role of the database has prepared it. Recover as that role, or as one that may
+    end what others have prepared."""
+
+
+class PartEnd(Enum):
+    """Whether a database's part of a transaction could be ended."""
+
+    YES = auto()
+    CONFLICTS = auto()
+    NOT_PERMITTED = auto()
 
 
 def end_prepared(
     outcomes: KnownOutcomes,
     transaction_ids: list[int],
     *,
-    commit: Callable[[int], bool],
-    roll_back: Callable[[int], None],
+    commit: Callable[[int], PartEnd],
+    roll_back: Callable[[int], PartEnd],
 ) -> Recovered:
-    """Have each transaction's part committed, rolled back or left; return which.
-
-    `commit` says whether it could be done.
-    """
+    """Have each transaction's part committed, rolled back or left; return which."""
     recovered = Recovered()
     for transaction_id in transaction_ids:
         try:
@@ -52,11 +61,16 @@ def end_prepared(
             recovered.unknown.append(transaction_id)
             continue
         if status is TransactionStatus.COMMITTED:
-            found = recovered.committed if commit(transaction_id) else recovered.conflicting
-            found.append(transaction_id)
+            ended, done = commit(transaction_id), recovered.committed
         elif status in (TransactionStatus.ABORTED, TransactionStatus.INVALID):
-            roll_back(transaction_id)
-            recovered.rolled_back.append(transaction_id)
+            ended, done = roll_back(transaction_id), recovered.rolled_back
         else:
             recovered.in_progress.append(transaction_id)
+            continue
+        if ended is PartEnd.YES:
+            done.append(transaction_id)
+        elif ended is PartEnd.CONFLICTS:
+            recovered.conflicting.append(transaction_id)
+        else:
+            recovered.not_permitted.append(transaction_id)
     return recovered

@@ -46,12 +46,14 @@ from tms.core.errors import (
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
 from tms.core.tls import client_context
-from tms.wire.json_errors import ErrorBody
+from tms.wire.json_errors import ErrorBody, detail_of
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
 from tms.wire.registry_bodies import RefusalBody
 
-CONNECTIONS_MAX = 1000
+CALLS_MAX = 1000
+"""So many calls are under way at a time; more wait for their turn. Polls, which may wait for
+messages, or for whoever takes them, have connections of their own: only the server bounds them."""
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
@@ -105,7 +107,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
         if code == "not_tms":
             detail["reason"] = _told(status, headers)
     else:
-        code, detail = described.code, described.detail
+        code, detail = described.code, detail_of(described.detail)
         if code not in CATALOGUE:
             detail = {**detail, "message": described.message}
     if issubclass(class_of(code) if code in CATALOGUE else InternalError, Unavailable):
@@ -140,7 +142,10 @@ def _typed_errors(url: str) -> Iterator[None]:
         if distrust is not None:
             raise NotTms(url=url, reason=distrust) from error
         raise ServerUnreachable(url=url, reason=_reason(error)) from error
-    except (httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+    except httpx.PoolTimeout as error:
+        reason = f"{CALLS_MAX} other calls of this client were under way all the time"
+        raise ServerUnreachable(url=url, reason=reason) from error
+    except (httpx.ConnectTimeout, httpx.ProxyError) as error:
         raise ServerUnreachable(url=url, reason=_reason(error)) from error
     except httpx.TransportError as error:
         raise OutcomeUnknown(url=url, reason=_reason(error)) from error
@@ -224,31 +229,33 @@ class Http:
         self._tls = access.tls
         if access.tls is None and any(address.startswith("https:") for address in addresses):
             self._tls = client_context()
-        self._connections: httpx.AsyncClient | None = None
-        """Made by the first request."""
+        self._connections: dict[bool, httpx.AsyncClient] = {}
+        """Those of polls and those of calls, made by the first request of each kind."""
         self._closed = False
         tell_in_child(self)
 
-    def forget_parent(self) -> httpx.AsyncClient | None:
+    def forget_parent(self) -> object:
         """Give up the connections, which belong to the parent of this process, for new ones."""
-        connections, self._connections = self._connections, None
+        connections, self._connections = self._connections, {}
         if self._credentials is not None:
             self._credentials.forget_parent()
         return connections
 
-    def _open_connections(self) -> httpx.AsyncClient:
+    def _connections_of(self, *, polls: bool) -> httpx.AsyncClient:
         if self._closed:
             raise RuntimeError("the connections are closed")
-        if self._connections is None:
-            self._connections = httpx.AsyncClient(
+        if polls not in self._connections:
+            self._connections[polls] = httpx.AsyncClient(
                 headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
                 verify=self._tls or False,  # without TLS there is nothing to load
                 trust_env=self._trusts_proxies,
                 auth=self._signing,
                 follow_redirects=False,
-                limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
+                limits=httpx.Limits(
+                    max_connections=None if polls else CALLS_MAX, keepalive_expiry=IDLE_S_MAX
+                ),
             )
-        return self._connections
+        return self._connections[polls]
 
     async def send(
         self,
@@ -279,7 +286,9 @@ class Http:
         that is not the body's.
         """
         asked = f"{path}?{urlencode(query)}" if query else path
-        async with self._open("POST", asked, body, content_type, wait_s, accept=accept) as answer:
+        async with self._open(
+            "POST", asked, body, content_type, wait_s, accept=accept, is_poll=True
+        ) as answer:
             yield answer.aiter_bytes()
 
     @asynccontextmanager
@@ -293,6 +302,7 @@ class Http:
         *,
         accept: str | None = None,
         caller: Caller = ANYBODY,
+        is_poll: bool = False,
     ) -> AsyncGenerator[httpx.Response, None]:
         headers = {"Content-Type": content_type} if content_type else {}
         if caller.part is not None:
@@ -303,7 +313,8 @@ class Http:
             body = await asyncio.to_thread(gzip.compress, body)
             headers["Content-Encoding"] = "gzip"
         timeout = httpx.Timeout(self._timeout_s + wait_s, connect=CONNECT_S_MAX)
-        ask = partial(self._ask, method, content=body, timeout=timeout)
+        connections = self._connections_of(polls=is_poll)
+        ask = partial(self._ask, connections, method, content=body, timeout=timeout)
         async with AsyncExitStack() as answering:
             url, answer = await self._answer_of_somebody(answering, ask, path, headers)
             if FORWARDED_BY in answer.headers:
@@ -338,9 +349,9 @@ class Http:
 
     @asynccontextmanager
     async def _ask(
-        self, method: str, url: str, **parts: Any
+        self, connections: httpx.AsyncClient, method: str, url: str, **parts: Any
     ) -> AsyncGenerator[httpx.Response, None]:
-        async with self._open_connections().stream(method, url, **parts) as answer:
+        async with connections.stream(method, url, **parts) as answer:
             try:
                 yield answer
             finally:
@@ -373,5 +384,5 @@ class Http:
     async def close(self) -> None:
         """Close the connections. Calls after that raise `RuntimeError`."""
         self._closed = True
-        if self._connections is not None:
-            await self._connections.aclose()
+        for connections in self._connections.values():
+            await connections.aclose()

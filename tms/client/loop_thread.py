@@ -1,68 +1,177 @@
 """One event loop in a thread of its own, which does not keep the program from ending.
 
-Guarantees: what is started runs until it ends or its future is cancelled; after `end` returned True
-no thread of it is left. It needs no thread that is not there yet to end, so that it can do so while
-the program ends.
+Guarantees: what is started runs until it ends or is cancelled; after `end` returned True no thread
+of it is left, and every call has ended. It needs no thread that is not there yet to end, so that it
+can do so while the program ends.
+
+A thread that waits for a call holds no lock which the loop's thread takes. So a signal handler, or
+a finalizer that the collector runs, may start and cancel calls while its thread waits for another.
+That is why this does not stand on `anyio.from_thread` or on `concurrent.futures`: a thread that is
+interrupted within their conditions stops the loop.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
-from anyio.from_thread import BlockingPortal
+from anyio import CancelScope
 
 from tms.client.daemon_threads import DaemonThreads
 
 Result = TypeVar("Result")
 
 
+class LoopCall(Generic[Result]):
+    """One call in the loop, as the thread that made it sees it."""
+
+    __slots__ = ("_function", "_is_cancelled", "_loop", "_over", "_scope", "_task", "is_over")
+
+    def __init__(
+        self, function: Callable[[], Awaitable[Result]], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._function = function
+        self._loop = loop
+        self._scope: CancelScope | None = None
+        self._is_cancelled = False
+        self._task: asyncio.Task[Result] | None = None
+        self._over: SimpleQueue[None] = SimpleQueue()
+        """Has an item once it is over, which whoever takes it puts back for the next."""
+        self.is_over = False
+        """Whether it has ended, or never will begin."""
+
+    def begin(self, when_over: Callable[["LoopCall[Any]"], None]) -> None:
+        """Run it, and tell when it is over. Called in the loop."""
+
+        async def run() -> Result:
+            with CancelScope() as self._scope:
+                if not self._is_cancelled:
+                    return await self._function()
+            raise asyncio.CancelledError
+
+        def ended(task: asyncio.Task[Result]) -> None:
+            if not task.cancelled():
+                task.exception()  # somebody has looked: an interrupted call is not asked any more
+            when_over(self)
+            self.lose()
+
+        self._task = self._loop.create_task(run())
+        self._task.add_done_callback(ended)
+
+    def lose(self) -> None:
+        """Let nobody wait any longer."""
+        self.is_over = True
+        self._over.put(None)
+
+    def cancel(self) -> None:
+        """Have it cancelled, but for what is shielded. It takes no lock and does not wait."""
+        with suppress(RuntimeError):  # the loop has ended, and so has the call
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        self._is_cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def wait(self, within_s: float | None = None) -> bool:
+        """Return whether it was over within so many seconds; None is for ever."""
+        if not self.is_over:  # Ctrl-C may have taken the item and not put it back
+            try:
+                self._over.get(timeout=within_s)
+            except Empty:
+                return self.is_over
+            self._over.put(None)
+        return True
+
+    def result(self, within_s: float | None = None) -> Result:
+        """Return what the call gave, raise what it raised. To be asked once.
+
+        Raises `asyncio.CancelledError` if it was cancelled, and `TimeoutError` after `within_s`.
+        """
+        if not self.wait(within_s):
+            raise TimeoutError
+        task, self._task = self._task, None
+        try:
+            if task is None:
+                raise asyncio.CancelledError
+            return task.result()
+        finally:
+            del task  # else the error, by its traceback, would hold itself
+
+
 class LoopThread:
     """A running event loop. `anyio.from_thread.start_blocking_portal` waits for its end at exit."""
 
     def __init__(self) -> None:
-        """Start the thread, and return when the loop runs."""
+        """Start the thread."""
         self._blocking = DaemonThreads("tms-client-blocking")
-        started: Future[BlockingPortal] = Future()
-        self._thread = Thread(target=self._run, args=(started,), name="tms-client", daemon=True)
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._calls: set[LoopCall[Any]] = set()
+        self._closings: set[asyncio.Task[object]] = set()
+        self._thread = Thread(target=self._run, name="tms-client", daemon=True)
         self._thread.start()
-        self._portal = started.result()
 
-    def _run(self, started: Future[BlockingPortal]) -> None:
-        loop = asyncio.new_event_loop()
+    def _run(self) -> None:
+        loop = self._loop
         try:
             loop.set_default_executor(self._blocking)
-            loop.run_until_complete(self._serve(started))
+            loop.run_until_complete(self._ended.wait())
             loop.run_until_complete(_cancel_what_is_left())
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(asyncio.sleep(0))  # sockets are closed a round after all else
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)
         finally:
             loop.close()
+            for call in tuple(self._calls):  # handed over too late: they never begin
+                call.lose()
+            self._blocking.shutdown(wait=False)
 
-    async def _serve(self, started: Future[BlockingPortal]) -> None:
-        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        async with BlockingPortal() as portal:
-            started.set_result(portal)
-            await self._ended.wait()
-            await portal.stop(cancel_remaining=True)
+    def start(self, function: Callable[[], Awaitable[Result]]) -> LoopCall[Result]:
+        """Call `function` in the loop. Raises `RuntimeError` after `end`."""
+        call = LoopCall(function, self._loop)
+        self._calls.add(call)
+        try:
+            self._loop.call_soon_threadsafe(self._begin, call)
+        except RuntimeError:
+            self._calls.discard(call)
+            raise
+        return call
 
-    def start(self, function: Callable[[], Awaitable[Result]]) -> Future[Result]:
-        """Call `function` in the loop; the future is of what it gives. Cancelling it cancels that.
+    def _begin(self, call: LoopCall[Any]) -> None:
+        if self._ended.is_set():
+            call.lose()
+        else:
+            call.begin(self._calls.discard)
 
-        Raises `RuntimeError` after `end`.
+    def start_closing(self, close: Callable[[], Awaitable[object]]) -> None:
+        """Call `close` in the loop soon; nobody waits for it or is told what it raises.
+
+        It takes no lock and does not wait, so the collector may run it in any thread. After the
+        end of the loop it does nothing.
         """
-        return self._portal.start_task_soon(function)
 
-    def end(self, within_s: float | None = None) -> bool:
-        """Cancel what runs and end the thread; return whether it ended within so many seconds."""
+        async def run() -> None:
+            with suppress(Exception):
+                await close()
+
+        def begin() -> None:
+            task = self._loop.create_task(run())
+            self._closings.add(task)
+            task.add_done_callback(self._closings.discard)
+
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(begin)
+
+    def stop(self) -> None:
+        """Have what runs cancelled and the thread ended soon. It waits for nothing."""
         with suppress(RuntimeError):  # it has ended
             self._loop.call_soon_threadsafe(self._ended.set)
+
+    def end(self, within_s: float | None = None) -> bool:
+        """Stop, and return whether the thread has ended within so many seconds."""
+        self.stop()
         self._thread.join(within_s)
         if self._thread.is_alive():
             return False

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest
-from tms.core.limits import INT64_MAX, NAME_CHARS_MAX
+from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
@@ -55,7 +55,7 @@ class StartRequest(NamedTuple):
     """Who asks, for those who look at what hangs."""
     owner: str | None = None
     sequence: int | None = None
-    """The number of this work among its owner's, ascending from 0 on; needs an owner."""
+    """The number of this work among its owner's, ascending, 0 to 2**53 - 1; needs an owner."""
     origin: str | None = None
     """Which run of the owner does the work; needs an owner. Only the same may repeat a sequence."""
     if_open: IfOpen = IfOpen.REFUSE
@@ -89,7 +89,7 @@ class TransactionInfo:
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
     """Raise `InvalidRequest` (invalid_owner) unless they can name a work."""
     are_named = all(name is None or 1 <= len(name) <= NAME_CHARS_MAX for name in (owner, origin))
-    is_numbered = sequence is None or 0 <= sequence <= INT64_MAX
+    is_numbered = sequence is None or 0 <= sequence <= JSON_INTEGER_MAX
     is_owned = owner is not None or (sequence is None and origin is None)
     if not (are_named and is_numbered and is_owned):
         raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence, origin=origin)
@@ -220,10 +220,7 @@ class OpenTransactions(Protocol):
         ...
 
     def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
-        """Return from when on there may be entries under pointers from before this process.
-
-        In ms since 1970. They are at most `knows_publications_after`, and in progress.
-        """
+        """Return from when on there may be entries under pointers in progress, in ms since 1970."""
         ...
 
     def check_rollback(self, write_pointer: int) -> None:
@@ -317,6 +314,10 @@ class Publications(Protocol):
 
     def are_left(self, write_pointers: Iterable[int]) -> bool:
         """Whether there is anything under the pointers that was not rolled back."""
+        ...
+
+    def are_half_rolled_back(self, write_pointers: Iterable[int]) -> bool:
+        """Whether a rollback under one of the pointers has begun, and not come to its end."""
         ...
 
     def topics(self, write_pointers: Iterable[int]) -> Sequence[str]:

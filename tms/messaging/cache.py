@@ -4,7 +4,8 @@ Invariants, for each topic:
 1. Every entry with a key >= `floor` that a reader may see is here, in order. So a poll from there
    on needs no table, also when there is nothing new.
 2. Only what is durable is here: the writer adds entries after the flush that wrote them.
-3. A rollback inverts pointers here before it does in the table.
+3. A rollback inverts pointers here once they are inverted in the table. Between the two a reader of
+   one stops where a reader of the other goes on: the transaction has not ended.
 4. Items are read in the form of the wire (`tms.core.message`), so that giving them out is a slice.
    They are encoded when they are first read: once for all readers, many at a time, and never where
    nobody reads them before they are dropped.
@@ -293,23 +294,6 @@ class TopicCache:
                     pieces.append(Piece(entries.key(index), 0, abs(pointers[index])))
                 start = index + 1
         return pieces
-
-    def count_from(self, key: bytes) -> tuple[int, bytes | None]:
-        """Return how many entries there are from `key` (>= floor) on, and the key of the first."""
-        assert key >= self._floor
-        index = max(0, bisect_right(self._first_keys, key) - 1)
-        count, first = 0, None
-        for block, first_key in zip(self._blocks[index:], self._first_keys[index:], strict=True):
-            if key <= first_key:
-                count += block.count
-                first = first or first_key
-                continue
-            entries = self._entries(block)
-            start = block.first_at(key)
-            count += entries.count - start
-            if start < entries.count:
-                first = entries.key(start)
-        return count, first
 
     def slice(
         self, key: bytes, *, limit: int, bytes_max: int, stop_key: bytes | None = None

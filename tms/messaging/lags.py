@@ -6,8 +6,8 @@ cache if it is there, else in the table. All of it is bounded: `SUBSCRIPTIONS_MA
 `COUNTED_MAX` messages or `BYTES_MAX` of each, and at a time `ROWS_MAX` rows of the table and about
 `SECONDS_MAX`. A subscription whose turn does not come keeps its numbers, and comes first next time.
 
-A message counts if its entry is behind the position: rolled back ones do, and what was stored in a
-transaction counts as one. What has expired does not.
+Messages count as `tms.messaging.lag_count` says. If a bound ends the counting, at least so many are
+behind.
 """
 
 import asyncio
@@ -18,20 +18,21 @@ from dataclasses import dataclass
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from tms.core.errors import TmsError
-from tms.core.message import KEY, KEY_BYTES, first_id_at, key_after
+from tms.core.message import KEY, first_id_at, id_after
 from tms.core.tables import StoredPosition
 from tms.core.topic import TopicMetadata
+from tms.core.transactions import LocalTransactions
+from tms.messaging.lag_count import CountBounds, LagCount
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.traffic import OTHER
+from tms.messaging.visibility import View
 
 SUBSCRIPTIONS_MAX = 10_000
 COUNTED_MAX = 10_000
 BYTES_MAX = 32 * 1024 * 1024
 ROWS_MAX = 20_000
 SECONDS_MAX = 0.5
-_ROWS_AT_ONCE = 1_000
-_BYTES_AT_ONCE = 256 * 1024
 
 _log = logging.getLogger(__name__)
 _Name = tuple[bytes, str]
@@ -45,13 +46,24 @@ class Lag:
     messages: int
     first_ms: int | None
     """When the first message behind its position was published; None if there is none."""
+    is_at_least: bool
+    """Whether a bound ended the counting."""
 
 
 class SubscriptionLags:
     """The lags of one store's subscriptions, as they were last looked at."""
 
-    def __init__(self, engine: StoreRuntime, states: LoadedTopics) -> None:
-        """Read through `engine`; topics are known by `states`."""
+    def __init__(
+        self,
+        engine: StoreRuntime,
+        states: LoadedTopics,
+        transactions: LocalTransactions | None = None,
+    ) -> None:
+        """Read through `engine`; topics are known by `states`.
+
+        `transactions` are those of this server, None if others manage them.
+        """
+        self._transactions = transactions
         self._tables = engine.tables
         self._threads = engine.threads
         self._clock = engine.clock
@@ -114,40 +126,34 @@ class SubscriptionLags:
     async def _counted(
         self, stored: StoredPosition, topic: TopicMetadata, state: TopicState | None, rows_max: int
     ) -> tuple[Lag | None, int]:
-        """Return how far one is behind, None if `rows_max` were too few, and the rows read."""
-        oldest = first_id_at(topic.first_live_ms(self._clock.expiry_ms()))[:KEY_BYTES]
+        """Return how far one is behind, None if its turn is next, and the rows read."""
+        oldest = first_id_at(topic.first_live_ms(self._clock.expiry_ms()))
+        view = View(None if self._transactions is None else self._transactions.latest())
+        count = LagCount(
+            self._tables,
+            self._threads,
+            stored.topic_prefix,
+            state=state,
+            view=view,
+            oldest=oldest,
+            cached_from=b"" if state is None else state.cached_from(self._clock),
+        )
         after = stored.position.after
-        key: bytes | None = oldest if after is None else max(oldest, key_after(after[:KEY_BYTES]))
-        first: bytes | None = None
-        count = rows = size = 0
-        while key is not None and count < COUNTED_MAX and size < BYTES_MAX:
-            if state is not None and not state.stale and key >= state.cached_from(self._clock):
-                cached, first_cached = state.cache.count_from(key)
-                count, first = count + cached, first or first_cached
-                break
-            if rows >= rows_max:
-                return None, rows
-            entries, key = await self._threads.read(
-                self._tables.messages.read,
-                stored.topic_prefix,
-                key,
-                limit=min(_ROWS_AT_ONCE, rows_max - rows, COUNTED_MAX - count),
-                bytes_max=_BYTES_AT_ONCE,
-            )
-            if entries.count and first is None:
-                first = entries.key(0)
-            count += entries.count
-            size += len(entries.items)
-            rows += max(1, entries.count)
-        first_ms = None if first is None else KEY.unpack(first)[0]
-        return Lag(min(count, COUNTED_MAX), first_ms), rows
+        position = oldest if after is None else max(oldest, id_after(after))
+        bounds = CountBounds(messages=COUNTED_MAX, size=BYTES_MAX, rows=rows_max)
+        is_whole = await count.count(position, bounds)
+        if not is_whole and count.rows >= rows_max and rows_max < ROWS_MAX:
+            return None, count.rows  # the next look begins with it
+        first_ms = None if count.first_key is None else KEY.unpack(count.first_key)[0]
+        return Lag(count.messages, first_ms, is_at_least=not is_whole), count.rows
 
     def collect(self) -> Iterator[Metric]:
         """Give the lags as they were last looked at."""
         labels = ("namespace", "topic", "subscription")
         messages = GaugeMetricFamily(
             "tms_subscription_lag_messages",
-            f"Messages behind the position of this subscription, counted up to {COUNTED_MAX}.",
+            "Messages behind the position of this subscription, without those rolled back, "
+            f"counted up to {COUNTED_MAX}.",
             labels=labels,
         )
         seconds = GaugeMetricFamily(
@@ -155,9 +161,14 @@ class SubscriptionLags:
             "Age of the oldest message behind the position of this subscription; 0 if none is.",
             labels=labels,
         )
+        at_least = GaugeMetricFamily(
+            "tms_subscription_lag_at_least",
+            "1 if the counting ended at a bound: at least so many messages are behind.",
+            labels=labels,
+        )
         now_ms = self._clock.expiry_ms()
         shown = rest_messages = 0
-        rest_s = 0.0
+        rest_s, is_rest_at_least = 0.0, False
         for stored, lag in self._lags.values():
             if lag is None:
                 continue
@@ -168,9 +179,12 @@ class SubscriptionLags:
                 names = (topic_id.namespace, topic_id.name, stored.position.name)
                 messages.add_metric(names, lag.messages)
                 seconds.add_metric(names, age_s)
+                at_least.add_metric(names, lag.is_at_least)
             else:
                 rest_messages += lag.messages
                 rest_s = max(rest_s, age_s)
+                is_rest_at_least |= lag.is_at_least
         messages.add_metric((OTHER, OTHER, OTHER), rest_messages)
         seconds.add_metric((OTHER, OTHER, OTHER), rest_s)
-        yield from (messages, seconds)
+        at_least.add_metric((OTHER, OTHER, OTHER), is_rest_at_least)
+        yield from (messages, seconds, at_least)

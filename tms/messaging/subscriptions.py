@@ -25,6 +25,7 @@ from tms.core.message import ID_BYTES
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
 from tms.core.tables import Batch, Tables
 from tms.core.topic import TopicId
+from tms.core.transactions import LocalTransactions
 from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.mark import StoreMark
@@ -154,18 +155,31 @@ class Creation(_PositionsWrite):
     """A new position."""
 
     def __init__(
-        self, writing: PositionsWriting, positions: Positions, name: str, after: bytes | None
+        self,
+        writing: PositionsWriting,
+        positions: Positions,
+        name: str,
+        after: bytes | None,
+        count_max: int,
     ) -> None:
+        """Create a position, if the topic has less than `count_max`."""
         super().__init__(writing, [positions])
         self._name = name
         self._after = after
+        self._count_max = count_max
         self._created: SubscriptionPosition | None = None
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add the row, unless there is one."""
+        """Add the row, unless there is one, or too many others."""
         [positions], name = self._positions, self._name
         state = positions.state
         state.check_current()
+        if len(positions.current) >= self._count_max:
+            raise TooLarge(
+                "too_many_subscriptions",
+                topic=str(state.topic.id),
+                topic_subscriptions_max=self._count_max,
+            )
         if name in positions.current:
             raise SubscriptionExists(topic=str(state.topic.id), subscription=name)
         self._table.check_unanswered(state.prefix, name)
@@ -216,14 +230,22 @@ class Deletion(_PositionsWrite):
 class SubscriptionService:
     """The subscriptions of one store's topics."""
 
-    def __init__(self, engine: StoreRuntime, states: LoadedTopics) -> None:
-        """Write through `engine`; topics are known by `states`."""
+    def __init__(
+        self,
+        engine: StoreRuntime,
+        states: LoadedTopics,
+        transactions: LocalTransactions | None = None,
+    ) -> None:
+        """Write through `engine`; topics are known by `states`.
+
+        `transactions` are those of this server, None if others manage them.
+        """
         self._tables = engine.tables
         self._writer = engine.writer
         self._threads = engine.threads
         self._limits = engine.limits
         self._states = states
-        self._lags = SubscriptionLags(engine, states)
+        self._lags = SubscriptionLags(engine, states, transactions)
         engine.metrics.include(self._lags)
         self._writing = PositionsWriting(
             engine.tables,
@@ -241,14 +263,9 @@ class SubscriptionService:
         if after is not None:
             _check_id(after)
         async with self._held((topic_id,)) as [positions]:
-            if len(positions.current) >= self._limits.topic_subscriptions_max:
-                raise TooLarge(
-                    "too_many_subscriptions",
-                    topic=str(topic_id),
-                    topic_subscriptions_max=self._limits.topic_subscriptions_max,
-                )
+            count_max = self._limits.topic_subscriptions_max
             created: SubscriptionPosition = await self._writer.submit(
-                Creation(self._writing, positions, name, after)
+                Creation(self._writing, positions, name, after, count_max)
             )
         return created
 

@@ -67,8 +67,10 @@ class StoredMessages(NamedTuple):
 
 
 class _StartedBody(msgspec.Struct):
-    transaction_id: int
-    write_pointer: int
+    """In JSON ids are text: as numbers, many programs would round them."""
+
+    transaction_id: str
+    write_pointer: str
 
 
 class SparkServer:
@@ -207,10 +209,11 @@ class SparkServer:
         asked = {"startFrom": position.hex(), "limit": LIMIT_MAX}
         asked |= {"end": one.end.hex(), "isolation": isolation}
         parts = self._parts(f"{self._topic(one.topic)}/poll", msgspec.json.encode(asked))
+        life = self._bridge.life
         try:
             yield from batches_of(lambda: self._bridge.call(lambda: anext(parts, b"")))
         finally:
-            self._bridge.call(parts.aclose)
+            self._bridge.give_up(life, parts)
 
     async def _parts(self, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
         async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES) as parts:
@@ -243,14 +246,14 @@ class SparkServer:
             busy = error.detail.get("sequence")
             if busy is None or sequence is None or busy >= sequence:
                 raise
-            self._end(int(error.detail["transaction_id"]), "invalidate")
+            self._end(error.detail["transaction_id"], "invalidate")
             answer = self._safely("POST", path, msgspec.json.encode(asked))
-        return decode_json(answer, _StartedBody).transaction_id
+        return int(decode_json(answer, _StartedBody).transaction_id)
 
     def checkpoint(self, transaction_id: int) -> int:
         """Return a write pointer of the transaction that nothing is written under yet."""
         path = f"{_TRANSACTIONS}/{transaction_id}/checkpoint?codec=false"
-        return decode_json(self._safely("POST", path), _StartedBody).write_pointer
+        return int(decode_json(self._safely("POST", path), _StartedBody).write_pointer)
 
     def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> None:
         """Store messages where nobody sees them before a commit publishes them; durable then."""
@@ -268,7 +271,7 @@ class SparkServer:
         `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
         """
         listed = [
-            {"namespace": self._namespace, "topic": topic, "write_pointer": write_pointer}
+            {"namespace": self._namespace, "topic": topic, "write_pointer": str(write_pointer)}
             for topic, write_pointer in publications
         ]
         path = f"{_TRANSACTIONS}/{transaction_id}/commit"
@@ -339,8 +342,11 @@ class SparkServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the connections."""
-        self.close()
+        """Close the connections; soon, if a generator that has not ended is given up."""
+        if kind is GeneratorExit:  # perhaps by the collector, in whatever thread
+            self._bridge.close_soon()
+        else:
+            self.close()
 
 
 def _last_id(batch: pa.RecordBatch) -> bytes:

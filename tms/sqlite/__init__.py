@@ -27,9 +27,10 @@ and reports the transaction as `conflicting`, with its changes left in the journ
 and until `recover` after a crash, a reader may see the messages and not yet the rows. `recover`
 must be run before TMS forgets the transaction (see `tms.postgresql`).
 
-Changes of the schema, and databases with virtual tables, in another encoding than UTF-8, or in
-memory only, are refused: the journal could not make up for them. Within the transaction SQLite's
-`recursive_triggers` is on, for otherwise it does not tell which rows `INSERT OR REPLACE` deletes.
+Changes of the schema, attached databases, and databases with virtual tables, in another encoding
+than UTF-8, or in memory only, are refused: the journal could not make up for them. Within the
+transaction SQLite's `recursive_triggers` is on, for otherwise it does not tell which rows `INSERT
+OR REPLACE` deletes.
 """
 
 from tms.sqlite.participant import SqliteParticipant

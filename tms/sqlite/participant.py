@@ -5,7 +5,7 @@ from contextlib import closing
 from enum import Enum
 from pathlib import Path
 
-from tms.client.database_recovery import KnownOutcomes, Recovered, end_prepared
+from tms.client.database_recovery import KnownOutcomes, PartEnd, Recovered, end_prepared
 from tms.core.transaction import Transaction
 from tms.sqlite.changes import (
     begin_recording,
@@ -59,9 +59,10 @@ class SqliteParticipant:
     def start(self, tx: Transaction) -> None:
         """Begin, and keep other writers out until the end.
 
-        Raises `RuntimeError` where the connection is in a transaction, or `recover` must be run
-        first; `ValueError` for a database that cannot take part; `sqlite3.OperationalError` where
-        another program writes for longer than the connection's timeout.
+        Raises `RuntimeError` if the connection is in a transaction or has attached databases, or if
+        `recover` must be run first; `ValueError` for a database that cannot take part;
+        `sqlite3.OperationalError` if another program writes for longer than the connection's
+        timeout.
         """
         connection = self._connection
         self._has_begun = False
@@ -69,6 +70,7 @@ class SqliteParticipant:
             raise RuntimeError("run recover first: the end of the last transaction is not known")
         if connection.in_transaction:
             raise RuntimeError("the connection is in a transaction already")
+        self._check_attached()
         if self._pragma("main.synchronous") < _SYNCHRONOUS_FULL:
             connection.execute("PRAGMA main.synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
@@ -97,8 +99,9 @@ class SqliteParticipant:
     def persist(self) -> None:
         """Write the changes to the journal, unless it is for a checkpoint.
 
-        Raises `RuntimeError` where the connection was committed or rolled back meanwhile, or the
-        schema was changed, and `sqlite3.IntegrityError` where a foreign key leads nowhere.
+        Raises `RuntimeError` if the connection was committed or rolled back meanwhile, the schema
+        was changed, or a database was attached, and `sqlite3.IntegrityError` if a foreign key leads
+        nowhere.
         """
         if self._stage is not _Stage.ENDING:
             return
@@ -106,6 +109,7 @@ class SqliteParticipant:
         self._end_savepoint()
         if self._pragma("main.schema_version") != self._schema_version:
             raise RuntimeError("the schema was changed within the transaction")
+        self._check_attached()
         statements = end_recording(connection)
         if (
             self._pragma("foreign_keys")
@@ -163,31 +167,45 @@ class SqliteParticipant:
             left = self._journal.left(connection)
             connection.execute("COMMIT")
 
-            def commit(transaction_id: int) -> bool:
+            def commit(transaction_id: int) -> PartEnd:
                 connection.execute("BEGIN IMMEDIATE")
                 if transaction_id not in self._journal.left(connection):
                     connection.execute("ROLLBACK")  # another program was faster
-                    return True
+                    return PartEnd.YES
                 if not repeat_changes(connection, self._journal.get(transaction_id)):
                     connection.execute("ROLLBACK")
-                    return False
+                    return PartEnd.CONFLICTS
                 mark(connection, transaction_id)
                 connection.execute("COMMIT")
-                self._journal.remove(transaction_id)
-                return True
+                return self._forget(transaction_id)
 
-            return end_prepared(outcomes, left, commit=commit, roll_back=self._journal.remove)
+            return end_prepared(outcomes, left, commit=commit, roll_back=self._forget)
+
+    def _forget(self, transaction_id: int) -> PartEnd:
+        self._journal.remove(transaction_id)
+        return PartEnd.YES
 
     def _end_own(self, outcomes: KnownOutcomes) -> Recovered:
         """Commit or roll back the transaction whose end this participant was not told."""
 
-        def commit(_: int) -> bool:
+        def commit(_: int) -> PartEnd:
             self.post_commit()
-            return True
+            return PartEnd.YES
 
-        return end_prepared(
-            outcomes, [self._transaction_id], commit=commit, roll_back=lambda _: self._undo()
-        )
+        def roll_back(_: int) -> PartEnd:
+            self._undo()
+            return PartEnd.YES
+
+        return end_prepared(outcomes, [self._transaction_id], commit=commit, roll_back=roll_back)
+
+    def _check_attached(self) -> None:
+        """Raise `RuntimeError` if the connection has databases whose changes nobody records."""
+        for _, name, file in self._connection.execute("PRAGMA database_list").fetchall():
+            if name not in ("main", "temp"):
+                raise RuntimeError(
+                    f"the database {name} ({file or 'in memory'}) is attached, and its rows could "
+                    "not be made up for after a crash: detach it, or use another connection for it"
+                )
 
     def _end_savepoint(self) -> None:
         self._has_savepoint = False

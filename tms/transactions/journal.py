@@ -88,11 +88,6 @@ class TransactionJournal:
         self.rows_written = 0
         self.knows_publications_after = recovered.state.last_write_pointer
         """What was published under greater pointers, this process knows."""
-        self._keys_from_ms = {
-            pointer: opened.keys_from_ms
-            for pointer, opened in recovered.state.opened.by_pointer.items()
-        }
-        """Of those that were in progress when the process began."""
         self._adopt(recovered)
 
     def _adopt(self, recovered: RecoveredState) -> None:
@@ -163,11 +158,13 @@ class TransactionJournal:
         return decide(self.state, Moment(self._time.now_ms(), keys_ms))
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
-        """Return from when on entries may be under pointers that were in progress at the start.
+        """Return from when on entries may be under pointers in progress, in ms.
 
-        In ms; 0 if one of them was not.
+        Also while the state is stale: that of a pointer does not change.
         """
-        return min((self._keys_from_ms.get(pointer, 0) for pointer in pointers), default=0)
+        opened = self._state.opened.by_pointer
+        known = (opened.get(pointer) for pointer in pointers)
+        return min((0 if one is None else one.keys_from_ms for one in known), default=0)
 
     def carry_out(self, edits: Sequence[Edit]) -> None:
         """Let edits take effect within a flush."""

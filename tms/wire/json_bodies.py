@@ -1,11 +1,11 @@
 """Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
 
-from collections.abc import Generator
-from typing import Annotated
+from collections.abc import Generator, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
-from tms.core.frame import Bodies, framed_of
+from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
 from tms.core.payload_values import GivenValue
@@ -13,6 +13,7 @@ from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_o
 from tms.wire.caps import messages_cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
+    COUNT,
     LIMIT,
     MESSAGE_ID,
     NULL,
@@ -25,11 +26,19 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
-from tms.wire.json_messages import GivenMessage, encode_rows, given_bodies, given_values
+from tms.wire.json_ids import pointer_of
+from tms.wire.json_messages import (
+    GivenMessage,
+    are_all_text,
+    encode_rows,
+    given_bodies,
+    given_values,
+)
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
 from tms.wire.json_transactions import JsonTransactions
 from tms.wire.json_values import (
+    check_body,
     decode,
     encode,
     from_base64,
@@ -38,14 +47,16 @@ from tms.wire.json_values import (
 )
 from tms.wire.media_types import BASE64_TYPE, JSON_TYPE
 
-GivenPointer = Annotated[int | dict[str, int], described_by(reference("WritePointer"))]
+TaggedPointer = Annotated[
+    str | int | float | dict[str, str | int | float], described_by(reference("WritePointer"))
+]
 
 
 class PublishBody(msgspec.Struct, forbid_unknown_fields=True):
     """Messages to publish, or to store."""
 
     messages: list[GivenMessage]
-    transactionWritePointer: GivenPointer | None = None  # noqa: N815  the schema's name
+    transactionWritePointer: TaggedPointer | None = None  # noqa: N815  the schema's name
 
 
 class RollbackRangeBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,11 +78,7 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[
         int | msgspec.UnsetType,
         described_by(
-            {
-                "type": "integer",
-                "minimum": 0,
-                "description": "How many messages Arrow's body had; told of no other.",
-            }
+            {**COUNT, "description": "How many messages Arrow's body had; told of no other."}
         ),
     ] = msgspec.UNSET
 
@@ -79,7 +86,7 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
 class RollbackBody(WrittenBody, forbid_unknown_fields=True, kw_only=True):
     """What a publish in a transaction answers, which a rollback takes as it is."""
 
-    transactionWritePointer: GivenPointer  # noqa: N815
+    transactionWritePointer: TaggedPointer  # noqa: N815
     rollbackRange: RollbackRangeBody  # noqa: N815
 
 
@@ -102,7 +109,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
         int | dict[str, int] | None, described_by(one_of(LIMIT, tagged("int", LIMIT), NULL))
     ] = None
     transaction: Annotated[
-        str | dict[str, str] | None,
+        str | int | float | dict[str, str] | None,
         described_by(
             {
                 **one_of(BASE64_TEXT, tagged("bytes", BASE64_TEXT), NULL),
@@ -116,9 +123,27 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
     isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
 
 
+class _Outer(msgspec.Struct):
+    """A publish whose messages are not looked into."""
+
+    messages: msgspec.Raw
+
+
+_LONG_BYTES = 1_000
 _publish_decoder = msgspec.json.Decoder(PublishBody)
 _rollback_decoder = msgspec.json.Decoder(RollbackBody)
 _poll_decoder = msgspec.json.Decoder(PollBody)
+_outer_decoder = msgspec.json.Decoder(_Outer)
+
+
+def _check_names(body: bytes, messages: Sequence[Any]) -> None:
+    """Raise as `check_body`; an array of texts, in which are no names, is not parsed again."""
+    if len(body) > _LONG_BYTES and are_all_text(messages):
+        array = bytes(_outer_decoder.decode(body).messages)
+        at = body.index(b"[")
+        if body.startswith(array, at):
+            body = body[:at] + b"0" + body[at + len(array) :]
+    check_body(body)
 
 
 class JsonFormat:
@@ -140,15 +165,16 @@ class JsonFormat:
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
         """Return what a publish or store asks, in steps that others may have their turn between."""
-        value = decode(_publish_decoder, body)
+        value = decode(_publish_decoder, body, check=False)
         messages = value.messages
         messages_cap(messages_max).check(len(messages))
-        pointer = untagged(value.transactionWritePointer, "long")
-        if pointer is not None:
-            pointer = int64(pointer, "transactionWritePointer")
+        if len(messages) > MESSAGES_A_STEP:
+            yield
+        _check_names(body, messages)
+        told = value.transactionWritePointer
+        pointer = None if told is None else _pointer_of(told)
         values: dict[int, GivenValue] = {}
-        bodies = Bodies()
-        framed: list[int] = []
+        bodies: list[bytes] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
@@ -156,9 +182,7 @@ class JsonFormat:
             some = given_bodies(given, base64_only=self._base64_only)
             found = given_values(given, base64_only=self._base64_only)
             values.update({start + index: value for index, value in found.items()})
-            framed += [start + index for index in framed_of(some)]
             bodies += some
-        bodies.framed = framed
         return PublishRequest(pointer, bodies, values)
 
     def encode_range(self, published: RollbackRange) -> bytes:
@@ -174,7 +198,7 @@ class JsonFormat:
         value = decode(_rollback_decoder, body)
         bounds = value.rollbackRange
         return RollbackRange(
-            int64(untagged(value.transactionWritePointer, "long"), "transactionWritePointer"),
+            _pointer_of(value.transactionWritePointer),
             int64(bounds.startTimestamp, "startTimestamp"),
             int64(bounds.startSequenceId, "startSequenceId"),
             int64(bounds.endTimestamp, "endTimestamp"),
@@ -188,6 +212,10 @@ class JsonFormat:
         start = parse_id(start) if isinstance(start, str) else start
         limit = untagged(value.limit, "int")
         transaction = untagged(value.transaction, "bytes")
+        if isinstance(transaction, int | float):
+            raise InvalidRequest(
+                "id_as_number", field="transaction", expected="?transaction_id= in the URL"
+            )
         return PollRequest(
             start
             if start is None or isinstance(start, bytes)
@@ -209,9 +237,13 @@ class JsonFormat:
         return b"[]" if first else b"]"
 
 
+def _pointer_of(given: Any) -> int:
+    return pointer_of(untagged(given, "long"), "transactionWritePointer")
+
+
 def _rollback_body(published: RollbackRange) -> RollbackBody:
     return RollbackBody(
-        transactionWritePointer=published.write_pointer,
+        transactionWritePointer=str(published.write_pointer),
         rollbackRange=RollbackRangeBody(
             published.start_timestamp,
             published.start_sequence_id,

@@ -20,8 +20,8 @@ from tms.messaging.store_threads import StoreThreads
 
 PAGES_AT_ONCE = 64
 """Pages read for one caller at most, of all topics together."""
-_PAGE_ROWS = 10_000
-_PAGE_BYTES = 1024 * 1024
+PAGE_ROWS = 10_000
+PAGE_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ class EntriesBeforeRestart:
                 self._tables.messages.read,
                 state.prefix,
                 position,
-                limit=_PAGE_ROWS,
-                bytes_max=_PAGE_BYTES,
+                limit=PAGE_ROWS,
+                bytes_max=PAGE_BYTES,
             )
             found = _first_of(entries, pointers, references=references)
             if found is not None and found < search.stop:
