@@ -223,7 +223,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     url: str,
     store: Store,
     settings: Settings,
-    clock: Clock,
+    clock: TrustedClock,
     registry: CollectorRegistry,
     hbase: dict[str, Any],
 ) -> CleanupService:
@@ -246,7 +246,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
         cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
     CleanupMetrics(registry, runner, clock, rules.held_ms)
-    return CleanupService(runner, store, transactions, limits)
+    return CleanupService(runner, store, transactions, limits, clock)
 
 
 async def services_on(

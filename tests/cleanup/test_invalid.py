@@ -106,7 +106,7 @@ def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
     clock = twin.services._engine.clock
     assert isinstance(clock, TrustedClock)
     clock.accept(clock.state().step_s)
-    twin.reopen(crashes=True)
+    twin.reopen(crashes=False)
     invalid(twin, b"dead")
     twin.reopen(crashes=True)
     twin.clean()

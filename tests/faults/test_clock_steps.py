@@ -256,6 +256,7 @@ def test_a_step_is_told_and_accepted(served: Served) -> None:
         served.clock.step(2 * HOUR)
         state = json.loads(told("--json", "clock"))
         shown, metrics = told("clock"), metrics_of(server)
+        cleanup = told("cleanup", "show")
         wrong = told("clock", "accept", "--step-s", "60")
         right = told("clock", "accept", "--step-s", "7200")
         late = told("clock", "accept", "--step-s", "7200")
@@ -268,6 +269,7 @@ def test_a_step_is_told_and_accepted(served: Served) -> None:
     assert f"tms clock accept --step-s {state['step_s']}" in shown
     assert f"tms_clock_step_seconds {state['step_s']}" in metrics
     assert "tms_clock_steps_total 1" in metrics
+    assert f"A step of the clock, {state['step_s']} s, is in doubt" in cleanup
     assert "look at it again" in wrong
     assert "is believed" in right
     assert "look at it again" in late

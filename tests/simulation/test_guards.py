@@ -17,10 +17,10 @@ from tables.sealing.seal import Seal
 from tests.cleanup.test_invalid import a_dead_message_far_from_its_pointer
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.cleanup.twins_machine import Twins
-from tests.contracts.invalid_contract import TOPIC
+from tests.contracts import invalid_contract
 from tests.core.test_time_model import TimeMachine
+from tests.messaging import test_mark
 from tests.messaging.ranges.test_ranges_model import Ends
-from tests.messaging.test_mark import ids_ascend, versions_ascend
 from tests.messaging.test_service_model import MemoryMachine
 from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.clock import KeyTime, ManualClock, SessionTime
@@ -195,8 +195,8 @@ def keys_above_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     ("switch_off", "check"),
     [
         (search_from_the_least_time, a_dead_message_far_from_its_pointer),  # C3
-        (versions_above_the_mark, versions_ascend),  # C8
-        (keys_above_what_is_forgotten, ids_ascend),  # C2
+        (versions_above_the_mark, test_mark.versions_ascend),  # C8
+        (keys_above_what_is_forgotten, test_mark.ids_ascend),  # C2
     ],
 )
 def test_without_a_rule_of_stores_a_story_fails(
@@ -204,7 +204,8 @@ def test_without_a_rule_of_stores_a_story_fails(
 ) -> None:
     loop = asyncio.new_event_loop()
     twin = Twin(loop, ManualClock(NOW_MS))
-    twin.await_(twin.services.messaging.create_topic(TOPIC))
+    for topic_id in (invalid_contract.TOPIC, test_mark.TOPIC):
+        twin.await_(twin.services.messaging.create_topic(topic_id))
     switch_off(monkeypatch)
     try:
         with pytest.raises(AssertionError):

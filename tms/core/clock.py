@@ -80,8 +80,10 @@ class SystemClock(Clock):
         return _steady_ns() // 1_000_000
 
     def readers(self) -> tuple[Callable[[], int], Callable[[], int]]:
-        """Return the system's own functions, unless a subclass has others."""
-        return (time.time_ns, _steady_ns) if type(self) is SystemClock else super().readers()
+        """Return the system's own functions, unless others stand in for the methods."""
+        kind = type(self)
+        is_plain = (kind.now_ms, kind.steady_ms) == _SYSTEMS
+        return (time.time_ns, _steady_ns) if is_plain else super().readers()
 
     @property
     def boot_id(self) -> str:
@@ -89,6 +91,7 @@ class SystemClock(Clock):
         return _boot_id()
 
 
+_SYSTEMS = SystemClock.now_ms, SystemClock.steady_ms
 _steady_ns: Callable[[], int] = (
     partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")

@@ -83,6 +83,8 @@ class TrustedClock(Clock):
         self._set_calm()
         self._floor_ms = 0
         self.deleted_ms = 0
+        self.beliefs = 0
+        """How often a step was believed, since the process began."""
         self.steps = 0
         """How often the wall stepped, since the process began."""
 
@@ -189,6 +191,7 @@ class TrustedClock(Clock):
         return wall_ms, steady_ms
 
     def _believe(self, offset_ms: int) -> None:
+        self.beliefs += abs(offset_ms - self._offset_ms) > self._step_ms
         self._offset_ms, self._doubt = offset_ms, None
         self._set_calm()
 

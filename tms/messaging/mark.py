@@ -82,12 +82,14 @@ class StoreMark:
         self._timer = asyncio.create_task(self._keep(writer, used), name="mark-timer")
 
     async def _keep(self, writer: GroupCommit, used: Callable[[], float]) -> None:
-        used_then = used()
+        used_then, beliefs = used(), self._clock.beliefs
         while True:
             await asyncio.sleep(_LOOK_S)
             self._clock.now_ms()
             since_ms = self._clock.steady_ms() - self._put_ms
-            if since_ms >= _PUT_IDLE_MS or (since_ms >= _PUT_MS and used() != used_then):
+            is_due = since_ms >= _PUT_IDLE_MS or (since_ms >= _PUT_MS and used() != used_then)
+            if is_due or self._clock.beliefs != beliefs:  # so that it need not be believed again
+                beliefs = self._clock.beliefs
                 with suppress(TmsError):
                     await writer.submit(_Put(self))
                 self._put_ms, used_then = self._clock.steady_ms(), used()

@@ -103,6 +103,13 @@ class Ends(RuleBasedStateMachine):
         self.pointers[started.transaction_id] = [started.write_pointer]
         self.ranges[started.transaction_id] = []
 
+    @precondition(lambda self: len(self.open) < 3)
+    @rule(by_s=st.sampled_from([300, 691_200]))
+    def start_by_a_wrong_clock(self, by_s: int) -> None:
+        self.clock.step(by_s * 1_000)
+        self.start()
+        self.clock.step(-by_s * 1_000)
+
     @precondition(lambda self: self.open)
     @rule(pick=PICK)
     def checkpoint(self, pick: int) -> None:
