@@ -21,7 +21,7 @@ from tms.core.limits import Limits
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
-from tms.core.trusted_clock import trusted
+from tms.core.trusted_clock import TrustedClock, trusted
 from tms.messaging.mark import StoreMark
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
