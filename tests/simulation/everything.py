@@ -5,8 +5,9 @@
 Topics are created, deleted, created again and given another ttl; messages are published, alone, to
 several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
 that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
-In the middle of any of that the server is killed, or stopped. What readers are given is compared
-with the model (`everything_model`) all the time, and the tables are verified while it is down.
+In the middle of any of that the server's clock is set, and the server is killed, or stopped. What
+readers are given is compared with the model (`everything_model`) all the time, and the tables are
+verified while it is down.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.servers.server_process import ServerProcess
+from tests.servers.stepping_clock import SteppingClock
 from tests.simulation.everything_acts import TIMEOUT_S, Acts, Killed
 from tests.simulation.everything_model import Difference
 from tms.cli.inspected import parts
@@ -44,15 +46,16 @@ class Everything:
     """One run, on one folder."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.store = f"leveldb:{folder}"
-        self.acts = Acts(seed)
+        self.store = f"leveldb:{folder / 'store'}"
+        self.clock = SteppingClock(folder)
+        self.acts = Acts(seed, self.clock)
         self.chance, self.counts = self.acts.chance, self.acts.counts
 
     async def episode(self) -> None:
         """Start the server, compare all there is, and work until it is killed or stopped."""
         lasts_s = self.chance.uniform(*EPISODE_S)
         kills = self.chance.random() < KILLED_SHARE
-        with ServerProcess(self.store, *FLAGS) as server:
+        with ServerProcess(self.store, *FLAGS, clock=self.clock) as server:
             services = RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
             self.acts.ask(services)
             killing = asyncio.create_task(self.kill(server, lasts_s)) if kills else None
@@ -83,6 +86,7 @@ class Everything:
             acts.change_topic: 6,
             acts.change_position: 8,
             acts.check: 25,
+            acts.set_the_clock: 1,
         }
         while until_s is None or time.monotonic() < until_s:
             act = self.chance.choices(list(often), list(often.values()))[0]
