@@ -11,7 +11,8 @@ from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.credentials import without_credentials
-from tms.core.store_url import HBASE, folder_of, has_scheme, kind_of, written
+from tms.core.errors import StoreNotFound
+from tms.core.store_url import HBASE, has_scheme, kind_of, written
 
 EXAMPLES = """\b
 Examples:
@@ -43,6 +44,8 @@ def copy(
     try:
         _check(source, target)
         copying, carried = open_copy(source, target, settings)
+    except StoreNotFound as error:
+        stop(f"there is no store in {error.detail['folder']}")
     except ValueError as error:
         stop(str(error))
     try:
@@ -59,9 +62,6 @@ def _check(source: str, target: str) -> None:
         if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):
             shown = without_credentials(url)
             raise ValueError(f"no store at {shown!r}: give {written(kept=True)}")
-    folder = folder_of(source)
-    if folder is not None and not (folder / "format.json").is_file():
-        raise ValueError(f"there is no store in {folder}")
     if source == target:
         raise ValueError("source and target are the same")
 
