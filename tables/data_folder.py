@@ -160,7 +160,8 @@ class DataFolder:
         if access is not StoreAccess.CREATE:
             raise StoreNotFound(folder=str(self.path))
         try:
-            self._put(self.path / _CREATING, _CREATING_TEXT)
+            if not self._has(_CREATING):  # without it, even for a moment, the rest would be lost
+                self._put(self.path / _CREATING, _CREATING_TEXT)
             self._sync(self.path)
             (self.path / _FORMAT).unlink(missing_ok=True)
             # Otherwise LevelDB would make it for all to read.
@@ -219,10 +220,8 @@ class DataFolder:
             layout = recorded["layout"] if number == FORMAT else number
         except FileNotFoundError:
             raise StoreFileLost(file=str(path), reason="it is missing") from None
-        except json.JSONDecodeError as error:
-            raise StoreFileLost(file=str(path), reason=f"it is not JSON: {error}") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreFormatUnknown(folder=str(self.path), reason=str(error)) from None
+            raise StoreFormatUnknown(file=str(path), reason=str(error)) from None
         except OSError as error:
             raise refused_folder(path, error) from error
         known = PREFIXES if number == FORMAT else _LAYOUTS_UNTIL_3
