@@ -14,6 +14,7 @@ from tables.leveldb import LevelDBStore
 from tables.leveldb_files import read_manifest
 from tables.store import MESSAGE
 from tests.contracts.store_contract import rows_of
+from tests.faults.lost_files import is_told
 from tms.core.errors import StoreCorrupt, StoreFileLost, StoreFormatUnknown, StoreUnavailable
 from tms.core.store_access import StoreAccess
 
@@ -178,7 +179,7 @@ def test_whatever_file_is_lost_or_cut_it_is_refused_or_complete(
     else:
         (folder / changed).write_bytes(whole[:kept])
 
-    if is_told(image, changed, is_cut=kept is not None):
+    if is_told(image.folder, changed, is_cut=kept is not None):
         try:
             assert open_and_close(folder) == image.rows
         except (StoreFileLost, StoreFormatUnknown) as error:
@@ -187,14 +188,6 @@ def test_whatever_file_is_lost_or_cut_it_is_refused_or_complete(
     else:
         LevelDBStore(folder).close()
     shutil.rmtree(folder)
-
-
-def is_told(image: Killed, changed: Path, *, is_cut: bool) -> bool:
-    """Whether it has to be told that a file was changed: `docs/promises.md` says when not."""
-    oldest_log = read_manifest(image.folder / "leveldb").oldest_log
-    if changed.suffix != ".log" or int(changed.stem) < oldest_log:
-        return True
-    return not is_cut and int(changed.stem) == oldest_log
 
 
 def test_a_file_that_is_lost_while_it_runs_is_named_when_it_opens_anew(folder: Path) -> None:
