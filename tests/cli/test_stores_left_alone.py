@@ -225,17 +225,23 @@ def test_what_writes_raises_the_format(filled: Filled, tmp_path: Path) -> None:
     [*READING, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS],
     ids=" ".join,
 )
-@pytest.mark.parametrize("is_there", [True, False])
 def test_where_there_is_no_store_none_is_made(
-    filled: Filled, tmp_path: Path, command: tuple[str, ...], *, is_there: bool
+    filled: Filled, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    folder = tmp_path / "typo"
-    if is_there:
-        folder.mkdir()
+    (tmp_path / "there").mkdir()
+    for name in ("typo", "there"):
+        check_refused_without_a_store(tmp_path / name, command, filled.arguments(command))
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def check_refused_without_a_store(
+    folder: Path, command: tuple[str, ...], arguments: list[str]
+) -> None:
     is_beside = command in (*LOOKING, WATCHING, *WRITING_BESIDE)
     where = "--store" if is_beside else "--url"
 
-    code, out, err = run_command(*filled.arguments(command), where, f"leveldb:{folder}")
+    code, out, err = run_command(*arguments, where, f"leveldb:{folder}")
 
     assert out == ""
     if command in SERVERS:
@@ -248,7 +254,6 @@ def test_where_there_is_no_store_none_is_made(
         assert err.startswith("There is no store in this folder: check the path, or create")
         assert f"(folder={folder})" in err
         assert err.count("\n") == 1
-    assert list(tmp_path.rglob("*")) == [folder] * is_there
 
 
 def test_a_copy_of_no_store_makes_none(tmp_path: Path) -> None:

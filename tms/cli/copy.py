@@ -19,8 +19,10 @@ Examples:
   tms copy leveldb:./tms-data hbase://gateway:9090/tms
   tms copy hbase://gateway:9090/tms leveldb:./copy
 
-No server may have the source open, nor a target on local disk. Exit codes: 0 all is copied and
-compared; 1 it is not, and can be asked for again; 2 wrong usage."""
+No server may have the source open, nor a target on local disk. A source on local disk keeps its
+rows and its format; LevelDB recovers its log there. A target on local disk is created.
+
+Exit codes: 0 all is copied and compared; 1 it is not, and can be asked for again; 2 wrong usage."""
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="leveldb:DIR or hbase://HOST:PORT/PREFIX.")

@@ -36,7 +36,8 @@ StoreOption = Annotated[
         envvar="TMS_METADATA",
         metavar="URL",
         help="leveldb:DIR of a server that is stopped, zk://HOST:PORT/CHROOT, "
-        "etcd://HOST:PORT/PREFIX, or memory://NAME.",
+        "etcd://HOST:PORT/PREFIX, or memory://NAME. If a command only reads, LevelDB recovers its "
+        "log, and no row changes; `put` creates a store in DIR.",
         show_default=False,
     ),
 ]

@@ -26,7 +26,10 @@ from tms.core.store_url import is_in_process
 
 URL = "http://127.0.0.1:11015"
 
-URL_HELP = "The server, http://HOST:PORT; or a store in this process, leveldb:DIR."
+URL_HELP = (
+    "The server, http://HOST:PORT; or a store in this process, leveldb:DIR. If a command only "
+    "reads, LevelDB recovers its log there, and no row changes."
+)
 NAMESPACE_HELP = "The namespace of the topics."
 
 CA_HELP = "The certificates to trust an https:// server by.  [env: TMS_CA]"
