@@ -16,6 +16,7 @@ Reads verify checksums, for 9 us a block: otherwise
 what is damaged in a table is handed out as it is.
 """
 
+import errno
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +45,8 @@ _FILES_TO_MERGE = b"leveldb.num-files-at-level0"
 _FILES_TO_MERGE_MAX = 8
 """At 12 of them LevelDB makes each write wait for a second or two, until it has merged them."""
 _CLOSED = "the store is closed"
+_FILE_LOST = (os.strerror(errno.ENOENT), os.strerror(errno.EINVAL))
+"""How LevelDB ends its error for a table that is not there, or is empty."""
 _FOR_READING = "the store was opened for reading"
 _OPENED_ANEW = "the store was opened anew since the batch was made"
 
@@ -194,10 +197,11 @@ class LevelDBStore:
                 raise error(reason=self._failure or _CLOSED)
             try:
                 yield self._tables[table]
-            except plyvel.CorruptionError as error:
-                raise StoreCorrupt(table=table, reason=_said(error)) from error
             except plyvel.Error as error:
-                raise StoreUnavailable(table=table, reason=_said(error)) from error
+                said = _said(error)
+                is_damage = isinstance(error, plyvel.CorruptionError) or said.endswith(_FILE_LOST)
+                kind = StoreCorrupt if is_damage else StoreUnavailable
+                raise kind(table=table, reason=said) from error
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
