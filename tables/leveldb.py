@@ -207,6 +207,9 @@ class LevelDBStore:
         """Return the value of `key`, None if there is none."""
         with self._reading(table) as rows:
             value: bytes | None = rows.get(key, verify_checksums=True)
+            if value is None:  # as plyvel says it too where a table's file is gone
+                with rows.iterator(start=key, stop=key + b"\x00", verify_checksums=True) as found:
+                    value = next((each for _, each in found), None)
             return value
 
     @contextmanager
