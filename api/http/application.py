@@ -47,13 +47,18 @@ class Application:
         A slash at the end is passed over, as CDAP does.
         """
         try:
-            return self._router.find(method, path[:-1] if path[-1:] == "/" != path else path)
+            return self._router.find(method, without_last_slash(path))
         except InvalidRequest as error:
             return RouteMatch(Endpoint(partial(_refuse, error), self.context, self._unmatched), {})
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""
         return self.context.error_form(error)
+
+
+def without_last_slash(path: str) -> str:
+    """Return a path as routes have it."""
+    return path[:-1] if path[-1:] == "/" != path else path
 
 
 async def _refuse(error: InvalidRequest, _: Exchange) -> None:

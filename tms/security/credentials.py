@@ -5,12 +5,15 @@
 The scheme may be in capitals or not. What is wrong is told without any part of the credential.
 """
 
+import base64
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tms.core.errors import NotAuthenticated
+from tms.core.limits import NAME_CHARS_MAX
 from tms.security.rules import Identity
+from tms.security.tokens import token_id_of
 
 HEADER_BYTES_MAX = 16 * 1024
 """The most that the field may have."""
@@ -75,6 +78,18 @@ def credential_of(header: bytes) -> Credential:
             raise _invalid("what is behind Basic is not base64")
         return Credential(Scheme.BASIC, value.decode("ascii"))
     raise _invalid("the scheme of Authorization is Bearer or Basic")
+
+
+def tried_by(header: bytes) -> str | None:
+    """Return the name or the token's id that the field claims, unproven; None if it names none."""
+    try:
+        credential = credential_of(header)
+        if credential.scheme is Scheme.BASIC:
+            name = base64.b64decode(credential.value).partition(b":")[0].decode()
+            return name[:NAME_CHARS_MAX]
+    except (NotAuthenticated, ValueError):
+        return None
+    return token_id_of(credential.value) if credential.scheme is Scheme.TOKEN else None
 
 
 def _invalid(reason: str) -> NotAuthenticated:
