@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tms.core.credentials import shortened, without_credentials
 from tms.core.errors import ServerUnreachable, StoreLocked
+from tms.security.tokens import new_token
 
 SECRETS = st.text(st.characters(codec="ascii", exclude_characters=" ,@"), min_size=8).filter(
     lambda text: not any(character.isspace() for character in text)
@@ -92,3 +93,12 @@ def test_what_is_cut_keeps_all_before_its_last_url() -> None:
 
 def test_of_very_many_at_signs_nothing_between_is_shown() -> None:
     assert without_credentials("zk://" + "secret@" * 1000 + "a:1") == "zk://a:1"
+
+
+def test_a_token_is_left_out_but_for_its_id() -> None:
+    token, kept = new_token("ann")
+
+    shown = without_credentials(f"the token file {token} cannot be read")
+
+    assert shown == f"the token file tms_{kept.id}_*** cannot be read"
+    assert without_credentials("a topic tms_orders_of_today") == "a topic tms_orders_of_today"

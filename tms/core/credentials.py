@@ -1,6 +1,7 @@
-"""Users and passwords in URLs, which are for whoever connects, not for logs, errors and screens.
+"""Passwords in URLs, and tokens, which are for whoever connects, not for logs, errors and screens.
 
 zk://user:secret@a:2181,user:secret@b:2181/tms  becomes  zk://a:2181,b:2181/tms
+tms_ID_SECRET                                   becomes  tms_ID_***
 
 1. Whatever the text, the work grows with its length and no faster: strangers choose these texts.
 2. Rather too much is left out than too little: a password may have characters in it that should
@@ -14,13 +15,17 @@ from typing import Any
 
 _START = "://"
 _WORD = re.compile(r"\S+")
+_TOKENS_START = "tms_"
+_TOKEN = re.compile(rf"({_TOKENS_START}[a-z0-9]{{12}}_)[A-Za-z0-9_-]{{20,}}", re.ASCII)
 _BEHIND_HOST = ("/", "?", "#")
 _SECRETS_MAX = 100
 """In a word with more @ than these, all up to the last one is left out."""
 
 
 def without_credentials(text: str, instead: str = "") -> str:
-    """Return a text with `instead` of the user and password of each URL in it."""
+    """Return a text with `instead` of the user and password of each URL in it, and no token."""
+    if _TOKENS_START in text:
+        text = _TOKEN.sub(r"\1***", text)
     if _START not in text or "@" not in text:
         return text
     return _WORD.sub(lambda word: _cleaned(word[0], instead), text)

@@ -46,7 +46,11 @@ class ServiceSettings(BaseSettings):
     """What is told of the service. Values are checked when it is made."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,  # it may be a token, or a URL with a password
     )
 
     store: str = Field(
