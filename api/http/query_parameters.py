@@ -19,6 +19,7 @@ from tms.core.message import parse_id
 from tms.core.messaging import EMPTY, NO_ENTRIES
 from tms.wire.transaction_bodies import check_transaction_id
 
+PARAMETERS_MAX = 100
 _QUERIES_KEPT = 256
 _QUERY_BYTES_KEPT = 1024
 _CHARS_SHOWN = 80
@@ -28,12 +29,21 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def _parse(query: bytes) -> Mapping[str, str]:
-    """Return the values by name; one that is given twice is no value of anything: "a, b"."""
+    """Return the values by name; one that is given twice is no value of anything: "a, b".
+
+    Raises `InvalidRequest` (malformed_request) for too many.
+    """
     return _parse_kept(query) if len(query) <= _QUERY_BYTES_KEPT else _parse_once(query)
 
 
 def _parse_once(query: bytes) -> Mapping[str, str]:
-    parsed = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    try:
+        parsed = parse_qs(
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
+        )
+    except ValueError:
+        reason = f"a query has {PARAMETERS_MAX} parameters at most"
+        raise InvalidRequest("malformed_request", reason=reason) from None
     return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
 
 

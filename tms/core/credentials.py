@@ -12,6 +12,7 @@ tms_ID_SECRET                                   becomes  tms_ID_***
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
 _START = "://"
 _WORD = re.compile(r"\S+")
@@ -23,7 +24,19 @@ _SECRETS_MAX = 100
 
 
 def without_credentials(text: str, instead: str = "") -> str:
-    """Return a text with `instead` of the user and password of each URL in it, and no token."""
+    """Return a text with `instead` of the user and password of each URL in it, and no token.
+
+    If there are some in what is percent-encoded, the text is decoded.
+    """
+    shown = _without_plain_ones(text, instead)
+    if "%" not in shown:
+        return shown
+    decoded = unquote(shown)
+    cleaned = _without_plain_ones(decoded, instead)
+    return shown if cleaned == decoded else cleaned
+
+
+def _without_plain_ones(text: str, instead: str) -> str:
     if _TOKENS_START in text:
         text = _TOKEN.sub(r"\1***", text)
     if _START not in text or "@" not in text:
