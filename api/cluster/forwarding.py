@@ -50,6 +50,8 @@ _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"se
 """Who calls was checked by this server's name; the leader has another."""
 _OURS = frozenset({SEALED.lower().encode(), HEADER})
 """What only servers say of a request: a client's is not passed on."""
+_MAY_WAIT = b"wait="
+"""In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
 
 
@@ -122,9 +124,12 @@ class Forwarder:
         )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
+        both = {working, watching}
         try:
-            check_s = None if exchange.admission is None else CHECK_S
-            both, first = {working, watching}, asyncio.FIRST_COMPLETED
+            check_s, first = (
+                None if exchange.admission is None else CHECK_S,
+                asyncio.FIRST_COMPLETED,
+            )
             while not (await asyncio.wait(both, timeout=check_s, return_when=first))[0]:
                 await exchange.check_again()
             if working.done():
@@ -135,6 +140,7 @@ class Forwarder:
             for task in (working, watching):
                 task.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
+            del working, both, task  # an error keeps this frame, which must not keep the tasks
 
     def _seal(self, exchange: Exchange, request: httpx.Request) -> None:
         """Say in a request who asked, so that the leader knows that this server says it."""
@@ -182,9 +188,10 @@ class _Forwarded:
         """Whether the client's body has been read to its end."""
 
     async def watch(self) -> None:
-        """Return when the client has gone."""
+        """Return when the client has gone; of a request that may wait, when it ended its side."""
         await self._is_read.wait()
-        await self._exchange.gone()
+        exchange = self._exchange
+        await (exchange.ended() if _MAY_WAIT in exchange.query else exchange.gone())
 
     async def run(self) -> None:
         try:

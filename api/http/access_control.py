@@ -49,8 +49,9 @@ CHECK_S = 5.0
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 65_536
 _KEPT_MS = 60_000
-_PATH_CHARS_KEPT = 1024
 _PATH_CHARS_TOLD = 200
+_KEPT_BYTES_MAX = 8192
+"""Of a credential and a path, for a decision of them to be kept."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
@@ -173,6 +174,8 @@ class AccessControl:
         admission = _of(exchange)
         admission.session = session
         admission.rules_epoch = self.grants.epoch
+        if admission.via is not None:
+            exchange.comes_from_server()
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
@@ -188,7 +191,8 @@ class AccessControl:
         is_alike = caller is ANYBODY and admission.via is None and admission.use is None
         # What is told each time is decided each time.
         is_kept = is_alike and not self.grants.is_stale and operation.action not in ALWAYS
-        if header is not None and is_kept and len(exchange.path) <= _PATH_CHARS_KEPT:
+        is_short = header is not None and len(header) + len(exchange.path) <= _KEPT_BYTES_MAX
+        if header is not None and is_kept and is_short:
             if len(self._decisions) >= _DECISIONS_MAX:
                 del self._decisions[next(iter(self._decisions))]
             until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)

@@ -29,9 +29,9 @@ class Endpoint:
         "_parameters",
         "context",
         "is_compressed",
+        "is_probe",
         "is_taskless",
         "operation",
-        "upgrades_to",
     )
 
     def __init__(
@@ -55,7 +55,7 @@ class Endpoint:
         self._parameters = operation.known_parameters if operation is not None else None
         self._is_page = operation is not None and operation.is_page
         self.is_compressed = operation is not None and operation.is_compressed
-        self.upgrades_to = operation.upgrades_to if operation is not None else None
+        self.is_probe = operation is not None and operation.is_probe
         self.is_taskless = operation is not None and operation.is_taskless
 
     async def serve(self, exchange: Exchange) -> None:

@@ -8,10 +8,10 @@ probes and scrapers add what they like.
 import math
 import re
 from collections.abc import Collection, Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import parse_qs
 
+from api.http.header_values import kept
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
@@ -20,23 +20,18 @@ from tms.core.messaging import EMPTY, NO_ENTRIES
 from tms.wire.transaction_bodies import check_transaction_id
 
 PARAMETERS_MAX = 100
-_QUERIES_KEPT = 256
-_QUERY_BYTES_KEPT = 1024
 _CHARS_SHOWN = 80
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
+@kept
 def _parse(query: bytes) -> Mapping[str, str]:
     """Return the values by name; one that is given twice is no value of anything: "a, b".
 
     Raises `InvalidRequest` (malformed_request) for too many.
     """
-    return _parse_kept(query) if len(query) <= _QUERY_BYTES_KEPT else _parse_once(query)
-
-
-def _parse_once(query: bytes) -> Mapping[str, str]:
     try:
         parsed = parse_qs(
             query.decode("latin-1"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
@@ -45,9 +40,6 @@ def _parse_once(query: bytes) -> Mapping[str, str]:
         reason = f"a query has {PARAMETERS_MAX} parameters at most"
         raise InvalidRequest("malformed_request", reason=reason) from None
     return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
-
-
-_parse_kept = lru_cache(_QUERIES_KEPT)(_parse_once)
 
 
 def values_of(query: bytes) -> Mapping[str, str]:

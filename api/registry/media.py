@@ -1,6 +1,9 @@
 """Which types the registry's bodies may have, and which one an answer gets by `Accept`."""
 
+from collections.abc import Sequence
+
 from api.http.exchange import Exchange
+from api.http.header_values import MediaType, kept, media_type_of, media_types_of
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.wire.registry_bodies import CONTENT_TYPE
@@ -26,20 +29,15 @@ def answer_type(exchange: Exchange) -> bytes:
     return CONTENT_TYPE.encode() if accept is None else _chosen(accept)
 
 
+@kept
 def _is_taken(content_type: bytes) -> bool:
-    return _named(content_type.decode("latin-1"))[0] in _TAKEN
+    return media_type_of(content_type.decode("latin-1")).name in _TAKEN
 
 
-def _named(item: str) -> tuple[str, float]:
-    """Return the type that is named, and its quality, which is 1 if none is told."""
-    name, *parameters = (each.strip().lower() for each in item.split(";"))
-    qualities = (each[2:].strip() for each in parameters if each.startswith("q="))
-    return name, _number(next(qualities, "1"))
-
-
+@kept
 def _chosen(accept: bytes) -> bytes:
     """Return the type that an `Accept` likes best; of equals, the first of ours."""
-    wanted = [_named(item) for item in accept.decode("latin-1").split(",") if item.strip()]
+    wanted = list(media_types_of(accept))
     liked = {given: _quality(given, wanted) for given in _GIVEN}
     best = max(_GIVEN, key=lambda given: liked[given])
     if not liked[best] and wanted:
@@ -48,13 +46,13 @@ def _chosen(accept: bytes) -> bytes:
     return best.encode()
 
 
-def _quality(given: str, wanted: list[tuple[str, float]]) -> float:
+def _quality(given: str, wanted: Sequence[MediaType]) -> float:
     """Return how much a type is liked: as the item says that names it most closely."""
     main = given.partition("/")[0]
     for name in (given, f"{main}/*", "*/*"):
-        named = [quality for wanted_name, quality in wanted if wanted_name == name]
+        named = [item for item in wanted if item.name == name]
         if named:
-            return max(named)
+            return max(_number(item.parameters.get("q", "1")) for item in named)
     return 0.0
 
 

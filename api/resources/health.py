@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
@@ -59,7 +60,7 @@ async def welcome(exchange: Exchange) -> None:
             "tms --help",
         ],
     }
-    await exchange.answer(OK, json.dumps(told, indent=1).encode(), JSON_TYPE)
+    await exchange.answer(OK, msgspec.json.format(json.dumps(told).encode(), indent=1), JSON_TYPE)
 
 
 async def health(exchange: Exchange) -> None:
@@ -113,6 +114,7 @@ OPERATIONS = (
         method="GET",
         path="/health",
         handler=health,
+        is_probe=True,
         tag="Server",
         summary="Is the process up?",
         description="A process that does not answer this is to be restarted.",
@@ -126,6 +128,7 @@ OPERATIONS = (
         method="GET",
         path="/ready",
         handler=ready,
+        is_probe=True,
         tag="Server",
         summary="Would a publish be taken now?",
         description="503 while it would not: no requests should be sent here for the moment.",

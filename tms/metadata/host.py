@@ -75,7 +75,10 @@ class MetadataHost:
         task = asyncio.ensure_future(self._change(self._journal, decide))
         self._running.add(task)
         task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # its error keeps this frame, which must not keep the task
 
     def _finished(self, task: "asyncio.Task[list[TreeEdit]]") -> None:
         self._running.discard(task)
