@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol, cast
-from urllib.parse import unquote
 
 from api.http.exchange import Exchange
 from api.http.operation import Handler, Operation
@@ -97,7 +96,9 @@ class MasterForwarding:
             raise RegistryError(NO_MASTER, reason=begins)
         self._way.lead_to(master)
         try:
-            await self._way.forward(exchange, _below_prefix(exchange.path), self._caught_up)
+            path = exchange.path
+            below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
+            await self._way.forward(exchange, below, self._caught_up)
         except NoLeader as error:
             reason = error.detail.get("reason")
             if reason is None:
@@ -118,14 +119,6 @@ class MasterForwarding:
                         await asyncio.sleep(REFRESH_S)
         except (TimeoutError, RegistryError):
             return  # the master has written it, which is what the answer says
-
-
-def _below_prefix(path: str) -> str:
-    """Return what stands behind the prefix, if a path begins with it, however it is written."""
-    depth = PREFIX.count("/")
-    parts = path.split("/", depth + 1)
-    is_below = len(parts) > depth + 1 and unquote("/".join(parts[:-1])) == PREFIX
-    return f"/{parts[-1]}" if is_below else path
 
 
 class _Telling:

@@ -7,20 +7,25 @@ what is refused has changed nothing. Where callers have to say who they are, all
 import asyncio
 import re
 from time import thread_time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from api.app import OPERATIONS
-from tests.api.rest import TOPIC, TOPICS, Live, live
+from api.registry.application import operations_of
+from api.registry.document import document_of
+from tests.api.registry.live import LIMITS, Api, served
+from tests.api.rest import TOPIC, TOPICS, Live, Wire, live
 from tests.api.security.hostile import SECRET
 from tests.api.security.hostile_requests import HostileRequest, requests_of
 from tests.api.security.secured import OPEN, Server, pair_of_servers
 from tests.api.security.test_operations import make_things, things
+from tests.registry.registries import record
 from tms import __version__
 from tms.core.limits import Limits
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 CPU_S_MAX = 0.5
 """Of one request. What is linear takes a few ms; what is quadratic takes seconds."""
@@ -29,7 +34,7 @@ OF_STRANGERS = {400, 401, 403, 404, 405, 408, 411, 413, 414, 415, 417, 421, 431,
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 
-async def answered(server: Live | Server, request: HostileRequest) -> int:
+async def answered(server: "Live | Server | Registry", request: HostileRequest) -> int:
     """Return the status of the answer to a request; check what it shows, and the work it took."""
     began_s = thread_time()
     wire = await server.connect()
@@ -86,6 +91,40 @@ async def test_where_callers_are_asked_strangers_learn_and_change_nothing(way: s
             told = b"".join(each.audited.lines)
             assert SECRET.encode() not in told
             assert len(told) < 64 * 1024
+
+
+class Registry:
+    """A registry that asks nobody who calls."""
+
+    def __init__(self, api: Api) -> None:
+        self.http = api.http
+        limited: Any = SimpleNamespace(limits=LIMITS)
+        self.operations = operations_of(limited)
+
+    async def connect(self) -> Wire:
+        url = self.http.base_url
+        return Wire(*await asyncio.open_connection(url.host, url.port))
+
+    async def state(self) -> Any:
+        """Return what there is."""
+        asked = ("/subjects?deleted=true", "/schemas?deleted=true", "/config", "/mode", "/contexts")
+        return [(await self.http.get(path)).text for path in asked]
+
+
+async def test_what_a_registry_refuses_changes_nothing() -> None:
+    async with served() as api:
+        await api.register("s", record("a"))
+        registry = Registry(api)
+        schemas = document_of(registry.operations)["components"]["schemas"]
+        requests = [request for _, request in requests_of(registry.operations, schemas)]
+        found = [(await answered(registry, each), each) for each in requests]
+        refused = [request for status, request in found if status in REFUSED]
+        assert len(refused) > 3 * len(registry.operations)
+        before = await registry.state()
+        for request in refused:
+            if request.method != "GET":
+                await answered(registry, request)
+        assert await registry.state() == before
 
 
 async def test_a_path_shows_no_password_however_it_is_written() -> None:
