@@ -2,7 +2,6 @@
 
 import pytest
 
-from api.http.connection import HttpConnection
 from api.http.connection_state import AT_WORK, ENDING, FOLLOWERS, State
 from tests.api.http.odd_requests import PING
 from tests.api.http.wires import Wires
@@ -26,10 +25,11 @@ def test_nothing_is_answered_behind_the_last_answer() -> None:
 
 
 async def test_a_change_that_the_table_has_not_is_an_error_of_ours(served: Live) -> None:
-    connection: HttpConnection
-    connection, _ = Wires(served.app).connect()
+    wires = Wires(served.app)
+    connection, _ = wires.connect()
     connection.data_received(PING)
-    assert connection._state is State.IDLE
+    assert not connection.is_idle
+    await wires.settle(connection)
     connection.connection_lost(None)
 
     with pytest.raises(AssertionError, match="LOST"):

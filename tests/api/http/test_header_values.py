@@ -1,6 +1,7 @@
 """Values of header fields: what they say, and that long ones cost no more than their length."""
 
 import time
+from collections.abc import Callable
 from email.message import Message
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_media_type_and_its_parameters(value: str, name: str, parameters: dict
 _TOKEN = st.text("abcdefghij0123456789-", min_size=1, max_size=8)
 
 
-@given(_TOKEN, st.dictionaries(_TOKEN, st.text('ab;=, "\\', max_size=8), max_size=4))
+@given(_TOKEN, st.dictionaries(_TOKEN, st.text('ab;=, "\\', min_size=1, max_size=8), max_size=4))
 def test_what_the_library_writes_is_read(name: str, parameters: dict[str, str]) -> None:
     message = Message()
     message.add_header("content-type", f"a/{name}", **parameters)
@@ -48,7 +49,7 @@ def test_what_the_library_writes_is_read(name: str, parameters: dict[str, str]) 
     assert media_type_of(message["content-type"]) == (f"a/{name}", parameters)
 
 
-HOSTILE = {
+HOSTILE: dict[str, Callable[[int], bytes]] = {
     "semicolons": lambda size: b"application/json" + b";" * size,
     "parameters": lambda size: b"application/json" + b";a=1" * (size // 4),
     "quoted semicolons": lambda size: b'application/json;a="' + b";" * size,
@@ -58,7 +59,7 @@ HOSTILE = {
     "items": lambda size: b"application/json;q=1," * (size // 21),
     "commas": lambda size: b"," * size,
 }
-PARSERS = (
+PARSERS: tuple[Callable[[bytes], object], ...] = (
     format_of,
     check_json,
     arrow_decoder_of,
@@ -74,22 +75,22 @@ def seconds(value: bytes) -> float:
     """Return what all of them take, at best."""
     best = float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.thread_time()
         for parse in PARSERS:
             try:
                 parse(value)
             except InvalidRequest as error:
                 assert len(str(error)) < 1000
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.thread_time() - started)
     return best
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_value_of_twice_the_length_costs_no_more_than_thrice(kind: str) -> None:
+def test_the_cost_of_a_value_is_linear_in_its_length(kind: str) -> None:
     hostile = HOSTILE[kind]
 
-    # Where it costs next to nothing, nothing can be compared.
-    assert seconds(hostile(60_000)) <= 3 * max(seconds(hostile(30_000)), 0.005)
+    # Sixteen times as long: linear is 16 times as much, quadratic 256 times.
+    assert seconds(hostile(64_000)) <= 64 * max(seconds(hostile(4_000)), 0.000_5)
 
 
 def test_only_short_values_are_kept() -> None:
