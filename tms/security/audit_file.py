@@ -18,6 +18,9 @@ _MODE = 0o600
 class AuditFile(WatchedFileHandler):
     """One file. `emit` is called from one thread."""
 
+    _is_torn = False
+    """Whether what is in the file ends within a line of ours."""
+
     def __init__(self, path: str) -> None:
         """Open it, so that it is known at the start whether that can be. Raises `OSError`."""
         super().__init__(path, "ab")
@@ -28,13 +31,11 @@ class AuditFile(WatchedFileHandler):
         file: Any = self.stream
         if file is None:
             file = self.stream = self._open()
-        rest = (b"\n" if self._is_torn else b"") + f"{record.getMessage()}\n".encode("ascii")
-        try:
-            while rest:
-                rest = rest[file.write(rest) :]
-                self._is_torn = bool(rest)
-        finally:
             self._statstream()
+        rest = (b"\n" if self._is_torn else b"") + f"{record.getMessage()}\n".encode("ascii")
+        while rest:
+            rest = rest[file.write(rest) :]
+            self._is_torn = bool(rest)
 
     def _open(self) -> Any:
         self._is_torn = False

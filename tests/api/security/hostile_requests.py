@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from typing import Any
 from urllib.parse import quote
@@ -221,7 +222,7 @@ class Places:
             yield from self.of(choice, at, depth + 1)
         if "items" in schema:
             for where, place in self.of(schema["items"], f"{at}[]", depth + 1):
-                yield where, lambda text, place=place: [place(text)]
+                yield where, partial(_in_list, place)
         if schema.get("type") == "object":
             yield from self._of_object(schema, at, depth)
 
@@ -233,7 +234,7 @@ class Places:
             inner["any"] = more
         for name, each in inner.items():
             for where, place in self.of(each, f"{at}.{name}", depth + 1):
-                yield where, lambda text, name=name, place=place: {**rest, name: place(text)}
+                yield where, partial(_in_object, place, rest, name)
         yield f"{at}: a name", lambda text: {**rest, text: "x"}
 
     def _resolved(self, schema: Json) -> Json:
@@ -243,3 +244,11 @@ class Places:
 
     def _choices(self, schema: Json) -> list[Json]:
         return [self._resolved(e) for e in (*schema.get("oneOf", ()), *schema.get("anyOf", ()))]
+
+
+def _in_list(place: Place, text: str) -> list[Any]:
+    return [place(text)]
+
+
+def _in_object(place: Place, rest: Json, name: str, text: str) -> Json:
+    return {**rest, name: place(text)}

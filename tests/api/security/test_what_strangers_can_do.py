@@ -20,7 +20,7 @@ from tests.api.rest import TOPIC, TOPICS, Live, Wire, live
 from tests.api.security.hostile import SECRET
 from tests.api.security.hostile_requests import HostileRequest, requests_of
 from tests.api.security.secured import OPEN, Server, pair_of_servers
-from tests.api.security.test_operations import make_things, things
+from tests.api.security.things import make_things, things
 from tests.registry.registries import record
 from tms import __version__
 from tms.core.limits import Limits
