@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 import httpx
 
 from api.http.access_control import CHECK_S
+from api.http.endpoint import FORWARDED_BY as HEADER
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
-HEADER = b"tms-forwarded-by"
 _is_target = re.compile(rb"[!-~]+").fullmatch
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer before that is passed on."""

@@ -273,7 +273,10 @@ class HttpConnection(ClientWire):
 
     def write_last(self, data: bytes) -> None:
         """Write the end of an answer, and go on with the next request."""
-        self.write(data)
+        if self._head_written:
+            data, self._head_written = self._head_written + data, b""
+        if data and self._state is not State.LOST:
+            self._transport.write(data)
         self._shared.requests += 1
         if self._state in ENDING or self._transport.is_closing():
             return

@@ -13,6 +13,8 @@ from api.http.request_body import read_body
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 
+FORWARDED_BY = b"tms-forwarded-by"
+"""In the head of a request that a server of the cluster passes on: its number."""
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
@@ -23,6 +25,7 @@ class Endpoint:
 
     __slots__ = (
         "_access",
+        "_believes_servers",
         "_handler",
         "_is_page",
         "_metrics",
@@ -48,6 +51,8 @@ class Endpoint:
         """
         access = context.access
         self._access = access if access is not None and access.guards(operation) else None
+        # Who calls is proved to nobody there, so servers are believed too.
+        self._believes_servers = access is None and context.cluster is not None
         self._handler = handler
         self.operation = operation
         self.context = context
@@ -63,6 +68,8 @@ class Endpoint:
         started = perf_counter()
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
+            if self._believes_servers and FORWARDED_BY in exchange.headers:
+                exchange.comes_from_server()
             access = self._access
             if access is not None and not access.admits_again(exchange, self.operation):
                 session = access.known(exchange) or await access.verified(exchange)

@@ -42,15 +42,11 @@ def is_duration(name: str) -> bool:
     return bool(_IN_SECONDS.search(name))
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     """What is told of the service. Values are checked when it is made."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX,
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-        hide_input_in_errors=True,  # it may be a token, or a URL with a password
+        env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
     )
 
     store: str = Field(

@@ -8,13 +8,16 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from api.app import create_app
 from api.http.connections import SURPLUS_MAX
 from api.http.eviction import eviction_order
 from api.http.server import connections_max
+from tests.api.cluster.standing_by import Known
 from tests.api.http.odd_requests import HOST, JSON, PING, request
 from tests.api.http.wires import Wires
-from tests.api.rest import JSON_TYPE, TOPIC, Live, Wire, live
+from tests.api.rest import JSON_TYPE, TOPIC, Live, Wire, live, serving
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -217,6 +220,34 @@ async def test_a_slow_reader_gets_a_long_answer_whole(anyio_backend: object) -> 
 
         assert got > 900_000
         await wire.close()
+
+
+@pytest.mark.parametrize("in_cluster", [True, False])
+async def test_a_server_of_the_cluster_does_not_make_way(served: Live, *, in_cluster: bool) -> None:
+    limits = Limits(connections_max=3)
+    app = create_app(
+        served.services,
+        limits,
+        registry=CollectorRegistry(),
+        cluster_state=Known() if in_cluster else None,
+    )
+    async with serving(app, limits) as (url, _):
+        served.port = int(url.rpartition(":")[2])
+        of_server = await served.connect()
+        await of_server.send("GET", TOPIC, headers={"tms-forwarded-by": "7"})
+        assert (await of_server.answer())[0] == 404
+        others = [await served.connect() for _ in range(5)]
+        for wire in others[2:]:
+            wire.writer.write(PING)
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                await wire.answer()
+
+        of_server.writer.write(PING)
+        if in_cluster:
+            assert (await of_server.answer())[0] == 200
+        else:
+            assert await of_server.rest() == b""
+        await end(of_server, *others)
 
 
 def test_an_order_of_eviction_levels_the_addresses() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.http.odd_requests import HOST, JSON, PING, PUBLISH, TOPIC, publish, request
-from tests.api.http.test_tls import Secured, secured
+from tests.api.http.secured_server import Secured, secured
 from tests.api.rest import JSON_TYPE, Live, Wire, live
 from tests.api.rest import TOPIC as TOPIC_PATH
 from tests.servers.authority import Authority
