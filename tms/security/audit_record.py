@@ -36,7 +36,7 @@ class AuditRecord:
     reason: str | None = None
     """Why a stranger was refused; None of others."""
     tried: str | None = None
-    """The name, or the token's id, that a stranger tried and did not prove."""
+    """Whom a stranger claimed to be: a token's id, or a digest of a name (`tried_by`)."""
     count: int = 1
     """How many times it happened since it was told last; over 1, this is the last time."""
 

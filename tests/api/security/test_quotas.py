@@ -207,7 +207,6 @@ async def test_of_denials_and_uses_the_audit_tells(anyio_backend: object) -> Non
                 ("manage", "ann", "allow", None, "ns:t"),
             ]
             * 2,
-            ("authenticate", None, "deny", 401, PUBLISH),
             ("publish", "ann", "allow", None, "ns:t"),
         ]
         assert {each["address"] for each in told} == {"127.0.0.1"}
