@@ -37,6 +37,7 @@ from api.resources import (
 )
 from api.resources import clock as clock_resource
 from api.resources.paths import CLOCK, CLOCK_ACCEPT, CLUSTER
+from tms import __version__
 from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
@@ -60,6 +61,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )
+_INTERFACE = "1"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
 _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
 """What each server of a cluster answers for itself, whoever leads."""
@@ -93,13 +95,19 @@ def create_app(
         registry=registry,
         topic_info=topic_info,
         body_memory=BodyMemory(limits.queue_bytes_max),
-        openapi=json.dumps(document_of(OPERATIONS), indent=1).encode(),
+        openapi=json.dumps(document_of(OPERATIONS, _told_version(access)), indent=1).encode(),
         callers=callers or Callers(),
         error_form=answer_of,
         cluster=cluster_state,
         access=access,
     )
     return Application(context, metrics, OPERATIONS)
+
+
+def _told_version(access: AccessControl | None) -> str:
+    """Return the version that the document tells, which is the interface's if strangers read it."""
+    is_open = access is not None and not all(map(access.guards, documentation.OPERATIONS))
+    return _INTERFACE if is_open else __version__
 
 
 def create_storeless(

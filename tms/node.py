@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import Clock, SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
+from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
@@ -137,20 +138,24 @@ async def open_services(
     registry: CollectorRegistry | None = None,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
     `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
-    done but under that. Say where the loop serves nothing else. Raises as `open_tables`.
+    done but under that. If `access` is to read, no part of them writes. Say where the loop serves
+    nothing else. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
     clock = trusted(clock, limits)
     registry = registry or CollectorRegistry()
-    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True, lease=lease)
+    tables = await asyncio.to_thread(
+        open_tables, store, settings, access, takes_over=True, lease=lease
+    )
 
     async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
-        return await open_metadata(url, settings, tables if is_own_folder else None)
+        return await open_metadata(url, settings, tables if is_own_folder else None, access)
 
     try:
         namespaces = await open_namespaces(settings.metadata, store, limits, open_beside)
@@ -167,6 +172,7 @@ async def open_services(
         has_transactions=has_transactions,
         lease=lease,
         may_block_loop=may_block_loop,
+        access=access,
     )
     inspection = Partwise(
         tables.store,
@@ -178,6 +184,8 @@ async def open_services(
     services = replace(services, inspection=inspection, store=tables.store)
     if lease is not None and isinstance(tables, SealedTables):
         services = replace(services, sealing=Sealing(tables))
+    if access is StoreAccess.READ:
+        return services
     try:
         hbase = hbase_options(settings, lease)
         cleanup = await _start_cleanup(
@@ -189,12 +197,12 @@ async def open_services(
     return replace(services, cleanup=cleanup)
 
 
-async def open_embedded(store: str) -> OpenServices:
+async def open_embedded(store: str, access: StoreAccess) -> OpenServices:
     """Return the services on `store` for a client in this process.
 
     A caller that is cancelled meanwhile waits until the store is closed again.
     """
-    opening = asyncio.ensure_future(open_services(store))
+    opening = asyncio.ensure_future(open_services(store, access=access))
     try:
         return await _ended(opening)
     except asyncio.CancelledError:
@@ -259,6 +267,7 @@ async def services_on(
     has_transactions: bool = True,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
@@ -271,7 +280,7 @@ async def services_on(
     token = 0 if lease is None else lease.token
     mark = StoreMark(tables, clock, token)
     try:
-        await asyncio.to_thread(_open_mark, mark, tables)
+        await asyncio.to_thread(_open_mark, mark, tables, access)
     except BaseException:
         await namespaces.close()
         tables.close()
@@ -287,13 +296,13 @@ async def services_on(
         may_block_loop=may_block_loop,
     )
     if not has_transactions:
-        engine = _marked(engine_on())
+        engine = _marked(engine_on(), access)
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
         schemas = _schemas_on(messaging, clock)
         return OpenServices(messaging, elsewhere, subscriptions, namespaces, schemas, engine)
-    recover = partial(recover_state, tables.transactions, limits, token=token)
+    recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
     except BaseException:
@@ -304,7 +313,7 @@ async def services_on(
         state = recovered.state
         going_on = [pointer for opened in state.opened for pointer in opened.pointers]
         tables.sealed.runs.know(state.last_write_pointer, going_on, recovered.before_last)
-    engine = _marked(engine_on())
+    engine = _marked(engine_on(), access)
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)
@@ -315,20 +324,21 @@ async def services_on(
     return OpenServices(messaging, transactions, subscriptions, namespaces, schemas, engine)
 
 
-def _marked(engine: StoreRuntime) -> StoreRuntime:
-    """Have the mark put by and by."""
+def _marked(engine: StoreRuntime, access: StoreAccess) -> StoreRuntime:
+    """Have the mark put by and by, if anything may be."""
     assert engine.mark is not None
-    engine.mark.keep(engine.writer, lambda: engine.metrics.flush_requests.total)
+    if access is not StoreAccess.READ:
+        engine.mark.keep(engine.writer, lambda: engine.metrics.flush_requests.total)
     return engine
 
 
-def _open_mark(mark: StoreMark, tables: Tables) -> None:
+def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
     """Have the time go on from the store's mark. Blocks.
 
     A store without one is of a version whose cleanup guessed when transactions wrote what. So its
     bounds are forgotten before there is a mark: what was passed over, and is listed, is found then.
     """
-    if mark.open():
+    if mark.open() or access is StoreAccess.READ:
         return
     if isinstance(tables, StoreTables | SealedTables):
         bounds = StoreBoundTable(tables.store)
