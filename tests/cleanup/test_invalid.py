@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cleanup.invalid import bound_of
+from tests.cleanup.clock_stories import a_dead_message_far_from_its_pointer
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import (  # noqa: F401  run here on memory
     OTHER,
@@ -27,7 +28,6 @@ from tests.contracts.invalid_contract import (  # noqa: F401  run here on memory
 )
 from tms.core.clock import ManualClock
 from tms.core.errors import StoreUnavailable
-from tms.core.trusted_clock import TrustedClock
 
 
 @pytest.fixture
@@ -96,28 +96,6 @@ def test_an_abort_after_a_restart_shows_nothing_of_an_invalid_transaction(twin: 
 
     assert committed(twin) == []
     assert listed(twin) == [pointer]
-
-
-def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
-    """Pointers ran ahead of keys, as after a clock that was wrong when the store was opened."""
-    twin.clock.advance(100 * 86_400_000)
-    twin.await_(twin.transactions.commit(started(twin)))
-    twin.clock.step(-100 * 86_400_000)
-    clock = twin.services._engine.clock
-    assert isinstance(clock, TrustedClock)
-    clock.accept(clock.state().step_s)
-    twin.reopen(crashes=False)
-    invalid(twin, b"dead")
-    twin.reopen(crashes=True)
-    twin.clean()
-    twin.clock.step(200 * 86_400_000)
-    clock = twin.services._engine.clock
-    assert isinstance(clock, TrustedClock)
-    clock.accept(clock.state().step_s)
-    twin.clean()
-    assert listed(twin) == [], "it was taken off the list"
-    twin.await_(twin.transactions.commit(started(twin)))
-    assert not any(pointer > 0 for pointer in pointers(twin))
 
 
 def test_a_dead_message_is_found_however_far_from_its_pointer(twin: Twin) -> None:

@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry
 
 from cleanup.cleaner import Cleaner
 from cleanup.ranges import Step
-from tables.keys import after_prefix, payload_key_of, payload_prefix, prefix, run_prefix_of
-from tables.store import MESSAGE, PAYLOAD, Store
+from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
 from tests.messaging.at_once import Gate, asked_at_once
+from tests.messaging.deleted_rows import take_in_what_was_deleted
 from tests.messaging.model import ModelTopic
 from tms.core.clock import ManualClock
 from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved, TopicNotFound
@@ -146,33 +146,9 @@ class ServiceMachine(RuleBasedStateMachine):
         self.passing = self.passing or self.cleaner.steps()
         if sum(1 for _ in islice(self.passing, steps)) < steps:
             self.passing = None
-        self.take_in_what_was_deleted()
+        take_in_what_was_deleted(self.topics, self.store, self.clock.deleted_ms)
         if breaks_off:
             self.restart()  # and what is read then is from the table
-
-    def take_in_what_was_deleted(self) -> None:
-        """Forget in the model what cleanup has deleted, which had expired when it did."""
-        for name, topic in self.topics.items():
-            live_ms = topic.first_live_ms(self.clock.deleted_ms)
-            start = prefix(TopicId("default", name), topic.number)
-            messages, payloads = self.keys(MESSAGE, start), self.keys(PAYLOAD, start)
-            data = topic.data
-            gone = [e for e in data.entries if start + KEY.pack(*e.key) not in messages]
-            assert not topic.exists or all(entry.key[0] < live_ms for entry in gone)
-            data.entries = [entry for entry in data.entries if entry not in gone]
-            for pointer, rows in data.stored.items():
-                run = payload_prefix(start, pointer)
-                left = [row for row in rows if run + KEY.pack(*row[0]) in payloads]
-                gone_ms = [row[0][0] for row in rows if row not in left]
-                assert not topic.exists or all(written_ms < live_ms for written_ms in gone_ms)
-                data.stored[pointer] = left
-
-    def keys(self, table: str, start: bytes) -> set[bytes]:
-        with self.store.scan(table, start, after_prefix(start)) as rows:
-            found = [key for key, _ in rows]
-        if table == MESSAGE:
-            return set(found)
-        return {run_prefix_of(key) + payload_key_of(key) for key in found}
 
     @rule()
     def restart(self) -> None:

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from cleanup.invalid import bound_of
 from tables.prune_bound_table import Bound, StoreBoundTable
-from tables.store import MESSAGE, METADATA, TRANSACTION
+from tables.store import MESSAGE, TRANSACTION
 from tables.store_tables import StoreTables
-from tests.cleanup.twins import LIMITS, NOW_MS, Twin
+from tests.cleanup.clock_stories import elsewhere, ids_ascend, versions_ascend
+from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import _timeouts_by_hand  # noqa: F401  a fixture
 from tms.core.clock import ManualClock
 from tms.core.errors import StoreCorrupt
 from tms.core.mark import ClockElsewhere, Mark, decode_mark, encode_mark, latest_mark
-from tms.core.message import KEY_BYTES, MessageId
+from tms.core.message import MessageId
 from tms.core.topic import TopicId
 
 TOPIC = TopicId("default", "t")
@@ -34,56 +35,12 @@ def twin() -> Iterator[Twin]:
     loop.close()
 
 
-def elsewhere(twin: Twin, now_ms: int, *, crashes: bool = True) -> None:
-    """Start the server again on another machine, whose clock says that."""
-    twin.clock = ManualClock(now_ms)
-    twin.reopen(crashes=crashes)
-
-
-def versions_ascend(twin: Twin, by_ms: int = -10 * DAY, *, crashes: bool = True) -> None:
-    given = []
-    for number in range(3):
-        subscriptions = twin.services.subscriptions
-        created = twin.await_(subscriptions.create_subscription(TOPIC, "s"))
-        given.append(created.version)
-        twin.await_(subscriptions.delete_subscription(TOPIC, "s"))
-        elsewhere(twin, NOW_MS + (number + 1) * by_ms, crashes=crashes)
-
-    assert given == sorted(set(given))
-
-
 @pytest.mark.parametrize("crashes", [True, False])
 @pytest.mark.parametrize("by_ms", [0, -1_000, -10 * DAY])
 def test_versions_of_subscriptions_ascend_over_restarts(
     twin: Twin, *, by_ms: int, crashes: bool
 ) -> None:
     versions_ascend(twin, by_ms, crashes=crashes)
-
-
-def forget(twin: Twin) -> bytes:
-    """Delete the topic, and all that is known of it; return the last id that it gave."""
-    last = twin.await_(twin.services.messaging.publish(TOPIC, [b"old"])).first_key
-    twin.await_(twin.services.messaging.delete_topic(TOPIC))
-    twin.clean()
-    twin.clock.advance(LIMITS.cleanup_grace_s * 1_000 + 70_000)
-    for _ in range(3):
-        twin.clean()
-    with twin.store.scan(METADATA, b"", b"\xff") as rows:
-        assert not list(rows), "the topic is forgotten"
-    key: bytes = last[:KEY_BYTES]
-    return key
-
-
-def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
-    """The mark is lost but for what is forgotten, as if the clock had been believed."""
-    last = forget(twin)
-    elsewhere(twin, NOW_MS - 10 * DAY, crashes=crashes)
-    twin.clock.step(-400 * DAY)
-    twin.services._engine.clock.accept(twin.services._engine.clock.state().step_s)  # type: ignore[attr-defined]
-    twin.await_(twin.services.messaging.create_topic(TOPIC))
-    published = twin.await_(twin.services.messaging.publish(TOPIC, [b"new"]))
-
-    assert published.first_key[:KEY_BYTES] > last
 
 
 @pytest.mark.parametrize("crashes", [True, False])

@@ -11,17 +11,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tables.memory import MemoryStore
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
-from tests.cleanup.test_invalid import a_dead_message_far_from_its_pointer
+from tables.store import Store
+from tests.cleanup import clock_stories
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.cleanup.twins_machine import Twins
 from tests.contracts import invalid_contract
-from tests.core.test_time_model import TimeMachine
-from tests.messaging import test_mark
-from tests.messaging.ranges.test_ranges_model import Ends
-from tests.messaging.test_service_model import MemoryMachine
+from tests.core.time_machine import TimeMachine
+from tests.messaging.ranges.ends_machine import Ends
+from tests.messaging.service_machine import ServiceMachine
 from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.clock import KeyTime, ManualClock, SessionTime
 from tms.core.tables import TransactionTable
@@ -102,6 +103,15 @@ def test_without_a_guard_the_simulation_fails(
     except Exception:
         return
     pytest.fail("nothing fails without it")
+
+
+class MemoryMachine(ServiceMachine):
+    def open_store(self) -> Store:
+        if not hasattr(self, "store"):
+            return MemoryStore()
+        assert isinstance(self.store, MemoryStore)
+        self.store._closed = False
+        return self.store
 
 
 CLOCKS = settings(SETTINGS, max_examples=1_500)
@@ -194,9 +204,9 @@ def keys_above_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("switch_off", "check"),
     [
-        (search_from_the_least_time, a_dead_message_far_from_its_pointer),  # C3
-        (versions_above_the_mark, test_mark.versions_ascend),  # C8
-        (keys_above_what_is_forgotten, test_mark.ids_ascend),  # C2
+        (search_from_the_least_time, clock_stories.a_dead_message_far_from_its_pointer),  # C3
+        (versions_above_the_mark, clock_stories.versions_ascend),  # C8
+        (keys_above_what_is_forgotten, clock_stories.ids_ascend),  # C2
     ],
 )
 def test_without_a_rule_of_stores_a_story_fails(
@@ -204,7 +214,7 @@ def test_without_a_rule_of_stores_a_story_fails(
 ) -> None:
     loop = asyncio.new_event_loop()
     twin = Twin(loop, ManualClock(NOW_MS))
-    for topic_id in (invalid_contract.TOPIC, test_mark.TOPIC):
+    for topic_id in (invalid_contract.TOPIC, clock_stories.TOPIC):
         twin.await_(twin.services.messaging.create_topic(topic_id))
     switch_off(monkeypatch)
     try:
