@@ -43,8 +43,6 @@ from tms.messaging.store_runtime import StoreRuntime
 T = TypeVar("T")
 START_MS = 1_800_000_000_000
 NAMES = st.sampled_from(["a", "a", "a", "b"])
-
-
 MESSAGES = st.lists(st.binary(max_size=40).map(Message) | SMALL, min_size=1, max_size=4)
 
 
