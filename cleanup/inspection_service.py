@@ -79,7 +79,7 @@ class Partwise:
             self._is_busy = False
 
     def _looking(self, state: StateOfTransactions = None) -> Verification:
-        return Verification(self._store, self._limits, self._clock.now_ms(), state)
+        return Verification(self._store, self._limits, self._clock.expiry_ms(), state)
 
     async def _looking_at_all(self) -> Verification:
         """Return a look that knows how transactions stand."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tms.core.errors import (
         AuthenticationOff,
         BadVersion,
+        ClockMoved,
         Conflict,
         CopyRefused,
         DataLost,
@@ -121,6 +122,7 @@ __all__ = [
     "AuthenticationOff",
     "BadVersion",
     "Client",
+    "ClockMoved",
     "Conflict",
     "CopyRefused",
     "DataLost",

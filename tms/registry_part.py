@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from tms.client.access import Access
 from tms.client.credentials import credentials_of
 from tms.client.remote_services import RemoteServices
-from tms.core.clock import SystemClock
+from tms.core.clock import Clock
 from tms.core.errors import NoLeader
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
@@ -50,6 +50,7 @@ class RegistryPart:
     def __init__(
         self,
         settings: Settings,
+        clock: Clock,
         tls: ssl.SSLContext | None = None,
         security: SecurityPart | None = None,
     ) -> None:
@@ -70,7 +71,8 @@ class RegistryPart:
         )
         self._way = WayToLog()
         checker = ProcessChecker(settings.registry_check_s_max)
-        self.registry = Registry(self._way, options, SystemClock(), checker)
+        self._clock = clock
+        self.registry = Registry(self._way, options, clock, checker)
         self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
         """What checks payloads; processes of its own, so that they do not hold up schemas."""
         self._settings = settings
@@ -120,7 +122,7 @@ class RegistryPart:
             announcement = Announcement(mastership.address, mastership.is_eligible)
             session_s = settings.registry_session_s
             mastership.stand(
-                MembersElection(self._way, announcement, SystemClock(), session_s=session_s)
+                MembersElection(self._way, announcement, self._clock, session_s=session_s)
             )
             return
         store = self._metadata = await open_metadata(settings.metadata)
@@ -223,6 +225,7 @@ class RegistryPart:
 
 def open_registry(
     settings: Settings,
+    clock: Clock,
     tls: ssl.SSLContext | None = None,
     security: SecurityPart | None = None,
 ) -> RegistryPart | None:
@@ -231,7 +234,7 @@ def open_registry(
     Raises `ValueError` if it is not, and was asked for.
     """
     if importlib.util.find_spec("avro") is not None:
-        return RegistryPart(settings, tls, security)
+        return RegistryPart(settings, clock, tls, security)
     if settings.registry_listen or settings.registry_log:
         raise ValueError(f"the registry needs more: {install_command('registry')}")
     return None

@@ -22,11 +22,11 @@ from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
 from api.http.router import Route, RouteMatch, Router
-from tms.core.clock import SystemClock
 from tms.core.cluster import Cluster
 from tms.core.errors import InvalidRequest, NoLeader
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.trusted_clock import TrustedClock
 
 LeftOfLease = Callable[[], float]
 """Returns how many seconds this server leads yet."""
@@ -61,12 +61,13 @@ class Standby:
         cluster_state: Cluster,
         limits: Limits,
         *,
+        clock: TrustedClock,
         registry: CollectorRegistry,
         open_operations: Collection[Operation] = (),
         callers: Callers | None = None,
         access: AccessControl | None = None,
     ) -> None:
-        """Answer a GET of `operations` here, and have the leader answer all else.
+        """Answer `operations` here, and have the leader answer all else.
 
         Nobody has to be known for `open_operations` that `access` does not guard.
         """
@@ -75,7 +76,7 @@ class Standby:
         context = Context(
             services=cast("ServerServices", _StandingBy(forwarder)),
             limits=limits,
-            clock=SystemClock(),
+            clock=clock,
             registry=registry,
             topic_info="seed",
             body_memory=BodyMemory(limits.queue_bytes_max),
@@ -86,6 +87,7 @@ class Standby:
             access=access,
         )
         self._own = Application(context, metrics, operations)
+        self._own_changes = {(e.method, e.path) for e in operations if e.method != "GET"}
         forward, counted = partial(_forward, forwarder), metrics.of("forwarded")
         self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(forward, context, counted), {})
         own = {each.path for each in operations}
@@ -105,7 +107,8 @@ class Standby:
         Paths lead here where they lead at the leader, however they are written.
         """
         if method not in ("GET", "HEAD"):
-            return self._forward
+            is_own = (method, without_last_slash(path)) in self._own_changes
+            return self._own.find(method, path) if is_own else self._forward
         try:
             here = self._here.find(method, without_last_slash(path)).target
         except InvalidRequest:

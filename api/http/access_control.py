@@ -156,7 +156,7 @@ class AccessControl:
         if header is None or operation is None:
             return False
         kept = self._decisions.get((header, operation.name, exchange.path))
-        if kept is None or self._clock.now_ms() >= kept[0]:
+        if kept is None or self._clock.keys_ms() >= kept[0]:
             return False
         if exchange.fields.caller is not ANYBODY:
             return False
@@ -195,7 +195,7 @@ class AccessControl:
         if header is not None and is_kept and is_short:
             if len(self._decisions) >= _DECISIONS_MAX:
                 del self._decisions[next(iter(self._decisions))]
-            until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
+            until_ms = min(session.ends_ms, self._clock.keys_ms() + _KEPT_MS)
             self._decisions[header, operation.name, exchange.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
@@ -269,7 +269,7 @@ class AccessControl:
         admission = _of(exchange)
         session = admission.session
         assert session is not None, "who goes on was let in"
-        if self._clock.now_ms() >= session.ends_ms:
+        if self._clock.keys_ms() >= session.ends_ms:
             session = admission.session = await self._verified_anew(exchange, session)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:

@@ -141,6 +141,17 @@ class Twins(RuleBasedStateMachine):
     def clean(self, steps: int) -> None:
         self.cleaned.go_on_cleaning(steps)
 
+    @rule(
+        by_s=st.sampled_from([61, 300, 93_600, 34_560_000]),
+        sign=st.sampled_from([1, -1]),
+        steps=st.sampled_from([1, 4, 1_000_000]),
+    )
+    def clean_by_a_wrong_clock(self, by_s: int, sign: int, steps: int) -> None:
+        """For a moment: what it deletes then, nobody is given any more anyway."""
+        self.clock.step(sign * by_s * 1_000)
+        self.cleaned.go_on_cleaning(steps)
+        self.clock.step(-sign * by_s * 1_000)
+
     @rule(crashes=st.booleans())
     def restart(self, *, crashes: bool) -> None:
         self.cleaned.reopen(crashes=crashes)

@@ -5,9 +5,9 @@
 Topics are created, deleted, created again and given another ttl; messages are published, alone, to
 several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
 that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
-In the middle of any of that the server is killed, or stopped. What readers are given is compared
-with the model (`everything_model`) all the time, and the tables are verified while it is down. A
-copy of the folder loses a file then: it is refused, or has all rows.
+In the middle of any of that the server's clock is set, and the server is killed, or stopped. What
+readers are given is compared with the model (`everything_model`) all the time, and the tables are
+verified while it is down. A copy of the folder loses a file then: it is refused, or has all rows.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from tables.store import COORDINATION, TABLES
 from tests.contracts.store_contract import rows_of
 from tests.faults.lost_files import lose_a_file
 from tests.servers.server_process import ServerProcess
+from tests.servers.stepping_clock import SteppingClock
 from tests.simulation.everything_acts import TIMEOUT_S, Acts, Killed
 from tests.simulation.everything_model import Difference
 from tms.cli.inspected import parts
@@ -51,15 +52,17 @@ class Everything:
     """One run, on one folder."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.folder, self.store = folder, f"leveldb:{folder}"
-        self.acts = Acts(seed)
+        self.folder = folder / "store"
+        self.store = f"leveldb:{self.folder}"
+        self.clock = SteppingClock(folder)
+        self.acts = Acts(seed, self.clock)
         self.chance, self.counts = self.acts.chance, self.acts.counts
 
     async def episode(self) -> None:
         """Start the server, compare all there is, and work until it is killed or stopped."""
         lasts_s = self.chance.uniform(*EPISODE_S)
         kills = self.chance.random() < KILLED_SHARE
-        with ServerProcess(self.store, *FLAGS) as server:
+        with ServerProcess(self.store, *FLAGS, clock=self.clock) as server:
             services = RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
             self.acts.ask(services)
             killing = asyncio.create_task(self.kill(server, lasts_s)) if kills else None
@@ -90,6 +93,7 @@ class Everything:
             acts.change_topic: 6,
             acts.change_position: 8,
             acts.check: 25,
+            acts.set_the_clock: 1,
         }
         while until_s is None or time.monotonic() < until_s:
             act = self.chance.choices(list(often), list(often.values()))[0]

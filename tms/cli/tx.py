@@ -1,6 +1,5 @@
 """`tms tx`: look after transactions, and use one from a script."""
 
-import time
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -55,12 +54,8 @@ Before = Annotated[
 ]
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _facts(info: TransactionInfo) -> dict[str, Any]:
-    return info_record(info, _now_ms())
+    return info_record(info)
 
 
 def _owner(info: TransactionInfo) -> str:
@@ -72,7 +67,7 @@ def _owner(info: TransactionInfo) -> str:
 def _row(info: TransactionInfo) -> tuple[str, ...]:
     return (
         str(info.transaction_id),
-        span(max(0, _now_ms() - info.started_ms)),
+        span(info.age_ms),
         info.type.name.lower(),
         _owner(info),
         info.client or "-",

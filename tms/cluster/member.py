@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from tms.cluster.instances import ROOT, Registration, instances_of, is_last
-from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting, ceiling_ms
+from tms.cluster.lease import Lease, LeaseClock, LeaseRecord, Sighting, SteadySeconds, ceiling_ms
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
@@ -61,7 +61,7 @@ class Member:
         self._store = store
         self._instance = instance
         self._open_services = lead
-        self._clock: LeaseClock = clock or BootClock()
+        self._clock: LeaseClock = clock or SteadySeconds(self._time)
         self._own = LeaseRecord(
             token=0,
             holder=instance.id,
@@ -201,6 +201,7 @@ class Member:
     ) -> tuple[LeaseRecord, int, Lease, float] | None:
         token = max(0 if old is None else old.token, self._token_known) + 1
         wait_s = self._sighting.claim_wait_s(old)
+        self._sighting.set_time(self._time, old)
         # Until this one serves, whoever follows it has to wait for the leader before it too.
         after_ms = 0 if old is None else old.keys_until_ms
         until_ms = ceiling_ms(max(self._time.now_ms(), after_ms + 1), self._own.lease_s)
@@ -210,21 +211,15 @@ class Member:
             fence_s=max(self._own.fence_s, wait_s),
             keys_until_ms=until_ms,
             keys_after_ms=after_ms,
+            time_ms=self._time.now_ms(),
         )
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), version)
         except BadVersion:
             return None  # somebody else was quicker, or the leader is back
-        lease = Lease(
-            token,
-            record.lease_s,
-            self._clock,
-            sent_s,
-            keys_after_ms=after_ms,
-            keys_until_ms=until_ms,
-            earlier_ms=0 if old is None else old.keys_after_ms,
-        )
+        ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
+        lease = Lease(token, record.lease_s, self._clock, sent_s, **ceilings)
         _log.info("this server is to lead, under token %d", token)
         return record, stat.version, lease, wait_s
 
@@ -335,8 +330,9 @@ class _Holding:
                 _log.warning("the lease is not renewed, %.1f s left: %s", self.lease.left_s, error)
 
     async def _renew(self) -> None:
-        until_ms = self.lease.ceiling_ms(self._time.now_ms())
-        record = replace(self._record, renewals=self._record.renewals + 1, keys_until_ms=until_ms)
+        now_ms, renewals = self._time.now_ms(), self._record.renewals + 1
+        until_ms = self.lease.ceiling_ms(now_ms)
+        record = replace(self._record, renewals=renewals, keys_until_ms=until_ms, time_ms=now_ms)
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), self._version)
@@ -375,6 +371,7 @@ class _Holding:
             is_serving=False,
             is_released=True,
             keys_until_ms=self.lease.last_given_ms,
+            time_ms=self._time.now_ms(),
         )
         try:
             await self._store.put(LEASE, _codec.encode(record), self._version)

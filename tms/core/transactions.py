@@ -73,6 +73,8 @@ class TransactionInfo:
     started_ms: int
     expires_ms: int | None
     """When it becomes invalid by itself; None once it is not in progress."""
+    age_ms: int = 0
+    """How long ago it began, by the clock of the server that has it."""
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
@@ -209,11 +211,16 @@ class AsyncTransactions(Protocol):
 class OpenTransactions(Protocol):
     """What messaging asks of the manager in the same process. From the event loop's thread."""
 
-    def check(self, write_pointer: int) -> None:
-        """Raise `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
+    def check(self, write_pointer: int) -> int:
+        """Return the least time, in ms since 1970, of what is written under a pointer.
 
+        Raises `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
         Also within a flush: then what the flush did before counts.
         """
+        ...
+
+    def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
+        """Return from when on there may be entries under pointers in progress, in ms since 1970."""
         ...
 
     def check_rollback(self, write_pointer: int) -> None:
@@ -240,6 +247,10 @@ class OpenTransactions(Protocol):
 
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction: all that is committed, durably."""
+        ...
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
         ...
 
     @property

@@ -12,12 +12,11 @@ from tms.core.caller import ANYBODY, Caller, check_may_change
 from tms.core.errors import (
     InvalidRequest,
     Stopping,
-    TmsError,
     TopicMoved,
     TransactionDuplicate,
     TransactionsElsewhere,
+    TransactionUnknown,
 )
-from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, MessageBlock, id_after
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
 from tms.core.namespaces import NamespaceRules
@@ -82,7 +81,7 @@ class Service:
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
         self._publications = publications or UnfinishedPublications()
-        self.cleaned = CleanedTopics(self._states, self._topics, self._publications)
+        self.cleaned = CleanedTopics(self._states, self._topics, self._publications, engine.mark)
         """What cleanup needs of topics in use."""
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
@@ -99,18 +98,10 @@ class Service:
             engine, self._states, self._publications, transactions, self.page
         )
         self._stopping = False
-        metrics.age_s = self._age_s
+        metrics.age_s = self._admission.age_s if transactions is None else transactions.age_s
         told = "Memory that recent messages take, in bytes."
         metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
         metrics.gauge("topics_in_memory", "Topics kept in memory.", lambda: len(self._states))
-
-    def _age_s(self, write_pointer: int) -> float | None:
-        """Return how old what is in progress under a write pointer is, None where nothing is."""
-        try:
-            self._writing.check(write_pointer)
-        except TmsError:
-            return None
-        return (self._clock.now_ms() - write_pointer / WRITE_POINTERS_PER_MS) / 1000
 
     @property
     def metrics(self) -> MessagingMetrics:
@@ -277,7 +268,13 @@ class Service:
 
     def _check_write_pointer(self, write_pointer: int, caller: Caller) -> None:
         self._admission.write_pointer(write_pointer)
-        self._writing.check(write_pointer, caller)
+        if self._transactions is None:
+            self._admission.check_age(write_pointer)
+        try:
+            self._writing.check(write_pointer, caller)
+        except TransactionUnknown:
+            self._admission.check_age(write_pointer)  # it is told so if that is why
+            raise
 
     def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:
         """Give what a commit publishes that was stored, while its topics are held."""

@@ -19,7 +19,7 @@ TmsError
 │       ├── OwnerBusy, OwnerElsewhere
 │       ├── PublicationRefused, TopicIsCompact
 │       ├── InvalidTrimTime, InvalidTruncateTime
-│       ├── TransactionsElsewhere
+│       ├── TransactionsElsewhere, ClockMoved
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── BadVersion, PathExists, PathHasChildren
 │       └── LockBusy, NoMetadataStore, AuthenticationOff, RollbackRefused
@@ -94,6 +94,7 @@ from tms.core.errors.classes import (
 from tms.core.errors.conflicts import (
     AuthenticationOff,
     BadVersion,
+    ClockMoved,
     Conflict,
     InvalidTrimTime,
     InvalidTruncateTime,
@@ -120,6 +121,7 @@ from tms.core.errors.conflicts import (
 __all__ = [
     "AuthenticationOff",
     "BadVersion",
+    "ClockMoved",
     "Conflict",
     "CopyRefused",
     "DataLost",
