@@ -26,6 +26,7 @@ from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.core.messaging import Messaging
+from tms.core.supervision import supervised
 from tms.core.tls import TlsFiles
 from tms.gc_schedule import collected_by_clock
 from tms.metadata.interface import MetadataStore
@@ -238,7 +239,7 @@ async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> Metadat
 
 
 async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
-    stop, schemas = asyncio.Event(), parts.schemas
+    schemas = parts.schemas
     async with AsyncExitStack() as stack:
         metadata = await open_metadata(settings.metadata)
         stack.push_async_callback(metadata.close)
@@ -264,7 +265,6 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             fence_s=settings.fence_s,
         )
         member.on_leader = part.heard
-        member.on_failure = stop.set
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
@@ -288,11 +288,9 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
-            stop=stop,
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
-        member.check()
     _log.info("stopped; this server takes part in its cluster no more")
 
 
@@ -334,7 +332,10 @@ class _Part:
             self._schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
-        raising = asyncio.create_task(raise_when_all_know(self._instances, services.raise_format))
+        raising = supervised(
+            "raising the store's format",
+            partial(raise_when_all_know, self._instances, services.raise_format),
+        )
         try:
             yield
         finally:

@@ -103,7 +103,7 @@ async def _run(
             try:
                 return await work()
             except asyncio.CancelledError as error:
-                if _is_cancelled():
+                if is_cancelled():
                     raise
                 pause_s = failures.add(error)
             except Exception as error:  # whatever it is, the task has to go on
@@ -124,6 +124,7 @@ async def _pause(seconds: float, until: asyncio.Event | None) -> None:
         return
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
+    """Return whether somebody wants the running task to end; gRPC tells a closed channel alike."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
