@@ -51,7 +51,7 @@ def _distrust(error: BaseException) -> str | None:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted ({cause.verify_message}): {_TRUST_IT}"
-        if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
+        if isinstance(cause, ssl.SSLError) and getattr(cause, "reason", None) in _NO_TLS:
             return "it does not speak TLS: write http://, if that is meant"
         cause = cause.__cause__ or cause.__context__
     return None

@@ -88,14 +88,22 @@ class _Stream(httpcore.AsyncNetworkStream):
 
     def __init__(self, inner: httpcore.AsyncNetworkStream) -> None:
         self._inner = inner
+        self._broken_by: str | None = None
 
     async def read(self, *arguments: Any, **named: Any) -> bytes:
+        if self._broken_by is not None:  # httpcore reads though writing has failed
+            raise httpcore.ReadError(self._broken_by)
         with _raised_as(httpcore.ReadError):
             return await self._inner.read(*arguments, **named)
 
     async def write(self, *arguments: Any, **named: Any) -> None:
-        with _raised_as(httpcore.WriteError):
+        try:
             await self._inner.write(*arguments, **named)
+        except _HTTPCORES:
+            raise
+        except Exception as error:  # whatever it is, the connection is broken
+            self._broken_by = _said(error)
+            raise httpcore.WriteError(self._broken_by) from error
 
     async def aclose(self) -> None:
         try:
