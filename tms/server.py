@@ -20,13 +20,12 @@ import uvloop
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from tms import __version__
-from tms.cluster.formats import STORE_FORMAT, raise_when_all_know
+from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.core.messaging import Messaging
-from tms.core.supervision import supervised
 from tms.core.tls import TlsFiles
 from tms.gc_schedule import collected_by_clock
 from tms.metadata.interface import MetadataStore
@@ -332,10 +331,7 @@ class _Part:
             self._schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
-        raising = supervised(
-            "raising the store's format",
-            partial(raise_when_all_know, self._instances, services.raise_format),
-        )
+        raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             yield
         finally:

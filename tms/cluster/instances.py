@@ -84,7 +84,7 @@ class Registration:
                 # One that the lost session left, if it is there still, would go with that.
                 await self._store.delete_recursive(self._path)
                 await self._put()
-            except Exception as error:
+            except BaseException as error:
                 self._is_due.set()
                 if not isinstance(error, TmsError):
                     raise

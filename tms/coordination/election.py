@@ -148,7 +148,7 @@ class LeaderElection:
             except TmsError as error:
                 _log.warning("no leader is known at %s yet: %s", self._path, error)
                 await self._pause()
-            except Exception:
+            except BaseException:
                 self._wake.set()  # to be done when this is called again
                 raise
             else:

@@ -166,7 +166,7 @@ class ResourceLock:
             except TmsError:
                 _log.exception("lock %s could not be checked", self._path)
                 await self._pause()
-            except Exception:
+            except BaseException:
                 self._wake.set()  # to be done when this is called again
                 raise
 

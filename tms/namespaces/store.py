@@ -188,7 +188,7 @@ class NamespaceStore:
             every, self._all_changed = self._all_changed, False
             try:
                 await (self._read_all() if every else self._read(names))
-            except Exception as error:
+            except BaseException as error:
                 self._changed |= names
                 self._all_changed |= every
                 self._has_news.set()

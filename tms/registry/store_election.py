@@ -77,7 +77,7 @@ class StoreElection:
                 continue
             try:
                 found = await self._store.get(self._path)
-            except Exception as error:
+            except BaseException as error:
                 tell(Elected(None))
                 self._changed.set()
                 if not isinstance(error, TmsError):

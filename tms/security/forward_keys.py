@@ -98,7 +98,7 @@ class ForwardKeys:
             self._has_news.clear()
             try:
                 await self._bring_up_to_date()
-            except Exception as error:
+            except BaseException as error:
                 if not isinstance(error, ValueUnreadable):  # until it is changed it stays so
                     self._has_news.set()
                 if not isinstance(error, TmsError):
