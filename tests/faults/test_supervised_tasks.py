@@ -252,8 +252,6 @@ async def keeps_its_session(parts: Parts) -> None:
         async def close(self) -> None:
             pass
 
-    link = Link(30.0)
-    link.look = Breaking(link).look  # type: ignore[method-assign]
     broken = Breaking(Link(30.0))
     broken.faults["look"] = parts.fault
     store = RemoteStore(cast("Any", Server()), cast("Any", broken))

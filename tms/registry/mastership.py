@@ -61,6 +61,8 @@ class Mastership:
         """How often this server began as master."""
         self._registry = registry
         self._elected = Elected(None)
+        self._knows_election = False
+        """Whether anybody was ever elected, as far as this server has heard."""
         self._epoch: int | None = None
         """The epoch in which this server is master."""
         self._changed = asyncio.Event()
@@ -82,7 +84,7 @@ class Mastership:
         A server that cannot become master itself, and knows of no election, asks the one that the
         log names: so a copy of the log leads to the first site.
         """
-        if self._elected.address is not None:
+        if self._elected.address is not None or self._knows_election:
             return self._elected.address
         named = self._registry.state.master
         return named if named and not self.is_eligible and named != self.address else None
@@ -111,6 +113,7 @@ class Mastership:
         if elected == self._elected:
             return
         self._elected = elected
+        self._knows_election |= elected.address is not None
         if not elected.is_self:
             self._epoch = None
         _log.info("the master is %s", "this server" if elected.is_self else elected.address)
