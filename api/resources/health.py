@@ -11,6 +11,7 @@ from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import DecidedBy, Operation
 from tms import __version__
 from tms.core.errors import TmsError
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.supervision import failing
 from tms.security.resources import Action
 
@@ -25,13 +26,14 @@ _STATUS = {
         }
     }
 }
+_COUNT = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
 _FAILING = {
     "type": "object",
     "required": ["task", "since_ms", "times", "reason"],
     "properties": {
         "task": {"type": "string"},
-        "since_ms": {"type": "integer"},
-        "times": {"type": "integer"},
+        "since_ms": _COUNT,
+        "times": _COUNT,
         "reason": {"type": "string"},
     },
 }

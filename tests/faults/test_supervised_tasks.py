@@ -5,7 +5,6 @@ not in the table fails the last test.
 """
 
 import asyncio
-import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ import pytest
 
 from tests.cluster.world import World
 from tests.contracts.metadata_store_contract import until
-from tests.registry.registries import Registries, fixed, opened
-from tests.registry.test_mastership import Server
+from tests.faults.breaking import Breaking, Parts
+from tests.registry.registries import fixed, opened
 from tms.cluster import formats
 from tms.cluster.instances import Registration
 from tms.coordination import CoordinationService
@@ -28,9 +27,7 @@ from tms.core.limits import Limits
 from tms.core.namespaces import NamespaceSettings
 from tms.metadata.address import parse
 from tms.metadata.cache import JsonCodec
-from tms.metadata.host import MetadataHost
 from tms.metadata.live_values import LiveValues
-from tms.metadata.local import LocalSession
 from tms.metadata.remote import Link, RemoteStore
 from tms.namespaces.store import NamespaceStore
 from tms.registry.log import WayToLog
@@ -51,61 +48,6 @@ FAULTS = [
     RuntimeError("unable to perform operation on <TCPTransport closed=True>"),
     asyncio.CancelledError(),
 ]
-
-
-class Breaking:
-    """Stands before a part; the next call of a method of it raises."""
-
-    def __init__(self, inner: object) -> None:
-        self._inner = inner
-        self.faults: dict[str, BaseException] = {}
-        self.raised = 0
-
-    def _raise(self, name: str) -> None:
-        fault = self.faults.pop(name, None)
-        if fault is not None:
-            self.raised += 1
-            raise fault
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-
-        async def wait(*arguments: Any, **named: Any) -> Any:
-            self._raise(name)
-            return await found(*arguments, **named)
-
-        async def give(*arguments: Any, **named: Any) -> AsyncIterator[Any]:
-            self._raise(name)
-            async for each in found(*arguments, **named):
-                yield each
-
-        def tell(*arguments: Any, **named: Any) -> Any:
-            self._raise(name)
-            return found(*arguments, **named)
-
-        if inspect.iscoroutinefunction(found):
-            return wait
-        if inspect.isasyncgenfunction(found):
-            return give
-        return tell if callable(found) else found
-
-
-class Parts:
-    """What the tasks stand on, and what one call of it is to raise."""
-
-    def __init__(self, registries: Registries, fault: BaseException) -> None:
-        self.registries = registries
-        self.fault = fault
-        self.host = MetadataHost()
-        self.other = self.host.open_session()
-        self.session: LocalSession = self.host.open_session()
-        self.store: Any = Breaking(self.session)
-        self.messaging: Any = Breaking(registries.services.messaging)
-
-    def server(self, name: str) -> Server:
-        server = Server(self.registries, name)
-        server.called.registry.log._way = WayToLog(self.messaging)
-        return server
 
 
 @pytest.fixture(params=FAULTS, ids=lambda fault: type(fault).__name__)
