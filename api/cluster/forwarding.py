@@ -9,6 +9,7 @@ whatever the connection to the leader raises; the errors of the client's own sid
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,14 +17,15 @@ from contextlib import contextmanager
 import httpx
 
 from api.http.access_control import CHECK_S
+from api.http.endpoint import FORWARDED_BY as HEADER
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
-from tms.core.errors import NoLeader, OutcomeUnknown
+from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.core.http_connections import close_quietly, guard, reason_of
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
-HEADER = b"tms-forwarded-by"
+_is_target = re.compile(rb"[!-~]+").fullmatch
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer before that is passed on."""
 Seal = Callable[[Exchange, httpx.Request], None]
@@ -51,6 +53,8 @@ _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"se
 """Who calls was checked by this server's name; the leader has another."""
 _OURS = frozenset({SEALED.lower().encode(), HEADER})
 """What only servers say of a request: a client's is not passed on."""
+_MAY_WAIT = b"wait="
+"""In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
 
 
@@ -124,9 +128,12 @@ class Forwarder:
         )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
+        both = {working, watching}
         try:
-            check_s = None if exchange.admission is None else CHECK_S
-            both, first = {working, watching}, asyncio.FIRST_COMPLETED
+            check_s, first = (
+                None if exchange.admission is None else CHECK_S,
+                asyncio.FIRST_COMPLETED,
+            )
             while not (await asyncio.wait(both, timeout=check_s, return_when=first))[0]:
                 await exchange.check_again()
             if working.done():
@@ -137,6 +144,7 @@ class Forwarder:
             for task in (working, watching):
                 task.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
+            del working, both, task  # an error keeps this frame, which must not keep the tasks
 
     def _seal(self, exchange: Exchange, request: httpx.Request) -> None:
         """Say in a request who asked, so that the leader knows that this server says it."""
@@ -146,7 +154,7 @@ class Forwarder:
         request.headers.pop("authorization", None)
         if admission is None or admission.session is None:
             return
-        path, _, query = request.url.raw_path.partition(b"?")
+        path, _, query = request.extensions["target"].partition(b"?")
         body: bytes | int | None = exchange.whole_body
         if exchange.body_unread:
             body = None if exchange.fields.is_chunked else exchange.fields.body_bytes
@@ -186,9 +194,10 @@ class _Forwarded:
         """By what reading the client's body failed, while it was sent on."""
 
     async def watch(self) -> None:
-        """Return when the client has gone."""
+        """Return when the client has gone; of a request that may wait, when it ended its side."""
         await self._is_read.wait()
-        await self._exchange.gone()
+        exchange = self._exchange
+        await (exchange.ended() if _MAY_WAIT in exchange.query else exchange.gone())
 
     async def run(self) -> None:
         request = self._request()
@@ -220,11 +229,18 @@ class _Forwarded:
             self._is_read.set()
         if self._client.is_closed:
             raise NoLeader
+        path = self._client.base_url.raw_path.rstrip(b"/") + self._path.encode("latin-1")
+        target = path + b"?" + exchange.query if exchange.query else path
+        if not _is_target(target):
+            reason = "a target is of visible ASCII characters: percent-encode others"
+            raise InvalidRequest("malformed_request", reason=reason)
         request = self._client.build_request(
             exchange.method,
-            f"{self._path}?{exchange.query.decode('ascii')}" if exchange.query else self._path,
+            "/",
             headers=[*headers, (HEADER, self._id)],
             content=self._body() if exchange.body_unread else exchange.whole_body,
+            # As it came: httpx would take `//x` for a host, and leave `/../` out.
+            extensions={"target": target},
         )
         self._seal(exchange, request)
         return request

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
@@ -68,9 +69,11 @@ async def welcome(exchange: Exchange) -> None:
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
     topic = f"http://{host}/v1/namespaces/default/topics/hello"
     post = "curl -X POST -H 'Content-Type: application/json'"
+    # Strangers, who may ask for this, are not told which version's faults to try.
+    version = {"version": __version__} if exchange.context.access is None else {}
     told = {
         "name": "TMS, a transactional messaging service",
-        "version": __version__,
+        **version,
         "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",
@@ -83,7 +86,7 @@ async def welcome(exchange: Exchange) -> None:
             "tms --help",
         ],
     }
-    await exchange.answer(OK, json.dumps(told, indent=1).encode(), JSON_TYPE)
+    await exchange.answer(OK, msgspec.json.format(json.dumps(told).encode(), indent=1), JSON_TYPE)
 
 
 async def health(exchange: Exchange) -> None:
@@ -142,6 +145,7 @@ OPERATIONS = (
         method="GET",
         path="/health",
         handler=health,
+        is_probe=True,
         tag="Server",
         summary="Is the process up?",
         description="A process that does not answer this is to be restarted.",
@@ -155,6 +159,7 @@ OPERATIONS = (
         method="GET",
         path="/ready",
         handler=ready,
+        is_probe=True,
         tag="Server",
         summary="Would a publish be taken now?",
         description="503 while it would not: no requests should be sent here for the moment. "

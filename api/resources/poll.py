@@ -147,7 +147,7 @@ class _Poll:
         Raises `ClientGone`, and as `Exchange.check_again`.
         """
         page = asyncio.create_task(self.page(wait_s))
-        gone = asyncio.create_task(exchange.gone())
+        gone = asyncio.create_task(exchange.ended())
         check_s = None if exchange.admission is None else CHECK_S
         first = asyncio.FIRST_COMPLETED
         try:
@@ -159,6 +159,7 @@ class _Poll:
             return page.result()
         finally:
             await _cancel(page, gone)
+            del page  # its error keeps this frame, which must not keep the task
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tms.core.clock import SystemClock
+from tms.core.credentials import without_credentials
 
 PAUSE_S = 0.1
 PAUSE_S_MAX = 5.0
@@ -61,7 +62,8 @@ class _Failures:
         since_ms, times = _clock.now_ms(), 0
         if self.told is not None and not self.is_well:
             since_ms, times = self.told.since_ms, self.told.times
-        reason = f"{type(error).__name__}: {error}".removesuffix(": ")[:_REASON_CHARS_MAX]
+        reason = without_credentials(f"{type(error).__name__}: {error}".removesuffix(": "))
+        reason = reason[:_REASON_CHARS_MAX]
         self.failed_ms, self.told = now_ms, Failing(self.name, since_ms, times + 1, reason)
         if times == 0:
             self.logged_ms = now_ms
@@ -97,7 +99,7 @@ def supervised(
 async def _run(
     name: str, work: Callable[[], Coroutine[Any, Any, None]], until: asyncio.Event | None
 ) -> None:
-    failures = _Failures(name)
+    failures = _Failures(without_credentials(name))
     try:
         while until is None or not until.is_set():
             try:

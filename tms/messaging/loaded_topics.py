@@ -236,6 +236,7 @@ class LoadedTopics:
             topic, last = await self._read(topic_id)
         finally:
             del self._loading[topic_id]
+            loading.task = None  # its error keeps this frame, which must not keep the task
         prefix = self._tables.prefix(topic_id, topic.generation)
         state = loading.state = TopicState(
             topic, prefix, last, self._budget, self._traffic.of(topic_id)

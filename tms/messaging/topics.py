@@ -127,7 +127,10 @@ class Topics:
         await self._changing.acquire()
         task = asyncio.ensure_future(work())
         task.add_done_callback(lambda _: self._changing.release())
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # its error keeps this frame, which must not keep the task
 
     async def _change(
         self,
