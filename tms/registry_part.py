@@ -16,12 +16,13 @@ from tms.core.clock import Clock
 from tms.core.errors import NoLeader
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
+from tms.core.supervision import supervised
 from tms.metadata.interface import MetadataStore
 from tms.registry.checker import ProcessChecker
 from tms.registry.ids import StoreIds
 from tms.registry.knowledge import SchemaLimits
 from tms.registry.log import REACHED_S_MAX, WayToLog
-from tms.registry.mastership import Mastership
+from tms.registry.mastership import RETRY_S, Mastership
 from tms.registry.members import Announcement, MembersElection
 from tms.registry.metrics import SchemaMetrics
 from tms.registry.payload_values import RegistryValues
@@ -190,14 +191,17 @@ class RegistryPart:
 
     def _start_reading(self) -> None:
         """Read what there is, so that the first request need not wait for that."""
-        if not self.registry.log.readings:
-            self._reading = asyncio.create_task(self._read())
+        is_reading = self._reading is not None and not self._reading.done()
+        if not self.registry.log.readings and not is_reading:
+            self._reading = supervised("reading the schemas first", self._read)
 
     async def _read(self) -> None:
-        try:
-            await self.registry.log.read_to_end()
-        except RegistryError as error:
-            _log.warning("the schemas are not read yet: %s", error)
+        while not self.registry.log.readings:
+            try:
+                await self.registry.log.read_to_end()
+            except RegistryError as error:
+                _log.warning("the schemas are not read yet: %s", error)
+                await asyncio.sleep(RETRY_S)
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)

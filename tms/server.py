@@ -19,7 +19,7 @@ import uvloop
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from tms import __version__
-from tms.cluster.formats import STORE_FORMAT, raise_when_all_know
+from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
@@ -246,7 +246,7 @@ async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> Metadat
 
 
 async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
-    stop, schemas = asyncio.Event(), parts.schemas
+    schemas = parts.schemas
     async with AsyncExitStack() as stack:
         metadata = await open_metadata(settings.metadata)
         stack.push_async_callback(metadata.close)
@@ -273,7 +273,6 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             time=parts.clock,
         )
         member.on_leader = part.heard
-        member.on_failure = stop.set
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
@@ -298,11 +297,9 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
-            stop=stop,
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
-        member.check()
     _log.info("stopped; this server takes part in its cluster no more")
 
 
@@ -349,7 +346,7 @@ class _Part:
             self._schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
-        raising = asyncio.create_task(raise_when_all_know(self._instances, services.raise_format))
+        raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             yield
         finally:

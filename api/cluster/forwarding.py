@@ -4,13 +4,15 @@ The answer has the header `TMS-Forwarded-By` with the number of the server that 
 request that was forwarded once is not forwarded again: whoever is asked so and does not lead,
 answers 503 `no_leader`, as where no leader is known or it takes no connection: then nothing was
 done. Where the connection to it breaks later, or another server comes to lead before the answer,
-that is 504 `outcome_unknown`; within the answer's body the client's connection is cut.
+that is 504 `outcome_unknown`; within the answer's body the client's connection is cut. So it is for
+whatever the connection to the leader raises; the errors of the client's own side pass as they are.
 """
 
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import httpx
 
@@ -19,6 +21,7 @@ from api.http.endpoint import FORWARDED_BY as HEADER
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
+from tms.core.http_connections import close_quietly, guard, reason_of
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
@@ -83,17 +86,18 @@ class Forwarder:
         old, self._client = self._client, None
         self._address = address
         if old is not None:
-            closing = asyncio.ensure_future(old.aclose())
+            closing = asyncio.ensure_future(close_quietly(old))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
         if address is not None:
-            self._client = httpx.AsyncClient(
+            made = httpx.AsyncClient(
                 base_url=address,
                 trust_env=False,
                 verify=self._tls or address.startswith("https:"),
                 timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )
+            self._client = guard(made)
             # The leader sees what the client says it takes, and nothing that httpx would add.
             self._client.headers.clear()
 
@@ -186,6 +190,8 @@ class _Forwarded:
         self._before_answer = before_answer
         self._is_read = asyncio.Event()
         """Whether the client's body has been read to its end."""
+        self._own_error: Exception | None = None
+        """By what reading the client's body failed, while it was sent on."""
 
     async def watch(self) -> None:
         """Return when the client has gone; of a request that may wait, when it ended its side."""
@@ -194,17 +200,25 @@ class _Forwarded:
         await (exchange.ended() if _MAY_WAIT in exchange.query else exchange.gone())
 
     async def run(self) -> None:
-        try:
-            request = self._request()
+        request = self._request()
+        with self._typed_errors():
             answer = await self._client.send(request, stream=True)
-            try:
-                await self._pass_on(answer)
-            finally:
-                await answer.aclose()
+        try:
+            await self._pass_on(answer)
+        finally:
+            await close_quietly(answer)
+
+    @contextmanager
+    def _typed_errors(self) -> Iterator[None]:
+        """Raise what the connection to the leader raises as ours."""
+        try:
+            yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NoLeader(reason=_reason(error)) from None
-        except (httpx.TransportError, httpx.StreamError) as error:
-            raise OutcomeUnknown(reason=_reason(error)) from None
+            raise NoLeader(reason=reason_of(error)) from None
+        except Exception as error:
+            if error is self._own_error:
+                raise
+            raise OutcomeUnknown(reason=reason_of(error)) from None
 
     def _request(self) -> httpx.Request:
         exchange = self._exchange
@@ -235,7 +249,12 @@ class _Forwarded:
         """Give the client's body as it comes. Raises `InvalidRequest` if it is too slow."""
         exchange = self._exchange
         while exchange.body_unread:
-            yield await exchange.receive()
+            try:
+                part = await exchange.receive()
+            except Exception as error:
+                self._own_error = error
+                raise
+            yield part
         self._is_read.set()
 
     async def _pass_on(self, answer: httpx.Response) -> None:
@@ -244,7 +263,12 @@ class _Forwarded:
         if self._before_answer is not None:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)
-        async for part in answer.aiter_raw():
+        parts = answer.aiter_raw()
+        while True:
+            with self._typed_errors():
+                part = await anext(parts, None)
+            if part is None:
+                break
             await self._exchange.check_again()
             await self._exchange.send_part(part, more=True)
         await self._exchange.send_part(b"", more=False)
@@ -254,7 +278,3 @@ def _without(
     headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]
 ) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in names]
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__

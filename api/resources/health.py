@@ -11,6 +11,9 @@ from prometheus_client.registry import Collector
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import DecidedBy, Operation
 from tms import __version__
+from tms.core.errors import TmsError
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.supervision import failing
 from tms.security.resources import Action
 
 _TEXT_TYPE = b"text/plain; charset=utf-8"
@@ -21,6 +24,29 @@ _STATUS = {
             "type": "object",
             "required": ["status"],
             "properties": {"status": {"type": "string"}},
+        }
+    }
+}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
+_FAILING = {
+    "type": "object",
+    "required": ["task", "since_ms", "times", "reason"],
+    "properties": {
+        "task": {"type": "string"},
+        "since_ms": _COUNT,
+        "times": _COUNT,
+        "reason": {"type": "string"},
+    },
+}
+_READY = {
+    "application/json": {
+        "schema": {
+            "type": "object",
+            "required": ["status"],
+            "properties": {
+                "status": {"type": "string"},
+                "failing": {"type": "array", "items": _FAILING},
+            },
         }
     }
 }
@@ -69,9 +95,14 @@ async def health(exchange: Exchange) -> None:
 
 
 async def ready(exchange: Exchange) -> None:
-    """Answer whether publishing would be taken now."""
-    exchange.context.services.messaging.check_ready()
-    await exchange.answer(OK, b'{"status": "ready"}', JSON_TYPE)
+    """Answer whether publishing would be taken now, and which of the server's tasks fail."""
+    told = {"failing": [each._asdict() for each in failing()]} if failing() else {}
+    try:
+        exchange.context.services.messaging.check_ready()
+    except TmsError as error:
+        error.detail = {**error.detail, **told}
+        raise
+    await exchange.answer(OK, json.dumps({"status": "ready", **told}).encode(), JSON_TYPE)
 
 
 async def metrics(exchange: Exchange) -> None:
@@ -131,9 +162,11 @@ OPERATIONS = (
         is_probe=True,
         tag="Server",
         summary="Would a publish be taken now?",
-        description="503 while it would not: no requests should be sent here for the moment.",
+        description="503 while it would not: no requests should be sent here for the moment. "
+        "`failing` lists tasks of the server that an unexpected error ended in the last minute; "
+        "they are started again. It is left out if there are none.",
         success="It would.",
-        answer=_STATUS,
+        answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full", "internal"),
     ),
     Operation(

@@ -20,6 +20,7 @@ from tms.cluster.lease import Lease, LeaseClock, LeaseRecord, Sighting, SteadySe
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
+from tms.core.supervision import supervised
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent, Value
 
@@ -82,8 +83,6 @@ class Member:
         self._news = asyncio.Event()
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self.on_failure: Callable[[], None] = _nothing
-        """Called where this server takes part no more though it was not closed."""
         self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
         self.on_leader: Callable[[str | None], None] = _nobody
         """Told the address of the leader that serves, None where there is none; also anew."""
@@ -97,8 +96,8 @@ class Member:
                 "each store a metadata path of its own"
             )
         await self._registration.open()
-        self._running = asyncio.create_task(self._run())
-        self._running.add_done_callback(self._ended)
+        name = "taking part in the cluster"
+        self._running = supervised(name, self._run, until=self._stopping)
 
     async def state(self) -> ClusterState:
         """Return how the cluster stands, as one moment has it. Raises `Unavailable`.
@@ -127,17 +126,6 @@ class Member:
         for stop in self._stops:
             stop()
         await self._registration.close()
-
-    def _ended(self, running: "asyncio.Task[None]") -> None:
-        if running.cancelled() or running.exception() is None:
-            return
-        _log.error("this server takes part in its cluster no more", exc_info=running.exception())
-        self.on_failure()
-
-    def check(self) -> None:
-        """Raise what has ended this server's part, where it was not closed."""
-        if self._running is not None and self._running.done():
-            self._running.result()
 
     def _hear(self, _: Notification) -> None:
         self._news.set()
@@ -229,7 +217,7 @@ class Member:
         holding = _Holding(self._store, record, version, lease, clock=self._clock, time=self._time)
         self._holding = holding
         leading = asyncio.create_task(self._lead(holding, wait_s))
-        renewing = asyncio.create_task(holding.renew_until_lost())
+        renewing = supervised("renewing the lease", holding.renew_until_lost)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -391,7 +379,3 @@ async def _unless(event: asyncio.Event, other: Awaitable[object]) -> None:
 
 def _nobody(_: str | None) -> None:
     """Tell nobody."""
-
-
-def _nothing() -> None:
-    """Do nothing."""

@@ -11,8 +11,8 @@ It stands on the messaging interface, in the process or remote.
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -76,6 +76,19 @@ class WayToLog:
         if self._messaging is None:
             raise NoLeader
         return self._messaging
+
+    @contextmanager
+    def kept(self) -> Iterator[Messaging]:
+        """Give the way. An error of one that was left meanwhile, and is closed, means nothing."""
+        messaging = self.messaging
+        try:
+            yield messaging
+        except TmsError:
+            raise
+        except Exception as error:
+            if self._messaging is messaging:
+                raise
+            raise OutcomeUnknown(reason="the log is reached in another way since") from error
 
 
 @dataclass(slots=True)
@@ -157,13 +170,13 @@ class SchemaLog:
 
     async def _read_once(self) -> None:
         began = self._now()
-        messaging = self._way.messaging
-        memory = self.memory if await self._is_current(messaging) else LogMemory()
-        try:
-            while await self._read_page(messaging, memory) == _PAGE_MESSAGES:
-                pass
-        except TopicNotFound:
-            memory, self._looked = LogMemory(), None
+        with self._way.kept() as messaging:
+            memory = self.memory if await self._is_current(messaging) else LogMemory()
+            try:
+                while await self._read_page(messaging, memory) == _PAGE_MESSAGES:
+                    pass
+            except TopicNotFound:
+                memory, self._looked = LogMemory(), None
         self.memory, self._read_ms = memory, began
 
     async def _read_page(self, messaging: Messaging, memory: LogMemory) -> int:
@@ -276,16 +289,16 @@ class SchemaLog:
 
         async def publish() -> Sequence[bytes]:
             nonlocal is_unknown
-            messaging = self._way.messaging
             try:
-                return await messaging.publish(
-                    self.topic_id, bodies, if_last=position, caller=_CALLER
-                )
+                with self._way.kept() as messaging:
+                    return await messaging.publish(
+                        self.topic_id, bodies, if_last=position, caller=_CALLER
+                    )
             except (OutcomeUnknown, ServerSilent):
                 is_unknown = True
                 raise
             except TopicNotFound:
-                await self._create(messaging)
+                await self._create(self._way.messaging)
                 return await publish()
             except TopicMoved as moved:
                 if not is_unknown:

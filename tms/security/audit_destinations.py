@@ -14,6 +14,7 @@ from queue import Empty, Queue
 
 from tms.core.clock import Clock
 from tms.core.errors import Unavailable
+from tms.core.supervision import supervised
 from tms.security.audit import QUEUE_MAX, Audit, Drops
 from tms.security.audit_file import AuditFile
 
@@ -130,7 +131,7 @@ class Publisher:
         self._lines: deque[bytes] = deque()
         self._has_news = asyncio.Event()
         self._is_closing = False
-        self._task = asyncio.create_task(self._run())
+        self._task = supervised("publishing the audit", self._run)
 
     def put(self, line: bytes) -> None:
         """Take a line; if there is no room it is lost."""

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, TypeVar
 from tms.core.clock import SessionTime
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.group_commit import BlockingCalls
+from tms.core.supervision import supervised
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
 from tms.core.transactions import Carried, Publications
@@ -230,7 +231,9 @@ class TransactionJournal:
             looks, self._looks = self._looks, []
             for look, seen in looks:
                 _look(look, seen)
-            self._recovering = asyncio.create_task(self._recover_again(), name="recover")
+            self._recovering = supervised(
+                "recovering the state of transactions", self._recover_again
+            )
 
     async def _recover_again(self) -> None:
         """Recover the state as soon as the store takes writes again."""

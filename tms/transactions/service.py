@@ -31,6 +31,7 @@ from tms.core.group_commit import GroupCommit
 from tms.core.limits import MS_PER_S
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
+from tms.core.supervision import supervised
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     Carried,
@@ -87,7 +88,7 @@ class TransactionService:
         self._move_by: Carry[Advance] | None = None
         self._publish_by: Carry[Stored] | None = None
         writer.join(journal)
-        self._timer = asyncio.create_task(self._tick(), name="transaction-timer")
+        self._timer = supervised("the timer of transactions", self._tick)
 
     def move_by(self, moves: Carry[Advance]) -> None:
         """Have the moves of positions that commits ask for prepared by `moves`."""
@@ -340,8 +341,6 @@ class TransactionService:
                 await self._snapshots.write_if_due()
             except TmsError as error:
                 _log.warning("transactions wait: %s", error)
-            except Exception:  # the timer must go on whatever happens
-                _log.exception("the timer of transactions failed")
 
     async def _expire(self) -> None:
         with suppress(StoreUnavailable, OutcomeUnknown):
