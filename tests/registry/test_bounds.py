@@ -35,7 +35,9 @@ async def append(registries: Registries, *messages: Message) -> None:
 
 
 def schema_message(sequence: int, version: Any, value: bytes) -> Message:
-    key = f'{{"keytype":"SCHEMA","node":"x","sequence":{sequence},"subject":"s","version":{version}}}'
+    key = (
+        f'{{"keytype":"SCHEMA","node":"x","sequence":{sequence},"subject":"s","version":{version}}}'
+    )
     return Message(value, key.encode())
 
 
@@ -75,7 +77,9 @@ async def test_an_id_that_was_imported_far_away_is_not_given_again(registries: R
     assert ids == [IMPORTED_ID_MAX + n for n in (1, 3, 4)]
 
 
-@pytest.mark.parametrize("number", [0, -1, -2, NUMBER_MAX + 1, 2**32, 2**64, HUGE, -HUGE], ids=short)
+@pytest.mark.parametrize(
+    "number", [0, -1, -2, NUMBER_MAX + 1, 2**32, 2**64, HUGE, -HUGE], ids=short
+)
 async def test_what_is_out_of_bounds_is_refused_and_changes_nothing(
     registries: Registries, number: int
 ) -> None:
@@ -165,7 +169,9 @@ async def test_counters_that_are_out_of_bounds_count_as_absent(
     assert await registries.make().id_of("u", fixed(3)) == 3
 
 
-@pytest.mark.parametrize("token", ["0" * 5000 + "1", "9" * 5000, "1" + "0" * 4300, "-" + "1" * 5000], ids=short)
+@pytest.mark.parametrize(
+    "token", ["0" * 5000 + "1", "9" * 5000, "1" + "0" * 4300, "-" + "1" * 5000], ids=short
+)
 def test_a_long_version_is_a_number_or_refused(token: str) -> None:
     if token.endswith("01"):
         assert parse_version(token) == 1

@@ -247,7 +247,9 @@ class State:
             self.last_sequence = entry.origin.sequence
             self._apply(entry.record, entry.origin, entry.written_ms)
 
-    def _apply(self, record: Record | Purged | VersionLost, origin: Origin, written_ms: int) -> None:
+    def _apply(
+        self, record: Record | Purged | VersionLost, origin: Origin, written_ms: int
+    ) -> None:
         match record:
             case SchemaWritten():
                 self._add(record, origin, written_ms)

@@ -70,13 +70,13 @@ class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a registration."""
+    """What became of a registration: to who may write and not read, the numbers alone."""
 
     id: int
     version: int
-    guid: str
-    schemaType: str  # noqa: N815
-    schema: str
+    guid: str | UnsetType = UNSET
+    schemaType: str | UnsetType = UNSET  # noqa: N815
+    schema: str | UnsetType = UNSET
     references: list[ReferenceBody] = []
     metadata: SchemaMetadata | None = None
     ruleSet: SchemaRuleSet | None = None  # noqa: N815
