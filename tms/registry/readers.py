@@ -86,10 +86,14 @@ class Reader:
         if refused is not None:
             self._refuse(refused)
 
+    def check(self, subject: str) -> None:
+        """Raise `NotPermitted` unless a subject may be read."""
+        if not self.reads(subject):
+            self._refuse(subject)
+
     def check_whole(self, state: State, version: Version) -> None:
         """Raise `NotPermitted` unless a version may be read with all that it refers to."""
-        if not self.reads(version.subject):
-            self._refuse(version.subject)
+        self.check(version.subject)
         self.check_references(state, version.schema.references)
 
     def those_of(self, uses: Iterable[Version]) -> list[Version]:
