@@ -4,7 +4,7 @@
    that reads versions is done to what an alias leads to; as that may change before they are looked
    up, it is asked for once more by what they are looked up in (`readable`).
 2. What has no subject in its path is done to all of them, and needs a rule for `*`.
-3. What is read besides is asked of the `Reader` that somebody is (`tms.registry.readers`).
+3. What is read besides is asked of the `SchemaReader` that somebody is (`tms.registry.readers`).
 4. A schema that is sent may refer only to what somebody may read, with all that this refers to.
 5. Who may write and not read is told numbers, and no word of what is there.
 6. A version that a write destroys has to be one that somebody may delete.
@@ -19,7 +19,7 @@ from api.http.exchange import Exchange
 from api.http.operation import DecidedBy, Operation
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
-from tms.registry.readers import EVERYTHING, Reader
+from tms.registry.readers import EVERYTHING, SchemaReader
 from tms.registry.records import SCHEMA, Purged, SchemaWritten
 from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, RegistryError
 from tms.registry.service import Registry
@@ -81,11 +81,11 @@ def _resource(registry: Registry, operation: Operation, names: Mapping[str, str]
     return subject_resource(subject or None)
 
 
-def reader_of(exchange: Exchange) -> Reader:
+def reader_of(exchange: Exchange) -> SchemaReader:
     """Return the reader that somebody who asks is."""
     if exchange.admission is None or exchange.context.access is None:
         return EVERYTHING
-    return Reader(partial(_may_read, exchange), partial(_refuse, exchange))
+    return SchemaReader(partial(_may_read, exchange), partial(_refuse, exchange))
 
 
 def _may_read(exchange: Exchange, subject: str) -> bool:

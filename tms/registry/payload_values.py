@@ -37,7 +37,7 @@ from tms.registry.questions import (
     RecordName,
     Source,
 )
-from tms.registry.readers import READ, WRITE, Reader, reader_of
+from tms.registry.readers import READ, WRITE, SchemaReader, reader_of
 from tms.registry.refusal import SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND, RegistryError
 from tms.registry.service import Registry
 from tms.registry.sources import source_of
@@ -109,7 +109,7 @@ class RegistryValues:
                     raise _unfit("payload_unfit", topic, answer, **where, schema_id=schema_id)
 
     async def _version_for_publisher(
-        self, topic: TopicSchemas, part: str, schema_id: int, index: int, user: Reader
+        self, topic: TopicSchemas, part: str, schema_id: int, index: int, user: SchemaReader
     ) -> Version:
         """Return the version of an id, if it is one of the topic's subject.
 
@@ -156,7 +156,7 @@ class RegistryValues:
         }
 
     async def _encoded_part(
-        self, topic: TopicSchemas, part: _Part, reader: Reader
+        self, topic: TopicSchemas, part: _Part, reader: SchemaReader
     ) -> dict[int, bytes]:
         if not part.raw:
             return {}
@@ -202,7 +202,7 @@ class RegistryValues:
         ]
 
     async def _told_part(
-        self, subject: str | None, raw: list[tuple[int, bytes]], reader: Reader
+        self, subject: str | None, raw: list[tuple[int, bytes]], reader: SchemaReader
     ) -> dict[int, ToldValue]:
         told: dict[int, ToldValue] = {}
         by_id: dict[int, list[tuple[int, bytes]]] = {}
@@ -221,7 +221,7 @@ class RegistryValues:
         return told
 
     async def _in_json(
-        self, subject: str | None, schema_id: int, raw: list[bytes], reader: Reader
+        self, subject: str | None, schema_id: int, raw: list[bytes], reader: SchemaReader
     ) -> Sequence[bytes | Misfit]:
         try:
             look = partial(_seen, schema_id=schema_id, hint=subject or "", reader=reader)
@@ -314,13 +314,13 @@ def _shown(misfit: Misfit) -> str:
     return f"{misfit.field}: {misfit.reason}" if misfit.field else misfit.reason
 
 
-def _seen(state: State, schema_id: int, reader: Reader, hint: str = "") -> Version:
+def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") -> Version:
     """Return a version that has an id and may be read. Raises `RegistryError`, `NotPermitted`."""
     found = lookup.version_of_id(state, schema_id, hint)
     return reader.one_of(found, lookup.all_uses_of_id(state, schema_id, hint))
 
 
-def _live(state: State, schema_id: int, given: str, user: Reader) -> Version:
+def _live(state: State, schema_id: int, given: str, user: SchemaReader) -> Version:
     """Return a version of a subject that has an id.
 
     Raises `RegistryError` (40403), and `NotPermitted` if the subject is not for `user`.
@@ -333,7 +333,7 @@ def _live(state: State, schema_id: int, given: str, user: Reader) -> Version:
     raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{given}'")
 
 
-def _latest(state: State, given: str, reader: Reader) -> Version:
+def _latest(state: State, given: str, reader: SchemaReader) -> Version:
     """Return the latest version of a subject. Raises `RegistryError` (40401), `NotPermitted`."""
     subject = state.meant(given)
     reader.check(subject)

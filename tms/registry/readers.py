@@ -30,7 +30,7 @@ def _refuse(subject: str | None) -> Never:
     raise NotPermitted(action=READ, resource=told)
 
 
-class Reader:
+class SchemaReader:
     """Somebody who asks for schemas."""
 
     def __init__(
@@ -111,14 +111,14 @@ class Reader:
         return found if self.reads(found.subject) else self.those_of(uses)[0]
 
 
-EVERYTHING = Reader()
+EVERYTHING = SchemaReader()
 """Who may read all schemas."""
 
 
-def reader_of(caller: Caller, *actions: str) -> Reader:
+def reader_of(caller: Caller, *actions: str) -> SchemaReader:
     """Return the reader that a caller is; what one of `actions` is allowed on counts as read."""
     may = caller.may_on_subject
     if may is None:
         return EVERYTHING
     wanted = actions or (READ,)
-    return Reader(lambda subject: any(may(action, subject) for action in wanted))
+    return SchemaReader(lambda subject: any(may(action, subject) for action in wanted))
