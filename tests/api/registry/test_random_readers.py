@@ -40,7 +40,7 @@ from tms.security.rules import Effect, Identity, Rule
 from tms.serdes.wire_format import start_of
 
 EXAMPLES = int(os.environ.get("TMS_FUZZ_EXAMPLES", "30")) // 3
-REQUESTS = 60
+REQUESTS = 100
 REFERS = {"ab": "a", "b": "ab", ":.a:b": ":.a:a", ":.b:a": "b"}
 """The subjects that refer to others, by whose types their own are made."""
 SUBJECTS = ("a", *REFERS, ":.a:a")
@@ -50,7 +50,7 @@ RULES = st.builds(
     st.uuids().map(str),
     st.just("ann"),
     st.sampled_from([Effect.ALLOW, Effect.ALLOW, Effect.ALLOW, Effect.DENY]),
-    st.frozensets(st.sampled_from(sorted(ACTIONS_OF[Kind.SUBJECT])), min_size=1),
+    st.frozensets(st.sampled_from(sorted(ACTIONS_OF[Kind.SUBJECT])), min_size=1, max_size=2),
     st.just(Kind.SUBJECT),
     st.just(""),
     SUBJECT_PATTERNS | st.sampled_from(SUBJECTS),
@@ -103,8 +103,7 @@ class Asking:
             latest = state.latest(subject)
             assert latest is not None
             self.guids.append(latest.schema.guid)
-        if self.one(True, False):  # soft-deleted ones are there too
-            path = f"/subjects/{self.one(':.b:a', ':.a:b')}"
+        for path in ("/subjects/:.b:a", "/subjects/:.a:b"):  # soft-deleted ones are there too
             assert (await self.secured.call(root, path, method="DELETE"))[0] == 200
 
     def request(self) -> tuple[str, str, Any]:
