@@ -14,6 +14,7 @@ Used from the event loop's thread alone.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Never
 
 from api.http.admitted import Admitted
@@ -37,7 +38,7 @@ from tms.security.grants import Grants
 from tms.security.principals import SERVER
 from tms.security.quotas import Quotas
 from tms.security.resources import SERVER as THE_SERVER
-from tms.security.resources import Action, Kind, Resource, topic_resource
+from tms.security.resources import Action, Kind, Resource, subject_resource, topic_resource
 from tms.security.rules import Effect, Identity, Rule, Ruling, is_topic_of_service
 from tms.security.sessions import Session, Sessions
 
@@ -203,7 +204,12 @@ class AccessControl:
 
     def _caller_of(self, session: Session, part: str | None) -> Caller:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
-        return Caller(session.identity.principal, part, may_end_any)
+        may_on_subject = partial(self._may_on_subject, session)
+        return Caller(session.identity.principal, part, may_end_any, may_on_subject)
+
+    def _may_on_subject(self, session: Session, action: str, subject: str) -> bool:
+        resource = subject_resource(subject or None)
+        return self._ruling(session, Action(action), resource).is_allowed
 
     def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
         action = operation.action

@@ -190,7 +190,7 @@ class Service:
             )
             return published
         async with self._states.held((topic_id,)) as [state]:
-            topic = await self.schema_checks.admit(state, payloads)
+            topic = await self.schema_checks.admit(state, payloads, caller)
             if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
                 await self._check_last_stored(topic_id, if_last)
             if not payloads and write_pointer is not None:
@@ -252,7 +252,7 @@ class Service:
                 raise InvalidRequest("invalid_store")
             self._check_write_pointer(write_pointer, caller)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
-            topic = await self.schema_checks.admit(state, payloads, are_stored=True)
+            topic = await self.schema_checks.admit(state, payloads, caller, are_stored=True)
             sequence = await self._states.payload_sequence(state, write_pointer)
             await self._writer.submit(
                 StorePayloads(

@@ -37,7 +37,15 @@ from tms.core.messaging import NO_ENTRIES, Messaging
 from tms.core.reading import Reading
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import CLEANUP, COMPACT, TOMBSTONE, TOMBSTONE_S_DEFAULT
-from tms.registry.records import Origin, Purged, Record, Unreadable, decode, encode
+from tms.registry.records import (
+    Origin,
+    Purged,
+    Record,
+    Unreadable,
+    VersionLost,
+    decode,
+    encode,
+)
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.state import State
 
@@ -109,6 +117,10 @@ class LogMemory:
         except Unreadable as error:
             _log.error("a message of the log is no record, and is passed over: %s", error)
             return None
+        lost = entry.record
+        if isinstance(lost, VersionLost):
+            told = "version %d of the subject %r cannot be read, and is passed over: %s"
+            _log.error(told, lost.version, lost.subject, lost.reason)
         self.state.take(entry)
         return entry.origin
 

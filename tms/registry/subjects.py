@@ -5,7 +5,8 @@
     :.ctx:        the context itself, of which there may be settings; "" is the default one
     :.__GLOBAL:   settings above those of all contexts
 
-A context has ids of its own. Names are kept in the first form that fits (`qualified`).
+A context has ids of its own. Names are kept in the first form that fits (`qualified`), which means
+the same if it is parsed again: what stands behind `:.:` is parsed as if it stood alone.
 """
 
 from typing import NamedTuple
@@ -21,6 +22,8 @@ EVERYWHERE = ":.__GLOBAL:"
 ALL_CONTEXTS = ":*:"
 
 _CONTEXT_START = ":."
+_DEFAULT_START = f":{DEFAULT_CONTEXT}:"
+_DEFAULT_AGAIN = f"{_DEFAULT_START}{_CONTEXT_START}"
 _RESERVED = frozenset(("__GLOBAL", "__EMPTY"))
 _FIRST_PRINTABLE = " "
 _DELETE = "\x7f"
@@ -44,6 +47,10 @@ class Subject(NamedTuple):
 
 def parse_subject(text: str) -> Subject:
     """Return the subject that a text names; its name is empty if it names a context."""
+    at = 0
+    while text.startswith(_DEFAULT_AGAIN, at):
+        at += len(_DEFAULT_START)
+    text = text[at:]
     if not text.startswith(_CONTEXT_START):
         return Subject(DEFAULT_CONTEXT, text)
     context, _, name = text[1:].partition(":")
