@@ -311,7 +311,7 @@ async def raises_the_format(parts: Parts) -> None:
 
 
 async def reads_schemas_first(parts: Parts) -> None:
-    part = RegistryPart(Settings())
+    part = RegistryPart(Settings(), SystemClock())
     parts.messaging.faults["topic"] = parts.fault
     part.stand_on(parts.messaging)
     await until(lambda: part.registry.log.readings > 0)

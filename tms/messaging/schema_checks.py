@@ -45,8 +45,8 @@ class SchemaChecks:
         """
         while True:
             topic = state.topic
-            if topic.is_compact and are_stored:
-                raise TopicIsCompact(topic=str(topic.id))
+            if are_stored:
+                check_not_compact(topic)
             if topic.is_compact:
                 check_keys(payloads)
             if SCHEMA_CHECK not in topic.properties:
@@ -63,3 +63,9 @@ class SchemaChecks:
         if self.values is None:
             raise SchemasUnavailable(reason=no_registry())
         await self.values.check(schemas, payloads, caller=caller)
+
+
+def check_not_compact(topic: TopicMetadata) -> None:
+    """Raise `TopicIsCompact` if nothing may be stored in a topic to be published later."""
+    if topic.is_compact:
+        raise TopicIsCompact(topic=str(topic.id))

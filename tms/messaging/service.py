@@ -37,7 +37,7 @@ from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.rollbacks import Rollbacks
-from tms.messaging.schema_checks import SchemaChecks
+from tms.messaging.schema_checks import SchemaChecks, check_not_compact
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import UnfinishedPublications
@@ -250,6 +250,7 @@ class Service:
         async with self._states.held((topic_id,)) as [state]:
             if not payloads:
                 raise InvalidRequest("invalid_store")
+            check_not_compact(state.topic)
             self._check_write_pointer(write_pointer, caller)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
             topic = await self.schema_checks.admit(state, payloads, caller, are_stored=True)
