@@ -4,7 +4,7 @@ And the step of a clock that is accepted. Write pointers are text (`json_ids`), 
 takes them too.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,6 +12,7 @@ from tms.core.cleanup import CleanupState
 from tms.core.cluster import ClusterState
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import Bounds
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.trusted_clock import ClockState
 from tms.wire.json_values import decode_answer, encode
 
@@ -19,7 +20,7 @@ from tms.wire.json_values import decode_answer, encode
 class StepBody(msgspec.Struct, forbid_unknown_fields=True):
     """A step that is accepted."""
 
-    step_s: int
+    step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
 
 
 _step_decoder = msgspec.json.Decoder(StepBody)
