@@ -85,6 +85,8 @@ SERVERS: list[tuple[str, ...]] = [
     ("cleanup", "show"),
     ("cleanup", "run"),
     ("cluster",),
+    ("clock",),
+    ("clock", "accept", "--step-s", "1"),
     ("auth", "grant", "a", "read", "default:t"),
     ("auth", "revoke", "1"),
     ("auth", "list"),
@@ -112,7 +114,7 @@ def test_the_table_has_all_commands() -> None:
         for arguments in (*READING, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS)
     }
 
-    assert told | CREATING | OTHERS == set(ALL) - (groups - {("cluster",)})
+    assert told | CREATING | OTHERS == set(ALL) - (groups - {("cluster",), ("clock",)})
 
 
 class Filled(NamedTuple):
