@@ -146,7 +146,9 @@ class TopicModel:
                 is_open = entry.of.tx is not None and entry.of.tx.fate is Fate.OPEN
                 may_be_trimmed = index < too_many and not is_open
                 if live and entry.of.is_sure and not (entry.is_gone or may_be_trimmed):
-                    raise Difference(f"{self.name}: {entry.payload!r} is lost")
+                    fate = None if entry.of.tx is None else entry.of.tx.fate
+                    where = f"{index} of {len(self.entries)}, of which {too_many} may go"
+                    raise Difference(f"{self.name}: {entry.payload!r} is lost ({where}; {fate})")
                 entry.is_gone = True
         self.entries = [entry for entry in self.entries if not self._is_past(entry, asked)]
 
