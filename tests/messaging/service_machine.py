@@ -168,8 +168,7 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @rule(change=st.sampled_from(["delete", "create", "ttl", "trim"]), name=NAMES, ttl_s=TTLS_S)
     def change_a_topic(self, change: str, name: str, ttl_s: int) -> None:
-        # One rule for all of them, so that most steps are about messages.
-        if change == "delete":
+        if change == "delete":  # one rule for all, so that most steps are about messages
             self.delete(name)
         elif change == "create":
             self.create(name, ttl_s)
@@ -253,6 +252,8 @@ class ServiceMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, messages=st.just([]) | MESSAGES, pointer=WRITE_POINTERS)
     def publish_in_transaction(self, name: str, messages: list[Message], pointer: int) -> None:
+        if not messages and pointer > self.service._writing.references._known_after:
+            return  # clocks have to agree: as we started, ours was behind that of its manager
         work = self.service.publish(TopicId("default", name), bodies(messages), pointer)
         published = self.expect(name, work)
         topic = self.of(name)
