@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -153,11 +154,12 @@ def run(folder: Path, seconds: float, seed: int, kills: int = 0) -> Counter[str]
     """
     everything = Everything(folder, seed)
     ends = time.monotonic() + seconds
-    while time.monotonic() < ends or everything.counts["kills"] < kills:
-        asyncio.run(everything.episode())
-        asyncio.run(everything.verify())
-        everything.lose_a_file()
-        everything.counts["episodes"] += 1
+    with closing(everything.clock):
+        while time.monotonic() < ends or everything.counts["kills"] < kills:
+            asyncio.run(everything.episode())
+            asyncio.run(everything.verify())
+            everything.lose_a_file()
+            everything.counts["episodes"] += 1
     return everything.counts
 
 
