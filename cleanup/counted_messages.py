@@ -1,4 +1,4 @@
-"""What was counted of a topic, in slices one behind the other, and what of it is too much. Pure.
+"""The messages counted of a topic, in slices, and how many of them are too many. Pure.
 
 A slice is about a hundredth of the topic's bound. The oldest slice is too much if what is left
 without it is as much as was asked for: so no more than that goes.
@@ -35,7 +35,7 @@ class CountedSlice:
 
 @dataclass(slots=True)
 class CountedMessages:
-    """What was counted of a topic's generation."""
+    """The count of one generation of a topic."""
 
     generation: int
     retention: Retention

@@ -1,7 +1,7 @@
 """Keeps topics within the bounds that they ask for: `retention_messages` and `retention_bytes`.
 
-What is too much expires: the topic is trimmed (`live_from_ms`), and expiry takes it away. Entries
-are counted once, as they come (`cleanup.counted_messages`), by a thread beside the services.
+Messages that are too many expire: the topic is trimmed (`live_from_ms`), and expiry deletes them.
+A thread beside the services counts each entry once, as it comes (`cleanup.counted_messages`).
 
 Counted are messages that are committed, stored ones too, and the bytes of their payloads, keys and
 headers. Counting waits at an entry of a transaction in progress; what is counted before it is

@@ -8,8 +8,8 @@ trim that has not counted them would take away a part of a transaction. They are
 2. Of transactions in progress from before a restart, in the Payload table: once for each pointer.
 3. Of transactions that have ended by that moment: their references are below the end, so they are
    looked for from the row on that is counted next.
-4. What is stored after that moment is no older than the last entry of the topic then, because it is
-   given such a time (`tms.messaging.write_requests`), and a trim comes up to a counted entry.
+4. A message stored after that moment is not older than the topic's last entry then, because it gets
+   such a time (`tms.messaging.write_requests`), and a trim comes up to a counted entry.
 
 Where transactions are managed elsewhere, every pointer is in progress that is not too old for that.
 """

@@ -38,7 +38,7 @@ _MORE = 0x80
 
 
 class Manifest(NamedTuple):
-    """What has to be there."""
+    """The files that have to be there."""
 
     table_bytes: dict[int, int]
     """The size of each table by its number."""

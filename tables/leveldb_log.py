@@ -1,8 +1,8 @@
 """The records of a file in LevelDB's log format, which its logs and its MANIFEST have.
 
 A block is 32,768 bytes. A record is a head of seven bytes (checksum uint32, length uint16, kind
-uint8, little-endian) and its data, within one block. What is longer is in several records, and a
-kind says which of them one is. LevelDB's `doc/log_format.md`.
+uint8, little-endian) and its data, within one block. A longer entry has several records, and the
+kind of each says which of them it is. LevelDB's `doc/log_format.md`.
 
 Checksums are not looked at: LevelDB does that when it opens the file.
 """

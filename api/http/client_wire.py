@@ -1,8 +1,8 @@
 """A connection as a way for bytes: its state, its flow in both directions, and its end.
 
 A connection is closed when its client has taken what was written, over TLS too, whose transports
-drop the rest of what was written after a second. What waits for the client looks again whenever
-something has changed (`_wake`). Used on the event loop's thread alone.
+drop the rest of what was written after a second. Code that waits for the client looks again after
+each change (`_wake`). Used on the event loop's thread alone.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""What a server tells of its clock, for Prometheus."""
+"""Metrics of the server's clock, for Prometheus."""
 
 from collections.abc import Iterator
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 
 class ConnectionState(Enum):
-    """What a connection does."""
+    """The states of a connection."""
 
     IDLE = auto()
     """No request is at work. A part of the next head may have come, or whole requests are held."""
@@ -20,7 +20,7 @@ class ConnectionState(Enum):
     STREAMING = auto()
     """A request is at work, and its answer, of unknown length, has begun."""
     LINGERING = auto()
-    """The last answer was written. What the client still sends is passed over."""
+    """The last answer was written. The server ignores all that the client still sends."""
     CLOSING = auto()
     """Nothing more is written. The connection ends when the client has taken what was."""
     LOST = auto()
@@ -68,11 +68,11 @@ for _state, _followers in FOLLOWERS.items():
 
 
 class Then(Enum):
-    """What comes behind the answer at work."""
+    """The next step of a connection after the answer at work."""
 
     NEXT = auto()
     """The next request of the client."""
     REST = auto()
-    """What has come already: the client has ended its side."""
+    """The requests that have come already: the client has ended its side."""
     END = auto()
     """The end of the connection."""

@@ -13,7 +13,7 @@ KEPT_BYTES_MAX = 512
 """Of a value, for what it says to be kept."""
 _VALUES_KEPT = 256
 _PARTS = re.compile(r'(?:[^;"]++|"(?:[^"\\]|\\.)*+"?)++', re.DOTALL)
-"""What stands between semicolons; those within quotes are not between anything."""
+"""A part between semicolons. A semicolon within quotes does not end a part."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 

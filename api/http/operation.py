@@ -42,7 +42,7 @@ REQUEST_ERRORS = (
     "head_too_large",
     "too_many_connections",
 )
-"""What every request may be answered, wherever it leads."""
+"""Errors that every request may get, on any path."""
 
 KNOWN_CALLER_ERRORS = (
     "credentials_required",

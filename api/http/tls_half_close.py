@@ -43,7 +43,7 @@ class HalfClosing(ssl.SSLObject):
     def _tell(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            # What came before the end is given to the connection first.
+            # The connection gets first all that came before the end.
             ends_alone = self.version() == _ENDS_ALONE
             asyncio.get_running_loop().call_soon(_end, connection, ends_alone)
 

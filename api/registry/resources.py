@@ -3,8 +3,8 @@
 1. An operation on a subject is done to it under the one name that stands for it (`qualified`). One
    that reads versions is done to what an alias leads to; as that may change before they are looked
    up, it is asked for once more by what they are looked up in (`readable`).
-2. What has no subject in its path is done to all of them, and needs a rule for `*`.
-3. What is read besides is asked of the `SchemaReader` that somebody is (`tms.registry.readers`).
+2. An operation without a subject in its path acts on all subjects, and needs a rule for `*`.
+3. All other reads ask the caller's `SchemaReader` (`tms.registry.readers`).
 4. A schema that is sent may refer only to what somebody may read, with all that this refers to.
 5. Who may write and not read is told numbers, and no word of what is there.
 6. A version that a write destroys has to be one that somebody may delete.

@@ -17,12 +17,12 @@ from tms.wire.json_states import StepBody, decode_step, encode_clock
 _STATE = answer_of(
     ClockState,
     {
-        "ClockState.wall_ms": "What the machine's clock says, in milliseconds since 1970.",
-        "ClockState.trusted_ms": "What the server goes by, in milliseconds since 1970.",
+        "ClockState.wall_ms": "The time of the machine's clock, in milliseconds since 1970.",
+        "ClockState.trusted_ms": "The time that the server goes by, in milliseconds since 1970.",
         "ClockState.step_s": "By how many seconds the machine's clock is ahead of that, in doubt.",
         "ClockState.in_doubt_s": "For how many seconds it has been in doubt.",
         "ClockState.ends_in_s": "After how many seconds it is believed, if it is not set again.",
-        "ClockState.held": "What waits for that: `expiry` and `tombstones`, or `deletion`.",
+        "ClockState.held": "The rules that wait: `expiry` and `tombstones`, or `deletion`.",
     },
 )
 del _STATE["properties"]["step_s"]["minimum"]  # it is negative if the clock was set back

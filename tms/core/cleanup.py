@@ -68,7 +68,7 @@ class CleanupState:
 
 
 class WrittenSoFar(NamedTuple):
-    """What has been written to a topic's generation, at one moment."""
+    """How far a topic's generation was written, at one moment."""
 
     end: bytes
     """The key above all durable entries: what has a greater one may turn out not to be there."""

@@ -47,7 +47,7 @@ def _without_plain_ones(text: str, instead: str) -> str:
 def shortened(text: str, chars_max: int) -> str:
     """Return the first characters of a text, without credentials, whole or cut.
 
-    What is cut loses all from its last URL on, because it may have been cut within a password.
+    A text that is cut loses all from its last URL on, because the cut may be within a password.
     """
     shown = without_credentials(text)
     if len(shown) <= chars_max:

@@ -31,7 +31,7 @@ NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 
 
 class FramedBody(bytes):
-    """A body that begins with a frame. What is cut from it, or joined with it, does not."""
+    """A body that begins with a frame. A slice or a join of it is plain bytes without a frame."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ _HTTPCORES = (
     httpcore.ProtocolError,
     httpcore.UnsupportedProtocol,
 )
-"""What httpx knows."""
+"""The errors that httpx knows."""
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def guard(client: httpx.AsyncClient) -> httpx.AsyncClient:
 
 
 async def close_quietly(closing: httpx.AsyncClient | httpx.Response) -> None:
-    """Close an answer, or all connections. What that raises is logged: it changes nothing."""
+    """Close an answer, or all connections. An error there is only logged: it changes nothing."""
     try:
         await closing.aclose()
     except Exception as error:  # whatever it is, it is given up

@@ -29,7 +29,7 @@ _NUMBERS = struct.Struct(">qqqqq")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a row says."""
+    """The values of one row."""
 
     trusted_ms: int
     expiry_ms: int

@@ -1,10 +1,10 @@
-"""What a store in this process is opened for."""
+"""How a store in this process is opened: to read, to write or to create."""
 
 from enum import Enum
 
 
 class StoreAccess(Enum):
-    """What the opening may do. Whatever it is, LevelDB recovers what its log has."""
+    """The rights of an opening. With each of them LevelDB recovers its own log."""
 
     READ = "read"
     """Nothing: rows and recorded format stay as they are, and writes are refused."""

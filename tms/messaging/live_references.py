@@ -4,10 +4,12 @@ A reference stands for all that is stored under its write pointer, also for what
 A second one beside it would show all of that twice. So who publishes what is stored, and finds a
 reference that lives, adds nothing. One that was rolled back, or has expired, lives no more.
 
-What this process has seen is kept here, as far as there is room. For other pointers, which may
-have a reference from before a restart, or from a write that failed, the Message table is searched
-once, from the least time that their entries can have. Where transactions are managed elsewhere,
-that is when they began, less the longest lifetime of one, by which clocks may differ.
+References that this process has seen are kept here, as far as there is room. Other pointers may
+have a reference from before a restart, or from a write that failed. For these the Message table is
+searched once, from the least time that their entries can have. If transactions are managed
+elsewhere, that is when they began, less the longest lifetime of one, by which clocks may differ.
+Such a pointer counts as new if it is more than a minute ahead of the clock at the start: a search
+for each pointer would be too slow, so a reference from before the restart is missed then.
 
 References are noted as they join a flush, so what a flush has done before is known within it. Used
 from the event loop's thread alone.

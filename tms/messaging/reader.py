@@ -43,7 +43,7 @@ class _PageBuilder:
     done: bool = False
     stopped_at: int | None = None
     cached_from: bytes = b""
-    """What is before this key is read from the table: it may have been deleted there."""
+    """Entries before this key are read from the table: they may have been deleted there."""
 
     def add(self, block: MessageBlock) -> None:
         if block.count:

@@ -1,6 +1,6 @@
 """Rolls back what one publish wrote: in the table through the writer, then in the cache.
 
-What one publish can have written is one request, so it is rolled back whole or not at all. A wider
+One request rolls back all that one publish can have written, so it is whole or not done. A wider
 range takes several. Once the first of them was taken, the others are taken however full the queue
 is, also if the caller has gone, and the transaction cannot be committed before the last is done.
 
@@ -24,7 +24,7 @@ from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import RollBack, Writing
 
 _VALUE_OVERHEAD_BYTES = 16
-"""What a row's value has besides the body of its message, at most."""
+"""The most bytes that a row's value has besides the body of its message."""
 
 
 class Rollbacks:
@@ -63,7 +63,7 @@ class Rollbacks:
         try:
             async with writing.states.held((topic_id,)) as [state]:
                 writing.check_rollback(write_pointer, caller)
-                # What is published from now on is not rolled back, however wide the range is.
+                # Later entries are not rolled back, however wide the range is.
                 last_key = min(last_key, _before(state))
                 await self._roll_back(state, write_pointer, first_key, last_key)
         except TopicNotFound:

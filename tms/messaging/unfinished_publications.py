@@ -1,4 +1,4 @@
-"""What open transactions have published and stored, as far as this process knows.
+"""The messages that open transactions have published and stored, as far as this process knows.
 
 It answers five questions: where a transaction has published, for those who look after the server;
 whether all of that was rolled back, without which an abort would make it visible; whether a part of

@@ -1,12 +1,12 @@
-"""What somebody may read of schemas.
+"""Which schemas a caller may read.
 
 One place decides it: whatever gives a schema, or a word of one, asks here.
 
 1. A version is for those who may read its subject; an id or a guid for those who may read a subject
    that has it.
-2. What is made of a schema together with what it refers to, such as another form, a comparison or
-   a value, is for those who may read all that its references lead to.
-3. Of a context one knows if one may read something in it.
+2. Some answers are made of a schema and its references: another form, a comparison, a value. They
+   are for those who may read all that the references lead to.
+3. A context is shown to those who may read something in it.
 
 Pure; it relies on names that were parsed (`subjects`), so a subject has one name here.
 """

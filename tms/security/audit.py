@@ -1,7 +1,7 @@
 """Who was refused, who changed what, and who used what first: one line of JSON for each.
 
 1. Told always: what was denied to somebody who is known, and each `manage`, `operate`, `grant` and
-   `transact-any`. What strangers were refused is told at once, and counted if it comes again
+   `transact-any`. The first refusal of a stranger is told at once, later ones are counted
    (`audit_refusals.py`). All else is told as a principal does it to a resource for the first time
    in a minute.
 2. Whoever serves requests waits for nothing: lines wait for those who write them in bounded queues,

@@ -43,7 +43,7 @@ class AuditRecord:
     def line(self) -> bytes:
         """Return it as one line of JSON, with its end. Long texts are cut.
 
-        What is only of strangers is left out in others.
+        Fields that only refusals of strangers have are left out of other records.
         """
         told = {
             name: shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value

@@ -62,7 +62,7 @@ class Refusals:
     def tell_counts(self) -> None:
         """Tell how many of each kind came since it was told last; forget those that came no more.
 
-        What comes of a kind that goes on is told by the next count.
+        The next count tells of a kind that goes on.
         """
         if self._timer is not None:
             self._timer.cancel()

@@ -4,12 +4,13 @@
 
 1. The file is read anew if it was changed. If it is wrong then, what was in it before holds.
 2. Verifying takes a tenth of a second and 64 MiB of memory, so three are verified at a time, in
-   threads of their own. What was right is remembered for 60 s, by a keyed hash.
+   threads of their own. A right password is remembered for 60 s, by a keyed hash.
 3. An unknown name takes as long as a wrong password, and is told the same.
 4. From one address, 10 wrong passwords a minute are verified; more are refused unread. Addresses of
    IPv6 count by their network (/64). Two strangers are verified at a time, and eight wait.
-5. What was right within a day is never behind strangers: it has the third thread, waits in no line
-   of theirs, and is verified whatever its address did. Only who has the password can say the same.
+5. A password that was right within a day is never behind strangers: it has the third thread, waits
+   in no line of theirs, and is verified whatever its address did. Nobody without the password can
+   use that.
 """
 
 import asyncio

@@ -29,7 +29,7 @@ class InvalidList:
     in_progress: AbstractSet[int] = frozenset()
     """All write pointers of transactions in progress, those of checkpoints among them."""
     keys_from_ms: Mapping[int, int] = field(default_factory=dict)
-    """By write pointer: no entry under it has an earlier time. What is missing counts as 0."""
+    """By write pointer: no entry under it has an earlier time. 0 for a pointer that is missing."""
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
         """Return the time from which on a topic may have entries under `pointers`, in ms."""

@@ -14,7 +14,7 @@ import msgspec
 from tms.core.limits import JSON_INTEGER_MAX
 
 _IDS = ("transaction_id", "write_pointer")
-"""What the names of ids end with."""
+"""Endings of the names of ids."""
 _ID = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 

@@ -37,8 +37,8 @@ _names = json.JSONDecoder(
 def check_names(text: bytes) -> None:
     """Raise `msgspec.DecodeError` if an object has a name twice.
 
-    What is not JSON is passed over: who decodes it tells. Raises `RecursionError` if objects are
-    nested deeper than can be read.
+    A text that is not JSON is passed over: the decoder refuses it. Raises `RecursionError` if
+    objects are nested deeper than can be read.
     """
     if text.count(b":") <= 1:
         return

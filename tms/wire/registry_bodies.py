@@ -70,7 +70,7 @@ class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a registration: to who may write and not read, the numbers alone."""
+    """The answer to a registration. A caller who may not read gets the numbers alone."""
 
     id: int
     version: int
