@@ -3,13 +3,16 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable, Sequence
 
 import pytest
+import uvloop
+from anyio import to_process
 
 from tms.registry import checker as checker_module
 from tms.registry.checker import ProcessChecker, ThreadChecker
 from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process
-from tms.registry.questions import Compared, Comparison, NoSchema, Parsed, Source
+from tms.registry.questions import Answer, Compared, Comparison, NoSchema, Parsed, Question, Source
 
 pytestmark = pytest.mark.anyio
 
@@ -82,3 +85,29 @@ async def test_a_process_that_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) 
         told = await checker.answers([INT])
     assert told == [NoSchema("checking the schema ended the process that checks")]
     assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_process_that_dies_for_another_reason_makes_no_schema_invalid(
+    loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """It is asked once more, in a new process. uvloop tells a dead one by an error of its own."""
+
+    async def ask() -> None:
+        checker = ProcessChecker(30.0)
+        ended: list[None] = []
+        asked = checker._asked
+
+        async def ending_once(questions: Sequence[Question]) -> list[Answer]:
+            if not ended:
+                ended.append(None)
+                await to_process.run_sync(die, questions, cancellable=True)
+            return await asked(questions)
+
+        checker._asked = ending_once  # type: ignore[method-assign]
+        assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]
+        assert ended
+        assert checker.killed == 0
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(ask())

@@ -47,6 +47,10 @@ def _answers_here(questions: Sequence[Question]) -> list[Answer]:
     return answers_to(questions)
 
 
+_DIED = (BrokenWorkerProcess, ProcessLookupError)
+"""Raised if a process ends while it is asked; the second by uvloop, as anyio kills what is gone."""
+
+
 class ProcessChecker:
     """Worker processes."""
 
@@ -62,15 +66,21 @@ class ProcessChecker:
         async with self._turns:
             try:
                 with fail_after(self._seconds_max):
-                    return await to_process.run_sync(
-                        _answers_in_worker, questions, cancellable=True, limiter=self._calls
-                    )
+                    try:
+                        return await self._asked(questions)
+                    except _DIED:
+                        return await self._asked(questions)  # perhaps it was not the schema
             except TimeoutError:
                 reason = f"checking the schema took more than {self._seconds_max:g} s"
-            except BrokenWorkerProcess:
+            except _DIED:
                 reason = "checking the schema ended the process that checks"
         self.killed += 1
         return [NoSchema(reason)] * len(questions)
+
+    async def _asked(self, questions: Sequence[Question]) -> list[Answer]:
+        return await to_process.run_sync(
+            _answers_in_worker, questions, cancellable=True, limiter=self._calls
+        )
 
 
 class ThreadChecker:
