@@ -29,7 +29,7 @@ function request()
 end
 
 function response(status, headers, body)
-  if step == 0 then id = body:match('"transaction_id":(%d+)') end
+  if step == 0 then id = body:match('"transaction_id":"(%d+)"') end
   step = (step + 1) % (2 + #verbs)
 end
 

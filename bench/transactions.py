@@ -140,13 +140,13 @@ def _start(url: str, **request: object) -> int:
 
 def _publish(url: str, topic: Topic, transaction: int) -> None:
     messages = ["x" * _PAYLOAD_BYTES]
-    body = {"transactionWritePointer": transaction, "messages": messages}
+    body = {"transactionWritePointer": str(transaction), "messages": messages}
     _post(url, f"{topic.path}/publish", body)
 
 
-def _post(url: str, path: str, body: object) -> dict[str, int]:
+def _post(url: str, path: str, body: object) -> dict[str, str]:
     data = json.dumps(body).encode()
     request = Request(f"{url}{path}", data, {"Content-Type": "application/json"})
     with urlopen(request) as response:
-        found: dict[str, int] = json.loads(response.read() or b"{}")
+        found: dict[str, str] = json.loads(response.read() or b"{}")
         return found

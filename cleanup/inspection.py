@@ -176,11 +176,11 @@ class Inspection:
         if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
             said.append("It is sealed: a server sent it when another led; no reader is given it.")
             return facts | {"said": said}
-        said += self._said_of_pointer(facts.get("write_pointer", PLAIN))
+        said += self._said_of_pointer(int(facts.get("write_pointer", PLAIN)))
         if topic.is_compact:
             said.append(self._said_of_compaction(topic, key, value))
         if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
-            start = payload_prefix(key[:-KEY_BYTES], facts["write_pointer"])
+            start = payload_prefix(key[:-KEY_BYTES], int(facts["write_pointer"]))
             stored = start + message_id[KEY_BYTES:]
             there = any(
                 self._store.get(PAYLOAD, key) is not None for key in (stored, stored + FRAMED_END)
@@ -232,7 +232,7 @@ def row_facts(table: str, row: Row) -> Facts:
     if table == SUBSCRIPTION:
         return facts | {**row_of_position(start, key), "value": value.hex()}
     if table == PAYLOAD:
-        facts["write_pointer"] = payload_pointer_of(key)
+        facts["write_pointer"] = str(payload_pointer_of(key))
         if is_seal(key):
             return facts | {"seal": value.decode(errors="replace")}
         written_ms, number = KEY.unpack(payload_key_of(key))
@@ -250,7 +250,7 @@ def _entry_facts(key: bytes, value: bytes) -> Facts:
     if value[0] in KINDS_WITHOUT_POINTER:
         is_framed = value[0] == FRAMED_KIND
         return facts | {"kind": "plain"} | _body_facts(value[1:], is_framed=is_framed)
-    facts["write_pointer"] = pointer
+    facts["write_pointer"] = str(pointer)
     if value[0] == REFERENCE_KIND:
         return facts | {"kind": "reference"}
     is_framed = value[0] == TRANSACTIONAL_FRAMED_KIND

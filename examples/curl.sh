@@ -31,9 +31,9 @@ call POST "$topic/poll" "{\"startFrom\": \"$id\", \"inclusive\": false}" && echo
 
 echo "start a transaction, store under it, publish what was stored, roll it back"
 started=$(call POST "$server/v1/transactions?codec=false" '{}')
-pointer=$(sed 's/.*"write_pointer":\([0-9]*\).*/\1/' <<<"$started")
-call POST "$topic/store" "{\"transactionWritePointer\": $pointer, \"messages\": [\"a\", \"b\"]}"
-range=$(call POST "$topic/publish" "{\"transactionWritePointer\": $pointer, \"messages\": []}")
+pointer=$(sed 's/.*"write_pointer":"\([0-9]*\)".*/\1/' <<<"$started")
+call POST "$topic/store" "{\"transactionWritePointer\": \"$pointer\", \"messages\": [\"a\", \"b\"]}"
+range=$(call POST "$topic/publish" "{\"transactionWritePointer\": \"$pointer\", \"messages\": []}")
 echo "$range"
 call POST "$topic/rollback" "$range"
 call POST "$server/v1/transactions/$pointer/abort" && echo

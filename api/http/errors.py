@@ -15,7 +15,7 @@ import msgspec
 
 from api.http.context import ErrorAnswer
 from tms.core.errors import InternalError, TmsError
-from tms.wire.json_errors import ErrorBody, ProblemBody
+from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 
 RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
@@ -48,20 +48,22 @@ def answer_of(error: Exception) -> ErrorAnswer:
 def error_body(error: TmsError) -> bytes:
     """Return the JSON that tells `error`."""
     problem = error.problem
-    body = ErrorBody(ProblemBody(problem.code, problem.message, _json_of(error.detail)))
+    detail = {name: _json_of(value, name) for name, value in error.detail.items()}
+    body = ErrorBody(ProblemBody(problem.code, problem.message, detail))
     # msgspec encodes no number over 64 bits and no text that is not UTF-8; both are told of here.
     return json.dumps(msgspec.to_builtins(body)).encode()
 
 
-def _json_of(value: Any) -> Any:
-    """Return `value` as something JSON can say: bytes as base64, anything foreign as text."""
+def _json_of(value: Any, name: str) -> Any:
+    """Return the value of a name as JSON can say it: bytes as base64, anything foreign as text."""
     if isinstance(value, dict):
-        return {str(name): _json_of(inner) for name, inner in value.items()}
+        return {str(inner): _json_of(each, str(inner)) for inner, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_of(inner) for inner in value]
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
+        return [_json_of(each, name) for each in value]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return told_number(name, value)
+    is_finite = isinstance(value, float) and math.isfinite(value)
+    if value is None or isinstance(value, bool) or is_finite:
         return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()[:_TEXT_CHARS_MAX]

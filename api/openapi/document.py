@@ -18,7 +18,8 @@ from tms import __version__
 from tms.core.errors import error_of
 from tms.core.errors.catalogue import CATALOGUE, Problem
 from tms.core.limits import NAME_CHARS_MAX
-from tms.wire.json_fields import POINTER, reference
+from tms.wire.json_fields import COUNT, reference
+from tms.wire.json_ids import POINTER
 
 _TOO_MANY = 429
 _UNAVAILABLE = 503
@@ -176,7 +177,7 @@ def _error_response(problems: list[Problem]) -> Json:
     }
     if problems[0].status in (_TOO_MANY, _UNAVAILABLE):
         is_fixed = problems[0].status == _UNAVAILABLE
-        seconds = {"const": RETRY_AFTER_S} if is_fixed else {"type": "integer", "minimum": 1}
+        seconds = {"const": RETRY_AFTER_S} if is_fixed else {**COUNT, "minimum": 1}
         response["headers"] = {
             "Retry-After": {"description": "Seconds after which to try again.", "schema": seconds}
         }

@@ -2,12 +2,11 @@
 
 from api.openapi.parts import TIMESTAMP, json_media, query_choice
 from api.openapi.structs import schemas_of
-from tms.core.limits import INT64_MAX
 from tms.core.message import FIRST_ID
-from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, Json, reference
+from tms.wire.json_fields import COUNT, ID_EXAMPLE, MESSAGE_ID, Json, reference
 from tms.wire.json_ranges import RangesAskedBody, RangesBody, ReachBody, SplitsBody
 
-_COUNT: Json = {"type": "integer", "minimum": 1, "maximum": INT64_MAX}
+_COUNT: Json = {**COUNT, "minimum": 1}
 _ISOLATION = ("committed", "all")
 _LATER = "0000018bcfe56bff0000" + "0" * 20
 

@@ -22,13 +22,13 @@ from tms.wire.json_fields import (
     BASE64_TEXT,
     ID_EXAMPLE,
     MESSAGE_ID,
-    POINTER,
     TEXT,
     Json,
     one_of,
     reference,
     tagged,
 )
+from tms.wire.json_ids import POINTER
 from tms.wire.json_messages import MessageBody
 from tms.wire.json_told_values import DecodedBody
 from tms.wire.json_topics import TopicBody, TrimBody

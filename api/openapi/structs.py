@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.wire.json_fields import BASE64_TEXT, INSTEAD, Json, reference
 
 _DEFINED = "#/structs/"
@@ -32,16 +33,21 @@ def schemas_of(structs: Mapping[str, type[msgspec.Struct]], *, answered: bool) -
     }
 
 
-def answer_of(kind: type, descriptions: Mapping[str, str]) -> Json:
+def answer_of(kind: type, descriptions: Mapping[str, str | Json]) -> Json:
     """Return the schema of an answer that is a dataclass. No number in it is negative.
 
-    `descriptions` has those of fields, by the names of class and field: `Size.bytes`.
+    `descriptions` has those of fields, by the names of class and field: `Size.bytes`. Instead of a
+    description, a field may have the schema of what the answer has in its place.
     """
     [schema], defined = msgspec.json.schema_components([kind], ref_template=f"{_DEFINED}{{name}}")
     for place, description in descriptions.items():
         name, _, field = place.partition(".")
-        described = defined[name]["properties"][field]
-        described.get("anyOf", [described])[0]["description"] = description
+        fields = defined[name]["properties"]
+        if isinstance(description, str):
+            described = fields[field]
+            described.get("anyOf", [described])[0]["description"] = description
+        else:
+            fields[field] = {**fields[field], INSTEAD: description}
     answer: Json = _from_zero(_told(schema, defined, answered=True))
     return answer
 
@@ -52,7 +58,9 @@ def _from_zero(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     told = {key: _from_zero(value) for key, value in schema.items()}
-    return {**told, "minimum": 0} if told.get("type") in ("integer", "number") else told
+    if told.get("type") == "integer":
+        return {**told, "minimum": 0, "maximum": JSON_INTEGER_MAX}
+    return {**told, "minimum": 0} if told.get("type") == "number" else told
 
 
 def _told(schema: Any, defined: Json, *, answered: bool) -> Any:

@@ -1,11 +1,18 @@
 """The bodies of transactions and subscriptions with examples, for the OpenAPI document."""
 
-from api.openapi.parts import TIMESTAMP, WRITE_POINTER, avro_media, json_media, query_choice
+from api.openapi.parts import (
+    NEXT_POINTERS,
+    READ_POINTER,
+    TIMESTAMP,
+    WRITE_POINTER,
+    avro_media,
+    json_media,
+    query_choice,
+)
 from api.openapi.structs import in_base64, one_field_of, schemas_of
-from tms.core.limits import INT64_MAX
 from tms.core.transactions import TransactionStatus
 from tms.wire import avro_transactions as avro
-from tms.wire.json_fields import ID_EXAMPLE, Json, reference
+from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, SizeBody
 from tms.wire.json_subscriptions import MoveBody, PositionBody, SubscriptionBody
 from tms.wire.json_transactions import (
@@ -85,7 +92,7 @@ STARTED_CONTENT = {
         started={
             "transaction_id": WRITE_POINTER,
             "write_pointer": WRITE_POINTER,
-            "read_pointer": WRITE_POINTER - 1,
+            "read_pointer": READ_POINTER,
         },
     ),
     "avro/binary": avro_media(avro.STARTED_SCHEMA),
@@ -114,8 +121,8 @@ COMMIT_CONTENT = {
         },
         stored={
             "publish": [
-                {"namespace": "default", "topic": "orders", "write_pointer": WRITE_POINTER + 1},
-                {"namespace": "default", "topic": "orders", "write_pointer": WRITE_POINTER + 2},
+                {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[0]},
+                {"namespace": "default", "topic": "orders", "write_pointer": NEXT_POINTERS[1]},
             ]
         },
     ),
@@ -205,5 +212,5 @@ LIMIT_PARAMETER: Json = {
     "name": "limit",
     "in": "query",
     "description": "How many at most, the oldest; by default all.",
-    "schema": {"type": "integer", "minimum": 1, "maximum": INT64_MAX},
+    "schema": {**COUNT, "minimum": 1},
 }

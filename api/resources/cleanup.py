@@ -8,7 +8,9 @@ from api.openapi.structs import answer_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
 from tms.security.resources import Action
-from tms.wire.json_states import encode_state
+from tms.wire.json_fields import NULL, one_of
+from tms.wire.json_ids import POINTER
+from tms.wire.json_states import encode_cleanup
 
 CLEANUP = "/v1/cleanup"
 
@@ -17,12 +19,19 @@ _STATE = answer_of(
     {
         "PruneBound.start": "The first key of the range, in hexadecimal digits.",
         "PruneBound.stop": "The key behind the range.",
-        "PruneBound.write_pointer": "Nothing invalid is left up to here.",
+        "PruneBound.write_pointer": {
+            **POINTER,
+            "description": "Nothing invalid is left up to here.",
+        },
         "PruneBound.transaction_ms": "Milliseconds since 1970.",
         "PruneBound.recorded_ms": "Milliseconds since 1970.",
         "InvalidState.count": "Write pointers on the invalid list.",
         "InvalidState.not_inverted": "Those of them above the bound.",
-        "InvalidState.held_by": "The transaction that holds the bound.",
+        "InvalidState.oldest": one_of(POINTER, NULL),
+        "InvalidState.held_by": {
+            **one_of(POINTER, NULL),
+            "description": "The transaction that holds the bound.",
+        },
         "InvalidState.waits_until_ms": "When the oldest can go, in milliseconds since 1970.",
         "CleanupState.last_started_ms": "Milliseconds since 1970.",
         "CleanupState.dropped_by_reason": (
@@ -86,7 +95,7 @@ def _cleanup_of(exchange: Exchange) -> Cleanup:
 async def show(exchange: Exchange) -> None:
     """Answer with how cleanup stands."""
     state = await _cleanup_of(exchange).state()
-    await exchange.answer(OK, encode_state(state), JSON_TYPE)
+    await exchange.answer(OK, encode_cleanup(state), JSON_TYPE)
 
 
 async def run(exchange: Exchange) -> None:

@@ -152,6 +152,7 @@ _WRITE_ERRORS = (
     "topic_not_found",
     "topic_of_the_service",
     "invalid_body",
+    "id_as_number",
     "invalid_query",
     "invalid_write_pointer",
     "transaction_expired",

@@ -27,7 +27,7 @@ from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
-from tms.wire.json_fields import POINTER
+from tms.wire.json_ids import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
 _STOPPED_AT = b"tms-stopped-at-transaction"
@@ -298,6 +298,7 @@ OPERATIONS = (
         errors=(
             "topic_not_found",
             "invalid_body",
+            "id_as_number",
             "invalid_message_id",
             "invalid_start_time",
             "start_time_in_seconds",

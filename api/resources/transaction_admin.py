@@ -148,6 +148,7 @@ OPERATIONS = (
         answer=TRUNCATED_CONTENT,
         errors=(
             "invalid_body",
+            "id_as_number",
             "invalid_transaction_id",
             "invalid_time",
             "invalid_truncate_time",

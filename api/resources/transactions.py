@@ -197,6 +197,8 @@ OPERATIONS = (
         success="The transaction is committed.",
         errors=(
             "invalid_body",
+            "id_as_number",
+            "invalid_write_pointer",
             "invalid_message_id",
             "invalid_namespace_name",
             "invalid_topic_name",

@@ -24,8 +24,7 @@ async def ask(
 async def started(own: Rest, **asked: Any) -> int:
     answer = await ask(own, "", asked)
     assert answer.status_code == 200, answer.text
-    transaction_id: int = answer.json()["transaction_id"]
-    return transaction_id
+    return int(answer.json()["transaction_id"])
 
 
 async def shown(own: Rest, transaction_id: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_rows_decoded(store: str, filled: tuple[list[str], int]) -> None:
     assert [row["kind"] for row in rows] == ["plain", "reference", "transactional"]
     assert rows[0]["id"] == ids[0]
     assert rows[0]["payload"] == "cGxhaW4="
-    assert rows[2]["write_pointer"] == invalid
+    assert rows[2]["write_pointer"] == str(invalid)
     assert len(lines(store, "rows", "--limit", "2")) == 2
     assert lines(store, "rows", "--topic", "orders", "--from", str(NOW_MS + 1)) == []
     assert lines(store, "rows", "--topic", "other") == []
@@ -150,7 +150,7 @@ def test_bounds_and_what_holds_them(store: str, filled: tuple[list[str], int]) -
     [told] = lines(store, "bounds", "--json")
 
     assert told["bounds"] == []
-    assert told["invalid"]["oldest"] == filled[1]
+    assert told["invalid"]["oldest"] == str(filled[1])
     assert "not yet cleaned up" in debug(store, "bounds")[1]
 
     async def clean() -> None:

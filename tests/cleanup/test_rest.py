@@ -54,7 +54,7 @@ async def test_a_compact_topic(rest: Rest) -> None:
     mixed = {"messages": [{"payload": "1", "key": "a"}, "no key"]}
     assert refusal(await rest.post("publish", mixed)) == (400, "key_required")
     assert (await rest.post("publish", mixed)).json()["error"]["detail"]["index"] == 1
-    stored = {"messages": mixed["messages"][:1], "transactionWritePointer": NOW_MS * 1_000_000}
+    stored = {"messages": mixed["messages"][:1], "transactionWritePointer": str(NOW_MS * 1_000_000)}
     assert refusal(await rest.post("store", stored)) == (409, "topic_is_compact")
     writes = [("a", "1"), ("b", "2"), ("a", "3"), ("b", None), ("c", "4")]
     messages = [{"payload": payload, "key": key} for key, payload in writes]

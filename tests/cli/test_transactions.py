@@ -40,7 +40,7 @@ def test_a_script_uses_a_transaction(orders: Run) -> None:
 def test_transactions_are_listed_and_shown(orders: Run) -> None:
     code, out, _ = orders("tx", "start", "--timeout", "60", "--json")
     assert code == 0
-    tx = str(json.loads(out)["transaction_id"])
+    tx = json.loads(out)["transaction_id"]
     orders("publish", "orders", "one", "--tx", tx)
 
     _, out, _ = orders("tx", "list")
@@ -49,7 +49,7 @@ def test_transactions_are_listed_and_shown(orders: Run) -> None:
     [row] = [row for row in rows if row.startswith(tx)]
     assert re.fullmatch(tx + r"  \d+ m?s +short  -.* +tms tx start +- +c\d+:orders", row)
     listed = json.loads(orders("tx", "list", "--json")[1])
-    [facts] = [each for each in listed if str(each["transaction_id"]) == tx]
+    [facts] = [each for each in listed if each["transaction_id"] == tx]
     assert (facts["status"], facts["owner"]) == ("in_progress", None)
     assert 0 <= facts["age_ms"] < 60_000 <= facts["expires_ms"] - facts["started_ms"] + 1
 

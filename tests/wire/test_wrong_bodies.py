@@ -63,13 +63,13 @@ WRONG_JSON: list[tuple[Callable[[bytes], object], bytes]] = [
                 b"[]",
                 b'{"advances": [{}]}',
                 b'{"publish": [{}]}',
-                b'{"publish": [{"namespace": "n", "topic": "t", "write_pointer": "1"}]}',
+                b'{"publish": [{"namespace": "n", "topic": "t", "write_pointer": null}]}',
                 json_body(
                     advances=[{"namespace": "n", "topic": "t", "subscription": "s", "after": ID}]
                 ),
             ],
         ),
-        (JSON.transactions.decode_truncation, [b"", b'{"ids": ["1"]}', b'{"before_ms": "1"}']),
+        (JSON.transactions.decode_truncation, [b"", b'{"ids": "1"}', b'{"before_ms": "1"}']),
         (
             lambda body: JSON.transactions.decode_publish_all(body, MESSAGES),
             [b"", b"{}", b'{"topics": []}', b'{"topics": {"a": "b"}}', b'{"topics": {"a": [1]}}'],

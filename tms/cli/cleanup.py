@@ -9,7 +9,7 @@ from tms.cli.debug import bounds_text
 from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
 from tms.core.cleanup import CleanupState
-from tms.wire.json_states import decode_cleanup
+from tms.wire.json_states import decode_cleanup, told_bounds
 
 app = typer.Typer(
     help="See how a server's cleanup stands, and have it clean up now.", no_args_is_help=True
@@ -28,7 +28,7 @@ Wait = Annotated[
 def show(target: Target) -> None:
     """Show what was deleted, and what holds the invalid list."""
     state = asyncio.run(_ask(target, "GET", _PATH))
-    target.answer(_text(state), state)
+    target.answer(_text(state), told_bounds(state))
 
 
 @app.command()
@@ -36,7 +36,7 @@ def show(target: Target) -> None:
 def run(target: Target, *, wait_s: Wait = 30.0) -> None:
     """Clean up now."""
     state = asyncio.run(_ask(target, "POST", f"{_PATH}?wait={wait_s:g}"))
-    target.answer(_text(state), state)
+    target.answer(_text(state), told_bounds(state))
 
 
 async def _ask(target: Target, method: str, path: str) -> CleanupState:

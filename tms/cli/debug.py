@@ -19,6 +19,7 @@ from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, Bounds, Facts, Problems
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
+from tms.wire.json_states import told_bounds
 
 app = typer.Typer(
     help="Look into the tables of a server, or of a store that no server has open.",
@@ -164,7 +165,7 @@ def bounds(target: Target, *, store: StoreOption = None) -> None:
             return await inspection.bounds()
 
     found = asyncio.run(ask())
-    target.answer(bounds_text(found.bounds, found.invalid), found)
+    target.answer(bounds_text(found.bounds, found.invalid), told_bounds(found))
 
 
 def bounds_text(found: Iterable[PruneBound], invalid: InvalidState | None) -> str:

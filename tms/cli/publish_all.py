@@ -79,7 +79,7 @@ def publish_all(
         f"{count} messages {said}, in transaction {published.write_pointer}.",
         {
             "messages": count,
-            "transaction_id": published.write_pointer,
+            "transaction_id": str(published.write_pointer),
             "duplicate": published.is_duplicate,
         },
     )

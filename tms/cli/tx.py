@@ -12,6 +12,7 @@ from tms.cli.poll import parse_start
 from tms.cli.target import Target, with_target
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionInfo
+from tms.wire.json_reports import info_record
 
 app = typer.Typer(help="Look after transactions, and use one from a script.", no_args_is_help=True)
 
@@ -58,20 +59,7 @@ def _now_ms() -> int:
 
 
 def _facts(info: TransactionInfo) -> dict[str, Any]:
-    return {
-        "transaction_id": info.transaction_id,
-        "status": info.status,
-        "type": info.type.name.lower(),
-        "write_pointers": list(info.write_pointers),
-        "started_ms": info.started_ms,
-        "age_ms": max(0, _now_ms() - info.started_ms),
-        "expires_ms": info.expires_ms,
-        "client": info.client,
-        "owner": info.owner,
-        "sequence": info.sequence,
-        "principal": info.principal,
-        "topics": list(info.topics),
-    }
+    return info_record(info, _now_ms())
 
 
 def _owner(info: TransactionInfo) -> str:
@@ -125,7 +113,7 @@ def start(target: Target, *, timeout_s: Timeout = None, long: Long = False) -> N
     with target.connect() as client:
         request = StartRequest(type=kind, timeout_s=timeout_s, client="tms tx start")
         transaction_id = client.transactions.start(request).transaction_id
-    target.answer(str(transaction_id), {"transaction_id": transaction_id})
+    target.answer(str(transaction_id), {"transaction_id": str(transaction_id)})
 
 
 @app.command()
@@ -134,7 +122,7 @@ def commit(target: Target, transaction_id: TransactionArgument) -> None:
     """Commit a transaction: what was published in it is seen as a whole."""
     with target.connect() as client:
         client.transactions.commit(transaction_id)
-    target.answer(f"Committed {transaction_id}.", {"committed": transaction_id})
+    target.answer(f"Committed {transaction_id}.", {"committed": str(transaction_id)})
 
 
 @app.command()
@@ -148,7 +136,7 @@ def abort(target: Target, transaction_id: TransactionArgument) -> None:
         status = client.transactions.abort(transaction_id)
     target.answer(
         f"{transaction_id} is {status.value} now.",
-        {"transaction_id": transaction_id, "status": status},
+        {"transaction_id": str(transaction_id), "status": status},
     )
 
 
@@ -158,7 +146,7 @@ def invalidate(target: Target, transaction_id: TransactionArgument) -> None:
     """End a transaction that nobody will end: readers skip what it published."""
     with target.connect() as client:
         client.transactions.invalidate(transaction_id)
-    target.answer(f"{transaction_id} is invalid now.", {"invalidated": transaction_id})
+    target.answer(f"{transaction_id} is invalid now.", {"invalidated": str(transaction_id)})
 
 
 @app.command()

@@ -46,7 +46,7 @@ from tms.core.errors import (
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
 from tms.core.tls import client_context
-from tms.wire.json_errors import ErrorBody
+from tms.wire.json_errors import ErrorBody, detail_of
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
 from tms.wire.registry_bodies import RefusalBody
@@ -107,7 +107,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
         if code == "not_tms":
             detail["reason"] = _told(status, headers)
     else:
-        code, detail = described.code, described.detail
+        code, detail = described.code, detail_of(described.detail)
         if code not in CATALOGUE:
             detail = {**detail, "message": described.message}
     if issubclass(class_of(code) if code in CATALOGUE else InternalError, Unavailable):

@@ -13,7 +13,8 @@ from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.topic import TopicId
 
 Facts = dict[str, Any]
-"""Fit for JSON: times in milliseconds since 1970, keys in hexadecimal, payloads in base64."""
+"""Fit for JSON: times in milliseconds since 1970, keys in hexadecimal, payloads in base64, write
+pointers as text."""
 
 TABLES = ("message", "payload", "metadata", "subscription", "transaction", "bound")
 """The tables, by the names that people give them."""

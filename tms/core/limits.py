@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 MS_PER_S = 1_000
 INT64_MAX = 2**63 - 1
+JSON_INTEGER_MAX = 2**53 - 1
+"""The largest whole number up to which all programs that read JSON can tell numbers apart."""
 UINT16_COUNT = 1 << 16
 """Sequence ids in one millisecond: the key has two bytes for them. DO NOT CHANGE: on disk."""
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, fields
 from typing import Protocol
 
 from tms.core.errors import InvalidRequest
-from tms.core.limits import TTL_S_MAX, Limits
+from tms.core.limits import JSON_INTEGER_MAX, TTL_S_MAX, Limits
 
-SETTING_MAX = 2**63 - 1
+SETTING_MAX = JSON_INTEGER_MAX
 _RELATIONS = (("ttl_s_default", "ttl_s_max"), ("message_bytes_max", "request_bytes_max"))
 
 

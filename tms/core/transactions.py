@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import InvalidRequest
-from tms.core.limits import INT64_MAX, NAME_CHARS_MAX
+from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
@@ -87,7 +87,7 @@ class TransactionInfo:
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
     """Raise `InvalidRequest` (invalid_owner) unless they can name a work."""
     are_named = all(name is None or 1 <= len(name) <= NAME_CHARS_MAX for name in (owner, origin))
-    is_numbered = sequence is None or 0 <= sequence <= INT64_MAX
+    is_numbered = sequence is None or 0 <= sequence <= JSON_INTEGER_MAX
     is_owned = owner is not None or (sequence is None and origin is None)
     if not (are_named and is_numbered and is_owned):
         raise InvalidRequest("invalid_owner", owner=owner, sequence=sequence, origin=origin)

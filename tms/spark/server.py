@@ -67,8 +67,10 @@ class StoredMessages(NamedTuple):
 
 
 class _StartedBody(msgspec.Struct):
-    transaction_id: int
-    write_pointer: int
+    """In JSON ids are text: as numbers, many programs would round them."""
+
+    transaction_id: str
+    write_pointer: str
 
 
 class SparkServer:
@@ -244,14 +246,14 @@ class SparkServer:
             busy = error.detail.get("sequence")
             if busy is None or sequence is None or busy >= sequence:
                 raise
-            self._end(int(error.detail["transaction_id"]), "invalidate")
+            self._end(error.detail["transaction_id"], "invalidate")
             answer = self._safely("POST", path, msgspec.json.encode(asked))
-        return decode_json(answer, _StartedBody).transaction_id
+        return int(decode_json(answer, _StartedBody).transaction_id)
 
     def checkpoint(self, transaction_id: int) -> int:
         """Return a write pointer of the transaction that nothing is written under yet."""
         path = f"{_TRANSACTIONS}/{transaction_id}/checkpoint?codec=false"
-        return decode_json(self._safely("POST", path), _StartedBody).write_pointer
+        return int(decode_json(self._safely("POST", path), _StartedBody).write_pointer)
 
     def store(self, topic: str, messages: pa.RecordBatch, write_pointer: int) -> None:
         """Store messages where nobody sees them before a commit publishes them; durable then."""
@@ -269,7 +271,7 @@ class SparkServer:
         `TransactionDuplicate`, `TransactionNotInProgress`, `TransactionUnknown`.
         """
         listed = [
-            {"namespace": self._namespace, "topic": topic, "write_pointer": write_pointer}
+            {"namespace": self._namespace, "topic": topic, "write_pointer": str(write_pointer)}
             for topic, write_pointer in publications
         ]
         path = f"{_TRANSACTIONS}/{transaction_id}/commit"

@@ -1,10 +1,11 @@
 """Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
 
 from collections.abc import Generator
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
+from tms.core.errors import InvalidRequest
 from tms.core.frame import Bodies, framed_of
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
@@ -13,6 +14,7 @@ from tms.wire.bodies import MESSAGES_A_STEP, PollRequest, PublishRequest, last_o
 from tms.wire.caps import messages_cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
+    COUNT,
     LIMIT,
     MESSAGE_ID,
     NULL,
@@ -25,6 +27,7 @@ from tms.wire.json_fields import (
     reference,
     tagged,
 )
+from tms.wire.json_ids import pointer_of
 from tms.wire.json_messages import GivenMessage, encode_rows, given_bodies, given_values
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
@@ -38,14 +41,16 @@ from tms.wire.json_values import (
 )
 from tms.wire.media_types import BASE64_TYPE, JSON_TYPE
 
-GivenPointer = Annotated[int | dict[str, int], described_by(reference("WritePointer"))]
+TaggedPointer = Annotated[
+    str | int | float | dict[str, str | int | float], described_by(reference("WritePointer"))
+]
 
 
 class PublishBody(msgspec.Struct, forbid_unknown_fields=True):
     """Messages to publish, or to store."""
 
     messages: list[GivenMessage]
-    transactionWritePointer: GivenPointer | None = None  # noqa: N815  the schema's name
+    transactionWritePointer: TaggedPointer | None = None  # noqa: N815  the schema's name
 
 
 class RollbackRangeBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,11 +72,7 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
     messages: Annotated[
         int | msgspec.UnsetType,
         described_by(
-            {
-                "type": "integer",
-                "minimum": 0,
-                "description": "How many messages Arrow's body had; told of no other.",
-            }
+            {**COUNT, "description": "How many messages Arrow's body had; told of no other."}
         ),
     ] = msgspec.UNSET
 
@@ -79,7 +80,7 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
 class RollbackBody(WrittenBody, forbid_unknown_fields=True, kw_only=True):
     """What a publish in a transaction answers, which a rollback takes as it is."""
 
-    transactionWritePointer: GivenPointer  # noqa: N815
+    transactionWritePointer: TaggedPointer  # noqa: N815
     rollbackRange: RollbackRangeBody  # noqa: N815
 
 
@@ -102,7 +103,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
         int | dict[str, int] | None, described_by(one_of(LIMIT, tagged("int", LIMIT), NULL))
     ] = None
     transaction: Annotated[
-        str | dict[str, str] | None,
+        str | int | float | dict[str, str] | None,
         described_by(
             {
                 **one_of(BASE64_TEXT, tagged("bytes", BASE64_TEXT), NULL),
@@ -143,9 +144,8 @@ class JsonFormat:
         value = decode(_publish_decoder, body)
         messages = value.messages
         messages_cap(messages_max).check(len(messages))
-        pointer = untagged(value.transactionWritePointer, "long")
-        if pointer is not None:
-            pointer = int64(pointer, "transactionWritePointer")
+        told = value.transactionWritePointer
+        pointer = None if told is None else _pointer_of(told)
         values: dict[int, GivenValue] = {}
         bodies = Bodies()
         framed: list[int] = []
@@ -174,7 +174,7 @@ class JsonFormat:
         value = decode(_rollback_decoder, body)
         bounds = value.rollbackRange
         return RollbackRange(
-            int64(untagged(value.transactionWritePointer, "long"), "transactionWritePointer"),
+            _pointer_of(value.transactionWritePointer),
             int64(bounds.startTimestamp, "startTimestamp"),
             int64(bounds.startSequenceId, "startSequenceId"),
             int64(bounds.endTimestamp, "endTimestamp"),
@@ -188,6 +188,10 @@ class JsonFormat:
         start = parse_id(start) if isinstance(start, str) else start
         limit = untagged(value.limit, "int")
         transaction = untagged(value.transaction, "bytes")
+        if isinstance(transaction, int | float):
+            raise InvalidRequest(
+                "id_as_number", field="transaction", expected="?transaction_id= in the URL"
+            )
         return PollRequest(
             start
             if start is None or isinstance(start, bytes)
@@ -209,9 +213,13 @@ class JsonFormat:
         return b"[]" if first else b"]"
 
 
+def _pointer_of(given: Any) -> int:
+    return pointer_of(untagged(given, "long"), "transactionWritePointer")
+
+
 def _rollback_body(published: RollbackRange) -> RollbackBody:
     return RollbackBody(
-        transactionWritePointer=published.write_pointer,
+        transactionWritePointer=str(published.write_pointer),
         rollbackRange=RollbackRangeBody(
             published.start_timestamp,
             published.start_sequence_id,

@@ -1,8 +1,19 @@
-"""The body of every answer that is an error: JSON, for server and client."""
+"""The body of every answer that is an error: JSON, for server and client.
 
+In a detail, as everywhere in JSON, ids of transactions and write pointers are text. They are known
+by their names. Any other number that JSON programs may round, such as a limit that was refused, is
+text too.
+"""
+
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
+
+from tms.core.limits import JSON_INTEGER_MAX
+
+_IDS = ("transaction_id", "write_pointer")
+"""What the names of ids end with."""
 
 
 class ProblemBody(msgspec.Struct):
@@ -17,3 +28,19 @@ class ErrorBody(msgspec.Struct):
     """An error."""
 
     error: ProblemBody
+
+
+def told_number(name: str, value: int) -> int | str:
+    """Return a number of a detail as JSON has it."""
+    is_safe = abs(value) <= JSON_INTEGER_MAX and not name.endswith(_IDS)
+    return value if is_safe else str(value)
+
+
+def detail_of(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a detail with its ids as numbers, as the error was raised with."""
+    return {name: _id_of(value) if name.endswith(_IDS) else value for name, value in told.items()}
+
+
+def _id_of(value: Any) -> Any:
+    is_id = isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit()
+    return int(value) if is_id else value

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from tms.core.limits import INT64_MAX, LIMIT_MAX, NAME_CHARS_MAX, UINT16_COUNT
+from tms.core.limits import JSON_INTEGER_MAX, LIMIT_MAX, NAME_CHARS_MAX, UINT16_COUNT
 from tms.wire.json_values import Int64, JsonBytes
 
 Json = dict[str, Any]
@@ -62,15 +62,8 @@ MESSAGE_ID: Json = {
     "examples": [ID_EXAMPLE],
 }
 END_ID: Json = {**MESSAGE_ID, "description": "The position behind it: exclusive."}
-POINTER: Json = {
-    "type": "integer",
-    "format": "int64",
-    "minimum": 1,
-    "maximum": INT64_MAX,
-    "description": "A transaction's write pointer: its start in milliseconds x 1000000.",
-}
-TIME: Json = {"type": "integer", "format": "int64", "minimum": 0, "maximum": INT64_MAX - 1}
-COUNT: Json = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
+TIME: Json = {"type": "integer", "format": "int64", "minimum": 0, "maximum": JSON_INTEGER_MAX}
+COUNT: Json = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
 LIMIT: Json = {"type": "integer", "format": "int32", "minimum": 1, "maximum": LIMIT_MAX}
 NAMESPACE_NAME = _text("A-Za-z0-9_")
 TOPIC_NAME = _text("A-Za-z0-9_-")
@@ -84,7 +77,6 @@ SubscriptionName = Annotated[str, described_by(SUBSCRIPTION_NAME)]
 OwnerName = Annotated[
     str, described_by({"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX})
 ]
-Pointer = Annotated[Int64, described_by(POINTER)]
 TimeMs = Annotated[Int64, described_by(TIME)]
 Timestamp = Annotated[int, described_by(TIME)]
 """A time whose 64 bits are checked later, by an error that names the field."""

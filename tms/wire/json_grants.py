@@ -5,13 +5,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from tms.wire.json_fields import TIME, described_by
+
 _Who = Annotated[str, Meta(description="A principal, `group:NAME`, or `*` for all who are known.")]
 _Effect = Annotated[str, Meta(description="allow or deny.")]
 _Kind = Annotated[str, Meta(description="topic, server or subject.")]
 _Namespace = Annotated[str, Meta(description="Of topics: a name, a prefix and `*`, or `*`.")]
 _Name = Annotated[str, Meta(description="Of topics and subjects: as of namespaces.")]
 _Subscription = Annotated[str, Meta(description="As of namespaces, for the action subscribe.")]
-_Ends = Annotated[int, Meta(description="In milliseconds since 1970; null: never.")]
+_Ends = Annotated[int, described_by({**TIME, "description": "In ms since 1970; null: never."})]
 
 
 class RuleRequest(msgspec.Struct, forbid_unknown_fields=True):

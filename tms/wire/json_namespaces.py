@@ -9,7 +9,7 @@ import msgspec
 from tms.core.errors import InvalidRequest
 from tms.core.limits import TTL_S_MAX
 from tms.core.namespaces import SETTING_MAX, Namespace, NamespaceRules, NamespaceSettings
-from tms.wire.json_fields import NULL, Json, described_by, one_of
+from tms.wire.json_fields import COUNT, NULL, Json, described_by, one_of
 from tms.wire.json_values import decode_answer
 
 
@@ -63,7 +63,7 @@ class NamespaceBody(msgspec.Struct):
         int | None,
         described_by(
             {
-                **one_of({"type": "integer", "minimum": 0}, NULL),
+                **one_of(COUNT, NULL),
                 "description": "One more with each change; null if it is not declared.",
             }
         ),

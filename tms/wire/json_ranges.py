@@ -40,7 +40,7 @@ class TopicRangeBody(msgspec.Struct):
         ),
     ]
     end: EndIdText
-    generation: Annotated[int, described_by({"type": "integer", "minimum": 1})]
+    generation: Annotated[int, described_by({**COUNT, "minimum": 1})]
     expired_before: Annotated[
         str,
         described_by(

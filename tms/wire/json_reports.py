@@ -9,7 +9,8 @@ from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionInfo, TransactionStatus
-from tms.wire.json_fields import BASE64_TEXT, Count, Pointer, TimeMs, described_by
+from tms.wire.json_fields import BASE64_TEXT, Count, TimeMs, described_by
+from tms.wire.json_ids import ToldPointer, pointer_of
 from tms.wire.json_subscriptions import SubscriptionBody, subscription_body
 from tms.wire.json_transactions import TYPES, Kind
 from tms.wire.json_values import decode, encode
@@ -18,10 +19,10 @@ from tms.wire.json_values import decode, encode
 class InfoBody(msgspec.Struct):
     """What is told of a transaction."""
 
-    transaction_id: Pointer
+    transaction_id: ToldPointer
     status: TransactionStatus
     type: Kind
-    write_pointers: list[Pointer]
+    write_pointers: list[ToldPointer]
     started_ms: TimeMs
     age_ms: Count
     expires_ms: TimeMs | None
@@ -59,10 +60,10 @@ _TYPE_NAMES: dict[TransactionType, Kind] = {kind: name for name, kind in TYPES.i
 
 def _info_body(info: TransactionInfo, now_ms: int) -> OneInfoBody:
     return OneInfoBody(
-        transaction_id=info.transaction_id,
+        transaction_id=str(info.transaction_id),
         status=info.status,
         type=_TYPE_NAMES[info.type],
-        write_pointers=list(info.write_pointers),
+        write_pointers=[*map(str, info.write_pointers)],
         started_ms=info.started_ms,
         age_ms=max(0, now_ms - info.started_ms),
         expires_ms=info.expires_ms,
@@ -76,10 +77,10 @@ def _info_body(info: TransactionInfo, now_ms: int) -> OneInfoBody:
 
 def _info_of(body: InfoBody) -> TransactionInfo:
     return TransactionInfo(
-        transaction_id=body.transaction_id,
+        transaction_id=pointer_of(body.transaction_id, "transaction_id"),
         status=body.status,
         type=TYPES[body.type],
-        write_pointers=tuple(body.write_pointers),
+        write_pointers=tuple(pointer_of(one, "write_pointers") for one in body.write_pointers),
         started_ms=body.started_ms,
         expires_ms=body.expires_ms,
         client=body.client,
@@ -88,6 +89,12 @@ def _info_of(body: InfoBody) -> TransactionInfo:
         topics=tuple(body.topics),
         principal=body.principal,
     )
+
+
+def info_record(info: TransactionInfo, now_ms: int) -> dict[str, Any]:
+    """Return what is told of a transaction, as values for JSON."""
+    record: dict[str, Any] = msgspec.to_builtins(_info_body(info, now_ms))
+    return record
 
 
 def encode_info(info: TransactionInfo, now_ms: int, transaction: bytes | None = None) -> bytes:

@@ -7,7 +7,7 @@ import msgspec
 
 from tms.core.message import Message
 from tms.core.payload_values import ToldValue
-from tms.wire.json_fields import MessageIdText, described_by, reference
+from tms.wire.json_fields import COUNT, MessageIdText, described_by, reference
 from tms.wire.json_values import JsonBytes, encode, json_of
 
 _BYTES = reference("GivenBytes")
@@ -22,7 +22,8 @@ class DecodedBody(msgspec.Struct, omit_defaults=True):
         described_by({"description": "What the payload says; null if there is no payload."}),
     ] = msgspec.UNSET
     schemaId: Annotated[  # noqa: N815
-        int | msgspec.UnsetType, msgspec.Meta(description="Of the schema that the payload names.")
+        int | msgspec.UnsetType,
+        described_by({**COUNT, "description": "Of the schema that the payload names."}),
     ] = msgspec.UNSET
     key: Annotated[JsonBytes | msgspec.UnsetType, described_by(_BYTES)] = msgspec.UNSET
     keyValue: Annotated[  # noqa: N815

@@ -14,21 +14,19 @@ from tms.core.transactions import IfOpen, StartRequest
 from tms.wire.caps import Cap
 from tms.wire.json_fields import (
     BASE64_TEXT,
-    COUNT,
-    POINTER,
     TOPIC_NAME,
     Count,
     MessageBytes,
     MessageIdText,
     NamespaceName,
     OwnerName,
-    Pointer,
     SubscriptionName,
     TimeMs,
     TopicName,
     Version,
     described_by,
 )
+from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, pointer_of
 from tms.wire.json_messages import GivenPayload, given_payloads
 from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
 from tms.wire.transaction_bodies import (
@@ -86,13 +84,11 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
 class StartedBody(msgspec.Struct):
     """A transaction that is in progress."""
 
-    transaction_id: Pointer
+    transaction_id: ToldPointer
     write_pointer: Annotated[
-        int, described_by({**POINTER, "description": "To publish with, from now on."})
+        str, described_by({**POINTER, "description": "To publish with, from now on."})
     ]
-    read_pointer: Annotated[
-        int, described_by({**COUNT, "description": "What was committed up to it can be read."})
-    ]
+    read_pointer: Annotated[str, described_by(READ_POINTER)]
     transaction: Annotated[
         bytes | msgspec.UnsetType,
         described_by({**BASE64_TEXT, "description": "Tephra's TransactionCodec."}),
@@ -121,7 +117,7 @@ class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
 
     namespace: NamespaceName
     topic: TopicName
-    write_pointer: Pointer
+    write_pointer: GivenPointer
 
 
 class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -145,7 +141,7 @@ class EndedBody(msgspec.Struct):
 class TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
     """What to take off the invalid list."""
 
-    ids: list[Pointer] | None = None
+    ids: list[GivenPointer] | None = None
     before_ms: TimeMs | None = None
 
 
@@ -178,7 +174,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
 class PublishedAllBody(msgspec.Struct):
     """The transaction in which messages were published to several topics."""
 
-    transaction_id: Pointer
+    transaction_id: ToldPointer
     duplicate: Annotated[
         bool,
         msgspec.Meta(description="The sequence was committed before; nothing was done now."),
@@ -222,9 +218,9 @@ class JsonTransactions:
         """Return the answer to start and to checkpoint."""
         return encode(
             StartedBody(
-                answer.transaction_id,
-                answer.write_pointer,
-                answer.read_pointer,
+                str(answer.transaction_id),
+                str(answer.write_pointer),
+                str(answer.read_pointer),
                 msgspec.UNSET if answer.transaction is None else answer.transaction,
             )
         )
@@ -250,7 +246,10 @@ class JsonTransactions:
             for advance in value.advances
         ]
         publish = [
-            Stored(TopicId(stored.namespace, stored.topic), stored.write_pointer)
+            Stored(
+                TopicId(stored.namespace, stored.topic),
+                pointer_of(stored.write_pointer, "write_pointer"),
+            )
             for stored in value.publish
         ]
         return CommitRequest(advances, publish)
@@ -262,7 +261,8 @@ class JsonTransactions:
     def decode_truncation(self, body: bytes) -> Truncation:
         """Return what is to be taken off the invalid list, checked."""
         value = decode(_truncation_decoder, body)
-        return check_truncation(Truncation(value.ids, value.before_ms))
+        ids = value.ids and [pointer_of(one, "ids", "invalid_transaction_id") for one in value.ids]
+        return check_truncation(Truncation(ids, value.before_ms))
 
     def encode_truncated(self, count: int) -> bytes:
         """Return the answer to a truncation."""
@@ -280,4 +280,4 @@ class JsonTransactions:
 
     def encode_published_all(self, published: AllPublished) -> bytes:
         """Return the answer to it."""
-        return encode(PublishedAllBody(published.write_pointer, published.is_duplicate))
+        return encode(PublishedAllBody(str(published.write_pointer), published.is_duplicate))

@@ -1,6 +1,7 @@
 """The OpenAPI document: it is valid, has every route, and its examples and errors are true."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -10,6 +11,7 @@ import schemathesis
 from api.app import OPERATIONS
 from tests.api.rest import POINTER, TOPICS, Rest, refusal
 from tms.core.errors.catalogue import CATALOGUE
+from tms.core.limits import JSON_INTEGER_MAX
 
 pytestmark = pytest.mark.anyio
 
@@ -103,6 +105,49 @@ async def test_examples_are_what_their_schemas_say(rest: Rest) -> None:
                     jsonschema_rs.validate(schema, example["value"])
                     checked += 1
     assert checked > 50
+
+
+def schemas_within(told: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give every part of the document that may be a schema, with its place."""
+    inner = told.items() if isinstance(told, dict) else enumerate(told)
+    for name, each in inner:
+        if isinstance(each, dict | list):
+            yield from schemas_within(each, f"{place}/{name}")
+    if isinstance(told, dict):
+        yield place, told
+
+
+async def test_each_whole_number_is_one_that_all_json_programs_keep(rest: Rest) -> None:
+    """Whatever may be greater, as ids are, is text."""
+    found = [
+        (place, schema)
+        for place, schema in schemas_within(await document(rest))
+        if "integer" in (schema.get("type"), *(schema.get("type") or ()))
+    ]
+
+    assert len(found) > 50
+    assert [
+        (place, schema)
+        for place, schema in found
+        if not schema.get("maximum", JSON_INTEGER_MAX + 1) <= JSON_INTEGER_MAX
+    ] == []
+
+
+async def test_ids_are_text_wherever_they_stand(rest: Rest) -> None:
+    told = await document(rest)
+    ids = ("transaction_id", "write_pointer", "write_pointers", "read_pointer")
+    named = [
+        schema
+        for _, each in schemas_within(told)
+        for name, schema in each.items()
+        if name in (*ids, "transactionWritePointer", "oldest", "held_by")
+    ]
+    parameters = [each["schema"] for _, each in schemas_within(told) if each.get("name") in ids]
+
+    texts = [json.dumps(schema) for schema in (*named, *parameters)]
+    assert len(texts) > 20
+    assert [text for text in texts if '"integer"' in text or '"number"' in text] == []
+    assert '"integer"' not in json.dumps(told["components"]["schemas"]["WritePointer"])
 
 
 async def test_examples_of_requests_are_taken(rest: Rest) -> None:

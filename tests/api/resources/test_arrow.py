@@ -185,7 +185,7 @@ async def test_in_a_transaction_it_is_rolled_back_by_the_answer(own: Rest) -> No
     answer = await written(own, "publish", encode_payloads([b"x"]), f"?write_pointer={pointer}")
 
     assert answer.json()["messages"] == 1
-    assert answer.json()["transactionWritePointer"] == pointer
+    assert answer.json()["transactionWritePointer"] == str(pointer)
     undone = await own.post("rollback", answer.content, "application/json")
     assert undone.status_code == 200
     ended = await own.http.post(f"/v1/transactions/{pointer}/abort")
@@ -200,7 +200,7 @@ async def test_a_column_is_stored_and_published_by_the_commit(own: Rest) -> None
     answer = await written(own, "store", encode_payloads(payloads), f"?write_pointer={pointer}")
 
     assert answer.json() == {"messages": 1000}
-    listed = {"namespace": "ns", "topic": "t", "write_pointer": pointer}
+    listed = {"namespace": "ns", "topic": "t", "write_pointer": str(pointer)}
     await own.http.post(f"/v1/transactions/{pointer}/commit", json={"publish": [listed]})
     assert (await polled(own, limit=10_000)).column("payload").to_pylist() == payloads
 

@@ -27,7 +27,7 @@ from tms.wire.json_bodies import JSON
 pytestmark = pytest.mark.anyio
 
 RANGE = {
-    "transactionWritePointer": POINTER,
+    "transactionWritePointer": str(POINTER),
     "rollbackRange": {
         "startTimestamp": NOW_MS,
         "startSequenceId": 0,
@@ -76,7 +76,7 @@ async def test_a_publish_tells_the_ids_if_it_is_asked(rest: Rest) -> None:
 
 async def test_in_a_transaction_it_tells_the_ids_and_what_rolls_it_back(rest: Rest) -> None:
     await rest.create()
-    body = {"messages": ["a"], "transactionWritePointer": POINTER}
+    body = {"messages": ["a"], "transactionWritePointer": str(POINTER)}
 
     in_json = await rest.post("publish", body, query="?ids=true")
     in_avro = await rest.post("publish", avro_publish(b"b", pointer=POINTER), query="?ids=true")
@@ -97,12 +97,12 @@ async def test_in_a_transaction_it_tells_the_ids_and_what_rolls_it_back(rest: Re
 async def test_the_ids_of_what_was_stored_before_are_not_told(rest: Rest) -> None:
     await rest.create()
     await rest.post("store", avro_publish(b"a", b"b", pointer=POINTER))
-    body = {"messages": [], "transactionWritePointer": POINTER}
+    body = {"messages": [], "transactionWritePointer": str(POINTER)}
 
     answer = await rest.post("publish", body, query="?ids=true")
 
     assert answer.json()["ids"] == []
-    assert answer.json()["transactionWritePointer"] == POINTER
+    assert answer.json()["transactionWritePointer"] == str(POINTER)
     assert await rest.payloads() == [b"a", b"b"]
 
 
@@ -130,7 +130,7 @@ async def test_json_publishes_text_base64_and_tagged_bytes(rest: Rest) -> None:
     assert await rest.payloads() == [b"text", "é".encode(), b"\xff\x00", b"tagged"]
 
 
-@pytest.mark.parametrize("pointer", [POINTER, {"long": POINTER}])
+@pytest.mark.parametrize("pointer", [str(POINTER), {"long": str(POINTER)}])
 async def test_a_transactional_publish_in_json_answers_in_json(rest: Rest, pointer: object) -> None:
     await rest.create()
 
@@ -183,7 +183,7 @@ async def test_stored_messages_appear_when_they_are_published(rest: Rest) -> Non
 
     first = await rest.post("store", avro_publish(b"a", b"b", pointer=POINTER))
     second = await rest.post(
-        "store", {"transactionWritePointer": POINTER, "messages": ["c"]}, JSON_TYPE
+        "store", {"transactionWritePointer": str(POINTER), "messages": ["c"]}, JSON_TYPE
     )
 
     assert [(a.status_code, a.content) for a in (first, second)] == [(200, b"")] * 2
@@ -197,7 +197,7 @@ async def test_stored_messages_appear_when_they_are_published(rest: Rest) -> Non
     [
         {"messages": ["a"]},
         {"messages": ["a"], "transactionWritePointer": None},
-        {"messages": [], "transactionWritePointer": POINTER},
+        {"messages": [], "transactionWritePointer": str(POINTER)},
     ],
 )
 async def test_a_store_is_transactional_and_has_messages(rest: Rest, body: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ async def test_a_write_pointer_out_of_its_time_is_refused(
     await rest.create()
 
     in_avro = await rest.post(verb, avro_publish(b"a", pointer=pointer))
-    in_json = await rest.post(verb, {"messages": ["a"], "transactionWritePointer": pointer})
+    in_json = await rest.post(verb, {"messages": ["a"], "transactionWritePointer": str(pointer)})
 
     assert refusal(in_avro) == refusal(in_json) == refused
     assert await rest.payloads() == []
@@ -261,10 +261,12 @@ async def test_a_rollback_names_its_format(rest: Rest, content_type: str | None)
 
 async def test_a_rollback_in_json(rest: Rest) -> None:
     await rest.create()
-    published = await rest.post("publish", {"messages": ["a"], "transactionWritePointer": POINTER})
+    published = await rest.post(
+        "publish", {"messages": ["a"], "transactionWritePointer": str(POINTER)}
+    )
 
     assert (await rest.post("rollback", published.json())).status_code == 200
-    tagged = {**published.json(), "transactionWritePointer": {"long": POINTER}}
+    tagged = {**published.json(), "transactionWritePointer": {"long": str(POINTER)}}
     assert (await rest.post("rollback", tagged)).status_code == 200
 
 
@@ -308,7 +310,7 @@ async def test_a_rollback_without_a_write_pointer_is_refused(rest: Rest) -> None
 async def test_a_topic_that_is_not_there(rest: Rest, verb: str) -> None:
     bodies: dict[str, dict[str, Any]] = {
         "publish": {"messages": ["a"]},
-        "store": {"messages": ["a"], "transactionWritePointer": POINTER},
+        "store": {"messages": ["a"], "transactionWritePointer": str(POINTER)},
         "rollback": RANGE,
         "poll": {},
     }
@@ -328,7 +330,7 @@ async def test_caps_on_messages_are_named_and_nothing_is_written(
         def body(*payloads: str) -> bytes | dict[str, Any]:
             if content_type == AVRO_TYPE:
                 return avro_publish(*(p.encode() for p in payloads), pointer=POINTER)
-            return {"messages": payloads, "transactionWritePointer": POINTER}
+            return {"messages": payloads, "transactionWritePointer": str(POINTER)}
 
         long = await rest.post(verb, body("fits", "x" * 11))
         many = await rest.post(verb, body(*"abcd"))

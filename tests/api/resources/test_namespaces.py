@@ -42,7 +42,7 @@ async def publish(
 ) -> httpx.Response:
     body: dict[str, Any] = {"messages": list(messages)}
     if pointer is not None:
-        body["transactionWritePointer"] = pointer
+        body["transactionWritePointer"] = str(pointer)
     return await rest.post(verb, body)
 
 
@@ -186,7 +186,7 @@ async def test_a_change_holds_for_the_next_publish(rest: Rest) -> None:
 async def test_storing_counts_and_publishing_what_was_stored_does_not(rest: Rest) -> None:
     started = await rest.http.post("/v1/transactions")
     is_own = started.status_code == 200
-    pointer = started.json()["transaction_id"] if is_own else NOW_MS * 1_000_000
+    pointer = int(started.json()["transaction_id"]) if is_own else NOW_MS * 1_000_000
     await rest.create()
     await declare(rest, publish_messages_per_s=1, message_bytes_max=5)
 

@@ -53,8 +53,7 @@ class Callers:
     async def started(self, caller: str, **asked: Any) -> int:
         answer = await self.ask(caller, "POST", TRANSACTIONS, asked)
         assert answer.status_code == 200, answer.text
-        transaction_id: int = answer.json()["transaction_id"]
-        return transaction_id
+        return int(answer.json()["transaction_id"])
 
 
 @pytest.fixture
@@ -83,9 +82,9 @@ def _requests(tx: int) -> list[tuple[str, str, dict[str, Any] | None]]:
     In an order in which all of them succeed.
     """
     of_it = f"{TRANSACTIONS}/{tx}"
-    messages = {"messages": ["x"], "transactionWritePointer": tx}
+    messages = {"messages": ["x"], "transactionWritePointer": str(tx)}
     rolled = {
-        "transactionWritePointer": tx,
+        "transactionWritePointer": str(tx),
         "rollbackRange": {
             "startTimestamp": 1,
             "startSequenceId": 0,
@@ -115,7 +114,7 @@ async def test_who_may_act_on_a_transaction(callers: Callers, caller: str) -> No
     for method, path, body in [*_requests(tx), ("POST", f"{TRANSACTIONS}/{tx}/commit", None)]:
         refused = await callers.ask("bob", method, path, body)
         assert refusal(refused) == OF_ANOTHER, path
-        assert refused.json()["error"]["detail"] == {"transaction_id": tx}
+        assert refused.json()["error"]["detail"] == {"transaction_id": str(tx)}
     for method, path, body in _requests(tx):
         answer = await callers.ask(caller, method, path, body)
         assert answer.status_code == 200, (path, answer.text)
@@ -142,7 +141,7 @@ async def test_it_is_told_whose_transactions_are(callers: Callers) -> None:
 
 async def test_readers_by_a_transaction_need_not_own_it(callers: Callers) -> None:
     tx = await callers.started("ann")
-    body = {"messages": ["x"], "transactionWritePointer": tx}
+    body = {"messages": ["x"], "transactionWritePointer": str(tx)}
     await callers.ask("ann", "POST", f"{TOPIC}/publish", body)
 
     polled = await callers.ask("bob", "POST", f"{TOPIC}/poll?transaction_id={tx}", {})

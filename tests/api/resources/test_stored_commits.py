@@ -17,8 +17,7 @@ OTHER = f"{TOPICS}/other"
 async def checkpoint(own: Rest, transaction: int) -> int:
     answer = await own.http.post(f"{TRANSACTIONS}/{transaction}/checkpoint")
     assert answer.status_code == 200
-    pointer: int = answer.json()["write_pointer"]
-    return pointer
+    return int(answer.json()["write_pointer"])
 
 
 async def store(own: Rest, pointer: int, *payloads: bytes, topic: str = TOPIC) -> httpx.Response:
@@ -26,7 +25,9 @@ async def store(own: Rest, pointer: int, *payloads: bytes, topic: str = TOPIC) -
 
 
 def listed(*pointers: int, topic: str = "t") -> list[dict[str, Any]]:
-    return [{"namespace": "ns", "topic": topic, "write_pointer": pointer} for pointer in pointers]
+    return [
+        {"namespace": "ns", "topic": topic, "write_pointer": str(pointer)} for pointer in pointers
+    ]
 
 
 async def committed(own: Rest, topic: str = TOPIC) -> list[bytes]:

@@ -47,8 +47,9 @@ async def test_a_start_without_wishes(own: Rest, body: Any, content_type: str) -
         told = answer.json()
         codec = base64.b64decode(told["transaction"])
     transaction = decode_transaction(codec)
-    assert told["transaction_id"] == told["write_pointer"] == transaction.transaction_id
-    assert told["read_pointer"] == transaction.read_pointer < transaction.transaction_id
+    ids = [int(told[name]) for name in ("transaction_id", "write_pointer", "read_pointer")]
+    assert ids == [transaction.transaction_id] * 2 + [transaction.read_pointer]
+    assert transaction.read_pointer < transaction.transaction_id
     assert transaction.type is TransactionType.SHORT
     info = await shown(own, transaction.transaction_id)
     assert info["expires_ms"] == NOW_MS + 30_000
@@ -187,7 +188,7 @@ async def test_a_checkpoint_gives_another_write_pointer(own: Rest) -> None:
     transaction = decode_transaction(told.transaction)
     assert transaction.checkpoint_write_pointers == (told.write_pointer,)
     info = await shown(own, transaction_id)
-    assert info["write_pointers"] == [transaction_id, told.write_pointer]
+    assert info["write_pointers"] == [str(transaction_id), str(told.write_pointer)]
 
 
 async def test_too_many_checkpoints_are_refused() -> None:
@@ -269,7 +270,7 @@ async def test_a_sequence_is_committed_once(own: Rest) -> None:
     again = await ask(own, "", {"owner": "o", "sequence": 1})
 
     assert refusal(again) == (409, "transaction_duplicate")
-    assert again.json()["error"]["detail"]["transaction_id"] == first
+    assert again.json()["error"]["detail"]["transaction_id"] == str(first)
 
 
 async def test_an_open_transaction_of_the_owner(own: Rest) -> None:

@@ -41,12 +41,12 @@ class Server:
     def __init__(self, store: MoodyStore, http: httpx.AsyncClient) -> None:
         self.store = store
         self.http = http
-        self.named = {"id": 0, "version": 0}
+        self.named: dict[str, object] = {}
 
     async def ask(self, method: str, path: str, body: object) -> httpx.Response:
         text = "" if body is None else json.dumps(body)
         for name, value in self.named.items():
-            text = text.replace(f'"{{{name}}}"', str(value))
+            text = text.replace(f'"{{{name}}}"', json.dumps(value))
             path = path.replace(f"{{{name}}}", str(value))
         headers = {"content-type": "application/json"}
         return await self.http.request(method, path, content=text, headers=headers)

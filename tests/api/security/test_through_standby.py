@@ -29,8 +29,7 @@ async def started(server: Server, headers: dict[str, str], **asked: object) -> i
     path = "/v1/transactions?codec=false"
     answer = await server.http.post(path, json=asked, headers=headers)
     assert answer.status_code == 200, answer.text
-    transaction: int = answer.json()["transaction_id"]
-    return transaction
+    return int(answer.json()["transaction_id"])
 
 
 @pytest.mark.parametrize("way", ["directly", "forwarded"])
@@ -49,7 +48,7 @@ async def test_a_transaction_is_its_principals_however_it_came(pair: Pair, way: 
         body: dict[str, list[str]] = {"changes": []} if how == "can-commit" else {}
         return await server.http.post(path, json=body, headers=headers)
 
-    written = {"transactionWritePointer": transaction, "messages": ["x"]}
+    written = {"transactionWritePointer": str(transaction), "messages": ["x"]}
     for how in ("commit", "can-commit", "abort", "invalidate", "checkpoint"):
         assert refusal(await end(tom, how)) == OF_ANOTHER, how
     assert (

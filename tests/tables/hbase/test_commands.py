@@ -102,7 +102,7 @@ def test_cleanup_beside_a_server(
     assert tables["message"] == 1 + 3 + 2
     rows = run_command("debug", "rows", "--topic", "orders", "--store", url)[1].splitlines()
     dead = json.loads(rows[-1])
-    assert dead["write_pointer"] < 0
+    assert dead["write_pointer"].startswith("-")
     assert "rolled back" in str(answer("debug", "explain", "orders", dead["id"], "--store", url))
     verified = answer("debug", "verify", "--cleaned", "--store", url)
     assert verified == {"problems": [], "sealed": 0, "without_payloads": 0}

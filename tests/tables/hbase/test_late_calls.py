@@ -105,7 +105,7 @@ class Server:
     def publish(self, payload: str, pointer: int | None = None) -> None:
         body: dict[str, object] = {"messages": [payload]}
         if pointer is not None:
-            body["transactionWritePointer"] = pointer
+            body["transactionWritePointer"] = str(pointer)
         self.do("POST", f"{TOPIC}/publish", body)
 
     def payloads(self, *, committed: bool = False) -> list[str]:

@@ -38,7 +38,8 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             ),
             "invalid_transaction": "The transaction is not a Tephra TransactionCodec encoding.",
             "invalid_write_pointer": (
-                "A transaction write pointer is a positive 64-bit number: milliseconds x 1000000."
+                "A transaction write pointer is a positive 64-bit number, milliseconds x 1000000; "
+                "in JSON its decimal digits, as text."
             ),
             "invalid_rollback_range": "A rollback takes the very body that the publish answered.",
             "empty_publish": (
@@ -49,13 +50,19 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "the message that `detail` names one."
             ),
             "invalid_store": "Storing takes a transaction write pointer and at least one message.",
-            "invalid_transaction_id": "A transaction id is a positive 64-bit number.",
+            "invalid_transaction_id": (
+                "A transaction id is a positive 64-bit number; in JSON its decimal digits, as text."
+            ),
+            "id_as_number": (
+                "In JSON an id is text: many programs round numbers above 2^53, to the id of "
+                "another transaction. Put the id in quotes, as the server has answered it."
+            ),
             "invalid_timeout": (
                 "A timeout is a whole number of seconds, from 1 to the server's largest."
             ),
             "invalid_owner": (
-                "An owner and an origin have 1 to 255 characters; a sequence is 0 or more; both it "
-                "and an origin need an owner."
+                "An owner and an origin have 1 to 255 characters; a sequence is a whole number "
+                "from 0 to 9007199254740991 (2^53 - 1); both it and an origin need an owner."
             ),
             "invalid_time": "A time is in milliseconds since 1970, zero or more.",
             "invalid_subscription_name": (
