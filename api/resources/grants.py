@@ -12,6 +12,7 @@ from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
 from tms.core.errors import AuthenticationOff, InvalidRequest
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.security.grants import Grants
 from tms.security.principals import reason_against, reason_against_groups
 from tms.security.resources import (
@@ -149,8 +150,9 @@ async def add_token(exchange: Exchange) -> None:
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)
     _check_superuser(exchange, grants, request.principal)
-    if request.expires_ms is not None and request.expires_ms <= exchange.context.clock.now_ms():
-        raise InvalidRequest("invalid_token", expires_ms=request.expires_ms)
+    ends_ms, now_ms = request.expires_ms, exchange.context.clock.now_ms()
+    if ends_ms is not None and not now_ms < ends_ms <= JSON_INTEGER_MAX:
+        raise InvalidRequest("invalid_token", expires_ms=ends_ms)
     token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)
     await grants.add_token(kept)
     body = NewTokenBody(kept.id, token, kept.principal, kept.expires_ms)

@@ -133,13 +133,13 @@ class Client:
         After `timeout_s`, in seconds or as `"5m"`, the server's default where None, it becomes
         invalid; a `long` one after a day. `participants` are committed and rolled back with it.
 
-        `owner` names the producer or job, `sequence` numbers its work, ascending: a sequence is
-        committed once, so that work may be repeated when in doubt. Where runs of the owner number
-        their work from the start, name each by an `origin`: the old sequence of another run is then
-        an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open` says what becomes of
-        an older transaction of the owner that is still open: "refuse" leaves it, "fence" makes it
-        invalid, as a restarted producer wants, and "join" goes on with it, what was published in it
-        included, where it has the same sequence.
+        `owner` names the producer or job, `sequence` numbers its work, ascending, from 0 to
+        2**53 - 1: a sequence is committed once, so that work may be repeated when in doubt. Where
+        runs of the owner number their work from the start, name each by an `origin`: the old
+        sequence of another run is then an `OwnerElsewhere`, not a `TransactionDuplicate`. `if_open`
+        says what becomes of an older transaction of the owner that is still open: "refuse" leaves
+        it, "fence" makes it invalid, as a restarted producer wants, and "join" goes on with it,
+        what was published in it included, where it has the same sequence.
         """
         home = CallingThread(self._bridge)
         context = self._client.transaction_with(

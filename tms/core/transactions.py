@@ -55,7 +55,7 @@ class StartRequest(NamedTuple):
     """Who asks, for those who look at what hangs."""
     owner: str | None = None
     sequence: int | None = None
-    """The number of this work among its owner's, ascending from 0 on; needs an owner."""
+    """The number of this work among its owner's, ascending, 0 to 2**53 - 1; needs an owner."""
     origin: str | None = None
     """Which run of the owner does the work; needs an owner. Only the same may repeat a sequence."""
     if_open: IfOpen = IfOpen.REFUSE

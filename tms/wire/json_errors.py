@@ -5,6 +5,7 @@ by their names. Any other number that JSON programs may round, such as a limit t
 text too.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from tms.core.limits import JSON_INTEGER_MAX
 
 _IDS = ("transaction_id", "write_pointer")
 """What the names of ids end with."""
+_ID = re.compile("-?[0-9]{1,19}", re.ASCII)
 
 
 class ProblemBody(msgspec.Struct):
@@ -42,5 +44,4 @@ def detail_of(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _id_of(value: Any) -> Any:
-    is_id = isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit()
-    return int(value) if is_id else value
+    return int(value) if isinstance(value, str) and _ID.fullmatch(value) else value

@@ -8,10 +8,11 @@ import pytest
 
 from api.app import OPERATIONS
 from api.http.operation import Operation
-from tests.api.rest import TOPIC
+from tests.api.rest import NOW_MS, TOPIC, refusal
 from tests.api.security.asking import TIMES, statuses
 from tests.api.security.secured import OPEN, Pair, pair_of_servers
 from tms.core.caller import Caller
+from tms.core.limits import JSON_INTEGER_MAX
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.security.tokens import new_token
@@ -196,3 +197,14 @@ async def test_the_documentation_is_open_if_it_is_set_so(
             for path in ("/docs", "/openapi.json"):
                 expected = [200 if are_open == "open" else 401] * TIMES
                 assert await statuses(server, "GET", path, b"", {}) == expected
+
+
+@pytest.mark.parametrize("expires_ms", [NOW_MS, JSON_INTEGER_MAX + 1, 10**30])
+async def test_a_token_ends_at_a_time_that_is_to_come_and_that_json_keeps(
+    pair: Pair, expires_ms: int
+) -> None:
+    asked = {"principal": "ann", "expires_ms": expires_ms}
+
+    answer = await pair.leader.http.post("/v1/auth/tokens", json=asked, headers=pair.root)
+
+    assert refusal(answer) == (400, "invalid_token")
