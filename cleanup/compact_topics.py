@@ -191,8 +191,10 @@ class CompactTopics:
             steady_ms = self._clock.steady_ms()
             is_due = progress.is_due(fates, old_ms, steady_ms, is_asked=is_asked)
         self._now[topic.id] = progress
-        end = self._calls.durable_end(topic) if is_due else None
-        greatest = None if end is None else last_key(self._store, MESSAGE, start, start + end)
+        written = self._calls.written(topic) if is_due else None
+        if written is None:
+            return False
+        greatest = last_key(self._store, MESSAGE, start, start + written.end)
         if greatest is None:
             return False
         run = _Run(topic, start, greatest, old_ms)

@@ -32,11 +32,14 @@ class Fates:
 
         Then only the age of a pointer says that it is in progress no more.
         """
+        self._listed = listed
         self._invalids = frozenset(() if listed is None else listed.since)
         self._seen_by_all = frozenset(() if listed is None else listed.seen_by_all())
         self._visible_up_to = None if listed is None else listed.visible_up_to
         ended_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
-        self._ended_up_to = (now_ms - ended_s * MS_PER_S) * WRITE_POINTERS_PER_MS
+        self.ended_up_to = (now_ms - ended_s * MS_PER_S) * WRITE_POINTERS_PER_MS
+        """Where transactions are managed elsewhere: under pointers up to this none is in progress.
+        """
 
     def of(self, pointer: int) -> Fate:
         """Return the fate of an entry with a stored `pointer`."""
@@ -45,10 +48,40 @@ class Fates:
         if pointer < PLAIN:
             return Fate.ROLLED_BACK
         if self._visible_up_to is None:
-            return Fate.UNKNOWN if pointer <= self._ended_up_to else Fate.UNDECIDED
+            return Fate.UNKNOWN if pointer <= self.ended_up_to else Fate.UNDECIDED
         if pointer in self._invalids:
             return Fate.UNKNOWN if pointer in self._seen_by_all else Fate.UNDECIDED
         return Fate.SEEN if pointer <= self._visible_up_to else Fate.UNDECIDED
+
+    @property
+    def are_elsewhere(self) -> bool:
+        """Whether transactions are managed elsewhere."""
+        return self._listed is None
+
+    def is_invalid(self, pointer: int) -> bool:
+        """Whether a pointer is on the invalid list."""
+        return pointer in self._invalids
+
+    def settled(self, pointer: int) -> Fate:
+        """Return the fate of an entry as soon as its own transaction has ended.
+
+        It is SEEN if that was committed, though older transactions in progress do not see it, and
+        UNKNOWN if it became invalid, though they may stop at it.
+        """
+        listed = self._listed
+        if listed is None or pointer <= PLAIN:
+            return self.of(pointer)
+        if pointer in self._invalids:
+            return Fate.UNKNOWN
+        is_open = pointer in listed.in_progress or pointer > listed.last_write_pointer
+        return Fate.UNDECIDED if is_open else Fate.SEEN
+
+    def from_before(self) -> list[int]:
+        """Return the pointers in progress under which this process may not know what is stored."""
+        if self._listed is None:
+            return []
+        known_after = self._listed.knows_publications_after
+        return sorted(pointer for pointer in self._listed.in_progress if pointer <= known_after)
 
 
 FatesNow = Callable[[], Fates]

@@ -30,6 +30,7 @@ from tables.keys import (
 )
 from tables.metadata_table import StoreMetadataTable, decoded
 from tables.prune_bound_table import StoreBoundTable
+from tables.raising import shown_rows
 from tables.sealing.positions import row_of_position
 from tables.sealing.runs import is_seal
 from tables.sealing.seal import Seal, seal_of
@@ -84,11 +85,15 @@ class Inspection:
         return Seal() if row is None else seal_of(row)
 
     def rows(self, table: str, start: bytes = b"", stop: bytes = _END) -> Iterator[Row]:
-        """Give the rows of a range, as stored, holding no state of the table between them."""
+        """Give the rows of a range, holding no state of the table between them.
+
+        They are as stored, topics as readers see them.
+        """
         while True:
+            shown = shown_rows(self._store)
             with self._store.scan(table, start, stop, limit=_ROWS_AT_ONCE) as found:
                 rows = list(found)
-            yield from rows
+            yield from ((key, shown(row)) for key, row in rows) if table == METADATA else rows
             if len(rows) < _ROWS_AT_ONCE:
                 return
             start = rows[-1][0] + b"\x00"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from tables.store import Row
+from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import Stopping
 from tms.core.topic import TopicId, TopicMetadata
 from tms.transactions.pruning import InvalidList
@@ -53,8 +54,8 @@ class TopicCalls(Protocol):
         """Return the invalid list, None where transactions are managed elsewhere."""
         ...
 
-    def durable_end(self, topic: TopicMetadata) -> bytes | None:
-        """Return the key above all durable entries, None if the topic's generation is gone."""
+    def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
+        """Return what has been written by now, None if the topic's generation is gone."""
         ...
 
     def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
@@ -69,8 +70,8 @@ class TopicCalls(Protocol):
 class CleanedTopicCalls(Protocol):
     """What is asked of messaging about one topic, in the event loop; see `TopicCalls`."""
 
-    async def durable_end(self, topic: TopicMetadata) -> bytes | None:
-        """Return the key above all durable entries."""
+    async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
+        """Return what has been written by now."""
         ...
 
     async def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
@@ -176,9 +177,9 @@ class LoopServices:
         """Return what `read` returns while no topic is being changed."""
         return self._call(self._messaging.unchanging(read))
 
-    def durable_end(self, topic: TopicMetadata) -> bytes | None:
-        """Return the key above all durable entries."""
-        return self._call(self._messaging.cleaned.durable_end(topic))
+    def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
+        """Return what has been written by now."""
+        return self._call(self._messaging.cleaned.written(topic))
 
     def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
         """Have entries below `key` read from the table."""

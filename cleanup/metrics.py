@@ -1,6 +1,6 @@
 """What cleanup counts, for Prometheus; plain numbers until they are asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import (
@@ -17,9 +17,16 @@ from tms.core.clock import Clock
 class CleanupMetrics:
     """The numbers of one runner."""
 
-    def __init__(self, registry: CollectorRegistry, runner: Runner, clock: Clock) -> None:
-        """Offer the metrics in `registry`."""
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        runner: Runner,
+        clock: Clock,
+        held_ms: Callable[[], int | None],
+    ) -> None:
+        """Offer the metrics in `registry`; `held_ms` as `TopicRules.held_ms`."""
         self._runner = runner
+        self._held_ms = held_ms
         self._clock = clock
         self._began_ms = clock.now_ms()
         registry.register(self)
@@ -57,6 +64,12 @@ class CleanupMetrics:
             "Seconds that passes of cleanup took, without those that failed.",
             count_value=counts.passes,
             sum_value=counts.pass_seconds,
+        )
+        held_ms, now_ms = self._held_ms(), self._clock.now_ms()
+        yield GaugeMetricFamily(
+            "tms_cleanup_bound_held_seconds",
+            "Age of the oldest message of an open transaction that the bound of a topic waits for.",
+            0.0 if held_ms is None else max(0, now_ms - held_ms) / 1000,
         )
         last = self._runner.last_pass
         begun_ms = self._began_ms if last is None else last.started_ms

@@ -1,99 +1,44 @@
 """Keeps topics within the bounds that they ask for: `retention_messages` and `retention_bytes`.
 
-What is too much expires: the topic is trimmed (`live_from_ms`), and expiry takes it away. A topic
-is counted in slices of about a hundredth of its bound, each once, as its entries come. The oldest
-slice goes if what is left without it is as much as was asked for. So no more than that goes, and
-about a slice more than that may stay.
+What is too much expires: the topic is trimmed (`live_from_ms`), and expiry takes it away. Entries
+are counted once, as they come (`cleanup.counted_messages`), by a thread beside the services.
 
-Counted are messages that all readers see, stored ones too, and their bytes with keys and headers.
-Counting waits at an entry that is not decided. It begins anew with each process, and when entries
-have gone otherwise.
+Counted are messages that are committed, stored ones too, and the bytes of their payloads, keys and
+headers. Counting waits at an entry of a transaction in progress; what is counted before it is
+trimmed. It begins anew with each process, and when entries have gone otherwise.
+
+No transaction loses a part: nothing is trimmed that was stored for one in progress, or for one that
+has ended and whose reference is not counted yet (`cleanup.uncounted_stored`).
 """
 
 from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass, field
 
+from cleanup.counted_messages import CountedMessages, CountedSlice, count_into
 from cleanup.expiry import stored_ms, written_ms
-from cleanup.fates import Fate, FatesNow
+from cleanup.fates import Fate, Fates, FatesNow
 from cleanup.loop_calls import TopicCalls
 from cleanup.ranges import ROWS_COUNTED, Reason, Step
+from cleanup.uncounted_stored import UncountedStored, first_stored_ms
 from tables.keys import (
+    FRAMED_KIND,
+    KINDS_WITHOUT_POINTER,
     POINTER_END,
     REFERENCE_KIND,
+    TRANSACTIONAL_FRAMED_KIND,
     after_prefix,
     entry_pointer_of,
+    is_framed_payload,
     payload_prefix,
     prefix,
 )
 from tables.store import MESSAGE, PAYLOAD, Store
 from tms.core.clock import Clock
+from tms.core.frame import read_frame
 from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId, TopicMetadata
-from tms.core.topic_properties import Retention, retention_of
-
-_SLICES = 100
-
-
-@dataclass(slots=True)
-class _Slice:
-    """Entries one behind the other."""
-
-    from_ms: int
-    """When the oldest message was written, in ms since 1970: published, or stored before that."""
-    messages: int = 0
-    bytes: int = 0
-
-
-@dataclass(slots=True)
-class _Counted:
-    """What was counted of a topic's generation."""
-
-    generation: int
-    retention: Retention
-    next_row: bytes
-    """Where to go on."""
-    slices: deque[_Slice] = field(default_factory=deque)
-    messages: int = 0
-    bytes: int = 0
-    trim_ms: int = 0
-    """What was written before that is too much."""
-
-    def add(self, written_ms: int, messages: int, size: int) -> None:
-        """Count an entry behind all others; of stored messages the oldest's time."""
-        if not self.slices or self._is_full(self.slices[-1]):
-            self.slices.append(_Slice(written_ms))
-        newest = self.slices[-1]
-        newest.from_ms = min(newest.from_ms, written_ms)
-        newest.messages += messages
-        newest.bytes += size
-        self.messages += messages
-        self.bytes += size
-
-    def _is_full(self, newest: _Slice) -> bool:
-        bounds = zip((newest.messages, newest.bytes), self.retention, strict=True)
-        return any(bound is not None and has * _SLICES >= bound for has, bound in bounds)
-
-    def drop_too_much(self) -> None:
-        """Drop the oldest slices as long as the others are enough."""
-        while self._is_oldest_too_much():
-            self.drop_oldest()
-            self.trim_ms = max(self.trim_ms, min(each.from_ms for each in self.slices))
-
-    def _is_oldest_too_much(self) -> bool:
-        if len(self.slices) <= 1:
-            return False
-        oldest = self.slices[0]
-        left = (self.messages - oldest.messages, self.bytes - oldest.bytes)
-        bounds = zip(left, self.retention, strict=True)
-        return any(bound is not None and has >= bound for has, bound in bounds)
-
-    def drop_oldest(self) -> None:
-        """Count the oldest slice no more."""
-        oldest = self.slices.popleft()
-        self.messages -= oldest.messages
-        self.bytes -= oldest.bytes
+from tms.core.topic_properties import retention_of
 
 
 class KeptTopics:
@@ -105,8 +50,9 @@ class KeptTopics:
         self._calls = calls
         self._clock = clock
         self._rows_max = min(limits.cleanup_slice_rows, ROWS_COUNTED)
-        self._before: dict[TopicId, _Counted] = {}
-        self._now: dict[TopicId, _Counted] = {}
+        self._uncounted = UncountedStored(store, clock, limits, self._rows_max)
+        self._before: dict[TopicId, CountedMessages] = {}
+        self._now: dict[TopicId, CountedMessages] = {}
 
     def begin_pass(self) -> None:
         """Forget topics that the pass before did not come across."""
@@ -117,7 +63,17 @@ class KeptTopics:
         self._before.pop(topic_id, None)
         self._now.pop(topic_id, None)
 
-    def steps(self, topic: TopicMetadata, fates: FatesNow) -> Generator[Step, None, None]:
+    def held_ms(self) -> int | None:
+        """Return when the oldest message was written at which a bound waits, in ms since 1970.
+
+        It is of a transaction in progress. None: no bound waits. Any thread may ask.
+        """
+        found = [
+            each.held_ms for each in (*self._before.copy().values(), *self._now.copy().values())
+        ]
+        return min((each for each in found if each is not None), default=None)
+
+    def steps(self, topic: TopicMetadata, fates_now: FatesNow) -> Generator[Step, None, None]:
         """Count what is new in a topic, and trim it if it has too much; give each step.
 
         Raises the `Unavailable` errors, `StoreCorrupt`.
@@ -129,55 +85,100 @@ class KeptTopics:
         counted = self._before.get(topic.id)
         asked = (topic.generation, retention)
         if counted is None or (counted.generation, counted.retention) != asked:
-            live_ms = topic.first_live_ms(self._clock.now_ms())
-            counted = _Counted(*asked, start + KEY.pack(live_ms, 0))
+            counted = CountedMessages(*asked, start + KEY.pack(self._live_ms(topic), 0))
         self._now[topic.id] = counted
+        # Before rows are read: what was in progress when they were read may have been rolled back.
+        fates = fates_now()
         yield from self._count(counted, topic, fates)
-        if counted.trim_ms > topic.first_live_ms(self._clock.now_ms()):
-            self._calls.trim(topic, counted.trim_ms)
+        if counted.trim_ms <= self._live_ms(topic):
+            return
+        written = self._calls.written(topic)
+        if written is None:
+            return
+        least_ms = yield from self._uncounted.least_ms(counted, topic, fates, written)
+        if least_ms is not None and least_ms < counted.trim_ms:
+            counted.held_ms = least_ms
+        before_ms = counted.trim_ms if least_ms is None else min(least_ms, counted.trim_ms)
+        if before_ms > self._live_ms(topic):
+            self._calls.trim(topic, before_ms)
             yield Step(MESSAGE, Reason.RETENTION)
 
+    def _live_ms(self, topic: TopicMetadata) -> int:
+        return topic.first_live_ms(self._clock.now_ms())
+
     def _count(
-        self, counted: _Counted, topic: TopicMetadata, fates: FatesNow
+        self, counted: CountedMessages, topic: TopicMetadata, fates: Fates
     ) -> Generator[Step, None, None]:
-        """Count what is new, up to what is not decided."""
+        """Count what is new, up to an entry of a transaction in progress."""
         stop = after_prefix(prefix(topic.id, topic.generation))
+        counted.held_ms = None
+        has_bytes = counted.retention.bytes is not None
         is_done = False
         while not is_done:
             with self._store.scan(MESSAGE, counted.next_row, stop, limit=self._rows_max) as found:
-                rows = [(key, value[:POINTER_END], len(value)) for key, value in found]
+                rows = [
+                    (key, value[:POINTER_END], _size(value) if has_bytes else 0)
+                    for key, value in found
+                ]
             is_done = len(rows) < self._rows_max
             yield Step(MESSAGE, Reason.RETENTION, scanned=max(1, len(rows)))
             for key, value, size in rows:
                 pointer = entry_pointer_of(value)
-                fate = fates().of(pointer)
+                fate = fates.settled(pointer)
                 if fate is Fate.UNDECIDED:
-                    return
-                counted.next_row = key + b"\x00"
-                if fate is Fate.SEEN and value[0] == REFERENCE_KIND:
-                    yield from self._count_stored(counted, topic, pointer)
+                    counted.held_ms = written_ms(key)
+                    is_done = True
+                    break
+                if value[0] == REFERENCE_KIND:
+                    yield from self._count_stored(counted, topic, pointer, fate, fates)
                 elif fate is Fate.SEEN:
                     counted.add(written_ms(key), 1, size)
+                counted.next_row = key + b"\x00"
             counted.drop_too_much()
 
     def _count_stored(
-        self, counted: _Counted, topic: TopicMetadata, pointer: int
+        self, counted: CountedMessages, topic: TopicMetadata, pointer: int, fate: Fate, fates: Fates
     ) -> Generator[Step, None, None]:
-        """Count what a reference stands for."""
+        """Count what a reference stands for: all of it, or nothing if the pass ends here."""
         run = payload_prefix(prefix(topic.id, topic.generation), pointer)
-        live_ms = max(1, topic.first_live_ms(self._clock.now_ms()))  # at 0 may be a seal
+        if fate is not Fate.SEEN:
+            if fate is Fate.UNKNOWN and fates.are_elsewhere:
+                # Readers may see it, so it stays, though nobody can say whether it counts.
+                oldest_ms = first_stored_ms(self._store, run, self._live_ms(topic))
+                if oldest_ms is not None:
+                    counted.add(oldest_ms, 0, 0)
+            return
+        has_bytes = counted.retention.bytes is not None
+        live_ms = max(1, self._live_ms(topic))  # at 0 may be a seal
         at, stop = run + KEY.pack(live_ms, 0), after_prefix(run)
-        oldest_ms, messages, size = None, 0, 0
+        slices: deque[CountedSlice] = deque()
         is_done = False
         while not is_done:
             with self._store.scan(PAYLOAD, at, stop, limit=self._rows_max) as found:
-                rows = [(key, len(value)) for key, value in found]
+                rows = [(key, _stored_size(key, body) if has_bytes else 0) for key, body in found]
             is_done = len(rows) < self._rows_max
             yield Step(PAYLOAD, Reason.RETENTION, scanned=max(1, len(rows)))
-            if rows:
-                oldest_ms = stored_ms(rows[0][0]) if oldest_ms is None else oldest_ms
-                at = rows[-1][0] + b"\x00"
-            messages += len(rows)
-            size += sum(length for _, length in rows)
-        if oldest_ms is not None:
-            counted.add(oldest_ms, messages, size)
+            for key, size in rows:
+                count_into(slices, counted.retention, CountedSlice(stored_ms(key), 1, size))
+                at = key + b"\x00"
+        counted.extend(slices)
+
+
+def _size(value: bytes) -> int:
+    """Return how many bytes a Message row has of payload, key and headers."""
+    kind = value[0] if value else -1
+    at = 1 if kind in KINDS_WITHOUT_POINTER else POINTER_END
+    if kind in (FRAMED_KIND, TRANSACTIONAL_FRAMED_KIND):
+        return _framed_size(value, at)
+    return len(value) - at
+
+
+def _stored_size(key: bytes, body: bytes) -> int:
+    """Return how many bytes a Payload row has of payload, key and headers."""
+    return _framed_size(body, 0) if is_framed_payload(key) else len(body)
+
+
+def _framed_size(body: bytes, at: int) -> int:
+    frame = read_frame(body, at)
+    headers = sum(len(name.encode()) + len(value) for name, value in frame.headers.items())
+    return len(body) - frame.end + len(frame.key or b"") + headers

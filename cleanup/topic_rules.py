@@ -49,6 +49,13 @@ class TopicRules:
                 self._kept.forget(topic.id)
         yield from self._kept.steps(topic, self._fates_now)
 
+    def held_ms(self) -> int | None:
+        """Return when the oldest message was written for which a bound waits, None if none does.
+
+        In ms since 1970. Any thread may ask.
+        """
+        return self._kept.held_ms()
+
     def _fates_now(self) -> Fates:
         """Return the fates as they were when they were first asked for in this pass.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tables.metadata_table import decoded
+from tables.raising import shown_rows
 from tables.store import METADATA, Row, Store
 from tms.core.clock import Clock
 from tms.core.topic import TopicMetadata
@@ -67,11 +68,12 @@ class KnownTopics:
         start = b""
         steady_ms = self._clock.steady_ms()
         while True:
+            shown = shown_rows(self._store)
             as_of_ms, rows = self._read(partial(self._page, start))
             for key, value in rows:
                 known = self._known.get(key)
                 if known is None or known.row != value:
-                    known = Known(value, decoded(key, value), steady_ms, as_of_ms)
+                    known = Known(value, decoded(key, shown(value)), steady_ms, as_of_ms)
                 known.as_of_ms = as_of_ms
                 given[key] = known
                 yield known

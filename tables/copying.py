@@ -32,6 +32,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from tables.keys import after_prefix, entry_pointer_of, inverted
+from tables.raising import shown_rows
 from tables.sealing.positions import plain_rows
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.entries import PLAIN
@@ -71,12 +72,13 @@ class Copying:
         self.topics_count = sum(1 for _ in self._topics())
 
     def _topics(self) -> Iterator[Row]:
-        """Give the rows of the Metadata table."""
+        """Give the rows of the Metadata table, as the target is to have them."""
         start = b""
         while True:
+            shown = shown_rows(self._source)
             with self._source.scan(METADATA, start, b"\xff", limit=_PAGE) as found:
                 rows = list(found)
-            yield from rows
+            yield from ((key, shown(row)) for key, row in rows)
             if len(rows) < _PAGE:
                 return
             start = rows[-1][0] + b"\x00"
@@ -135,7 +137,7 @@ class Copying:
         """
         value = self._target.get(BOUND, _MARK + key)
         topic = key.decode(errors="replace").rstrip(":")
-        digest = self._digest(key)
+        digest = self._digest(key, row)
         if value is None:
             if self._target.get(METADATA, key) == row and self._ends_alike(key):
                 return None
@@ -161,9 +163,9 @@ class Copying:
         mine, theirs = [[[key for key, _ in rows] for rows in tables] for tables in ends]
         return mine == theirs
 
-    def _digest(self, key: bytes) -> str:
+    def _digest(self, key: bytes, row: bytes) -> str:
         """Return what changes when anything is added to a topic of the source."""
-        parts = [self._source.get(METADATA, key) or b""]
+        parts = [row]
         for table in _ORDER:
             parts += [b"".join(row) for row in _last_rows(self._source, table, key)]
         return sha256(b"\x00".join(parts)).hexdigest()

@@ -4,8 +4,9 @@
     FOLDER/format.json  {"format": 3, "layout": 2}; checked at each opening
     FOLDER/leveldb/     LevelDB's own files
 
-Until format 3 the format was the layout alone. Such a folder is raised when it is opened: all that
-is in it stays, and older versions refuse it from then on.
+Until format 3 the format was the layout alone. Such a folder is raised (`record_format`) once what
+`tables.raising` renames is renamed: all else that is in it stays, and older versions refuse it from
+then on.
 
 LevelDB's lock is not enough: it is an fcntl lock, and a second opening of the folder in the same
 process drops it silently, after which another process can open the folder and damage it. An flock
@@ -91,6 +92,8 @@ class DataFolder:
             raise refused_folder(path, error) from error
         try:
             self._lock()
+            self.is_raised = True
+            """Whether the present format is recorded."""
             self.layout = self._checked_layout()
             """Where the tables are: `tables.leveldb_layout`."""
             self._make_leveldb()
@@ -141,7 +144,7 @@ class DataFolder:
             return "unknown"
 
     def _checked_layout(self) -> int:
-        """Return the layout, raising a folder of an older format."""
+        """Return the layout, and see whether the folder has an older format."""
         path = self.path / _FORMAT
         try:
             recorded = json.loads(path.read_bytes())
@@ -159,9 +162,16 @@ class DataFolder:
         known = PREFIXES if number == FORMAT else _LAYOUTS_UNTIL_3
         if type(layout) is not int or type(number) is not int or layout not in known:
             raise StoreFormatUnknown(folder=str(self.path), found=number, known=FORMAT)
-        if number != FORMAT:
-            self._record(path, layout)
+        self.is_raised = number == FORMAT
         return layout
+
+    def record_format(self) -> None:
+        """Record the present format, after which older versions refuse the folder.
+
+        Raises `FolderUnusable` and `StoreUnavailable`.
+        """
+        self._record(self.path / _FORMAT, self.layout)
+        self.is_raised = True
 
     def _record(self, path: Path, layout: int) -> None:
         """Record the present format with a layout: both or neither, whatever crashes."""

@@ -29,6 +29,7 @@ import plyvel
 
 from tables.data_folder import DataFolder, opened_itself
 from tables.leveldb_layout import PREFIXES, Prefixes
+from tables.raising import raise_rows
 from tables.shared_lock import SharedLock
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
@@ -136,6 +137,14 @@ class LevelDBStore:
             self._folder.release()
             raise
         self._tables = self._tables_of(self._handle)
+        try:
+            self.raise_format()
+        except OutcomeUnknown as error:
+            self.close()
+            raise StoreUnavailable(folder=str(path), reason=str(error)) from error
+        except BaseException:
+            self.close()
+            raise
         tell_in_child(self)
 
     def forget_parent(self) -> object:
@@ -338,9 +347,17 @@ class LevelDBStore:
                 probe.unlink(missing_ok=True)
         return True
 
+    @property
+    def is_raised(self) -> bool:
+        """Whether the present format is recorded."""
+        return self._folder.is_raised
+
     def raise_format(self) -> None:
-        """Do nothing: the opening has done it."""
+        """Rename properties and record the present format, where an older one is recorded."""
         self.check_writable()
+        if not self.is_raised:
+            raise_rows(self)
+            self._folder.record_format()
 
     def close(self) -> None:
         """Wait for what is under way, then close the folder and let it go."""

@@ -49,6 +49,7 @@ class MemoryStore:
 
     atomic = True
     is_embedded = True
+    is_raised = True
     reads_at_once = 1
 
     def __init__(self) -> None:

@@ -108,10 +108,14 @@ class StoreMessageTable:
         write_pointer: int,
         *,
         limit: int,
+        bytes_max: int,
     ) -> OwnEntries:
-        """Return which of the first `limit` entries in the range are under `write_pointer`."""
+        """Return which of the first `limit` entries in the range are under `write_pointer`.
+
+        No more once their values have `bytes_max` bytes.
+        """
         found: list[tuple[bytes, bytes]] = []
-        own = seen = 0
+        own = seen = size = 0
         next_key = None
         start, stop = topic_prefix + first_key, topic_prefix + last_key + b"\x00"
         with self._store.scan(MESSAGE, start, stop, limit=limit) as rows:
@@ -124,7 +128,11 @@ class StoreMessageTable:
                 own += abs(pointer) == write_pointer
                 if pointer == write_pointer:
                     found.append((key, value))
-        return OwnEntries(found, own, seen - own, next_key if seen == limit else None)
+                    size += len(value)
+                    if size >= bytes_max:
+                        break
+        is_cut = seen == limit or size >= bytes_max
+        return OwnEntries(found, own, seen - own, next_key if is_cut else None)
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Add the rows of `own_entries` with their write pointer's sign inverted."""

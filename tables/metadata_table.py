@@ -3,12 +3,14 @@
 The value is a JSON object of strings with its keys sorted, because a compare-and-put compares
 bytes. A deleted topic keeps its row with the generation's sign inverted, so that its next
 generation does not bring old entries back. What stands behind the object is `tables.sealing.seal`'.
+In a store of an older format some names of properties are read as others (`tables.raising`).
 """
 
 import json
 from collections.abc import Iterator
 
 from tables.keys import after_prefix, metadata_key, namespace_start, topic_of
+from tables.raising import check_writable_row, raised_row, shown_rows
 from tables.sealing.seal import topic_row
 from tables.store import METADATA, Store
 from tms.core.errors import InvalidRequest, StoreCorrupt
@@ -26,17 +28,37 @@ class StoreMetadataTable:
     def get(self, topic_id: TopicId) -> TopicMetadata | None:
         """Return the topic as its row has it, deleted or not; None if there never was one."""
         key = metadata_key(topic_id)
+        shown = shown_rows(self._store)
         value = self._store.get(METADATA, key)
-        return None if value is None else decoded(key, value)
+        return None if value is None else decoded(key, shown(value))
 
     def replace(self, old: TopicMetadata | None, new: TopicMetadata) -> bool:
-        """Put `new` if the row still is `old`, durably. Return whether it was."""
-        expected = None if old is None else _encoded(old)
-        return self._store.compare_and_put(METADATA, metadata_key(new.id), expected, _encoded(new))
+        """Put `new` if the row still is `old`, durably. Return whether it was.
+
+        Raises as `Store.write`.
+        """
+        row = _encoded(new)
+        check_writable_row(self._store, row)
+        return self._exchange(new.id, old, row)
 
     def forget(self, topic: TopicMetadata) -> bool:
         """Delete the row of a topic if it still is `topic`, durably. Return whether it was."""
-        return self._store.compare_and_put(METADATA, metadata_key(topic.id), _encoded(topic), None)
+        return self._exchange(topic.id, topic, None)
+
+    def _exchange(self, topic_id: TopicId, old: TopicMetadata | None, new: bytes | None) -> bool:
+        key = metadata_key(topic_id)
+        expected = None if old is None else _encoded(old)
+        while True:
+            stored = expected
+            if expected is not None and not self._store.is_raised:
+                stored = self._store.get(METADATA, key)
+                if stored is None or topic_row(raised_row(stored)) != expected:
+                    return False
+                stored = topic_row(stored)
+            if self._store.compare_and_put(METADATA, key, stored, new):
+                return True
+            if stored == expected:
+                return False
 
     def count(self, start: bytes = b"", *, limit: int) -> tuple[int, bytes | None]:
         """Return how many topics exist in the next `limit` rows, and where to go on.
@@ -53,9 +75,10 @@ class StoreMetadataTable:
         start = b"" if namespace is None else namespace_start(namespace)
         stop = b"\xff" if namespace is None else after_prefix(start)
         while True:
+            shown = shown_rows(self._store)
             with self._store.scan(METADATA, start, stop, limit=_SCAN_ROWS) as rows:
                 found = list(rows)
-            yield from (decoded(key, value) for key, value in found)
+            yield from (decoded(key, shown(value)) for key, value in found)
             if len(found) < _SCAN_ROWS:
                 return
             start = found[-1][0] + b"\x00"

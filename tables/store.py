@@ -58,6 +58,11 @@ class Store(Protocol):
         ...
 
     @property
+    def is_raised(self) -> bool:
+        """Whether the present format is recorded; if not, `tables.raising` says what differs."""
+        ...
+
+    @property
     def reads_at_once(self) -> int:
         """How many reads may wait for it at a time, each in a thread."""
         ...
@@ -129,9 +134,10 @@ class Store(Protocol):
         ...
 
     def raise_format(self) -> None:
-        """Record the present format of what is stored, where an older one is recorded.
+        """Rename properties (`tables.raising`) and record the present format, unless `is_raised`.
 
-        No row changes, but older versions refuse the store from then on.
+        Older versions refuse the store from then on. Repeatable, wherever it was broken off. Raises
+        as `write`.
         """
         ...
 

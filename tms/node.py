@@ -115,6 +115,7 @@ class OpenServices:
             if self.own_transactions is not None:
                 last_first.push_async_callback(self.own_transactions.close)
             last_first.push_async_callback(self._engine.writer.close)
+            last_first.push_async_callback(self.messaging.rollbacks.finish)
             if self.cleanup is not None:
                 last_first.push_async_callback(self.cleanup.close)
             if self.sealing is not None:
@@ -238,7 +239,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     else:
         cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
-    CleanupMetrics(registry, runner, clock)
+    CleanupMetrics(registry, runner, clock, rules.held_ms)
     return CleanupService(runner, store, transactions, limits)
 
 

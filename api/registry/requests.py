@@ -25,6 +25,7 @@ from tms.registry.service import Registry
 from tms.registry.sources import Submitted
 from tms.registry.state import Version
 from tms.registry.subjects import ALL_CONTEXTS, check_context, resolved_in
+from tms.wire.json_names import strictly_decoded
 from tms.wire.registry_bodies import (
     EntityBody,
     ReferenceBody,
@@ -53,9 +54,10 @@ async def read_json(exchange: Exchange, decoder: msgspec.json.Decoder[B], bytes_
     if body.strip() in (b"", b"null"):
         raise RegistryError(INVALID_BODY, reason="the body must not be empty or null")
     try:
-        return decoder.decode(body)
+        given: B = strictly_decoded(decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RegistryError(MALFORMED, reason=f"The body is not as it must be: {error}") from None
+    return given
 
 
 async def answer(exchange: Exchange, body: Any) -> None:

@@ -36,6 +36,7 @@ from tms.wire.json_grants import (
     TokenBody,
     TokenRequest,
 )
+from tms.wire.json_names import strictly_decoded
 
 RULES = "/v1/auth/rules"
 TOKENS = "/v1/auth/tokens"
@@ -60,9 +61,10 @@ async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str)
         raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
     body = await read_body(exchange, SMALL_BODY_BYTES_MAX)
     try:
-        return decoder.decode(body)
+        given: B = strictly_decoded(decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(code, reason=str(error)) from None
+    return given
 
 
 def _one_of(kind: type[E], given: str, field: str) -> E:

@@ -169,7 +169,8 @@ _SCHEMA_ERRORS = (
     "schema_unusable",
     "schemas_unavailable",
 )
-_SIZE_ERRORS = (
+_MESSAGE_ERRORS = (
+    "payload_required",
     "message_too_large",
     "message_over_namespace_limit",
     "request_over_namespace_limit",
@@ -217,7 +218,7 @@ OPERATIONS = (
             "key_required",
             "invalid_message_id",
             *_WRITE_ERRORS,
-            *_SIZE_ERRORS,
+            *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
         is_taskless=True,
@@ -254,7 +255,7 @@ OPERATIONS = (
             "payload_unfit",
             "schema_unusable",
             "schemas_unavailable",
-            *_SIZE_ERRORS,
+            *_MESSAGE_ERRORS,
             *TOPIC_ERRORS,
             *BODY_ERRORS,
         ),
@@ -282,7 +283,7 @@ OPERATIONS = (
             "invalid_store",
             "topic_is_compact",
             *_WRITE_ERRORS,
-            *_SIZE_ERRORS,
+            *_MESSAGE_ERRORS,
             *_SCHEMA_ERRORS,
         ),
         is_taskless=True,

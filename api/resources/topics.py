@@ -25,9 +25,11 @@ from tms.core.message import MessageId, check_start_ms, parse_id, position_of
 from tms.core.topic import check_namespace
 from tms.security.resources import Action, topic_resource
 from tms.wire.json_bodies import JSON
+from tms.wire.json_names import strictly_decoded
 from tms.wire.json_topics import TopicBody, TrimBody
 from tms.wire.json_values import decode, int64
 
+_any_decoder = msgspec.json.Decoder()
 _trim_decoder = msgspec.json.Decoder(TrimBody)
 _encode = msgspec.json.Encoder().encode
 _LOOKED_AT_ONCE = 500
@@ -43,7 +45,7 @@ def _properties_of(body: bytes) -> dict[str, Any]:
     if not body:
         return {}
     try:
-        properties = msgspec.json.decode(body)
+        properties = strictly_decoded(_any_decoder, body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest("invalid_properties", reason=str(error)) from None
     if not isinstance(properties, dict):

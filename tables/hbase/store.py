@@ -29,6 +29,7 @@ from tables.hbase.scans import BucketScan, Scan
 from tables.hbase.sending import Sender, Swap, cell_of, value_of
 from tables.hbase.unanswered_calls import late
 from tables.hbase.writes import HBaseBatch, Run
+from tables.raising import raise_rows
 from tables.shared_lock import SharedLock
 from tables.store import METADATA, TABLES, TRANSACTION, Row
 from tms.core.errors import OutcomeUnknown, StoreUnavailable, TmsError
@@ -57,7 +58,9 @@ class HBaseStore:
         self.reads_at_once = max(1, gateway.size - 1)
         """One connection is for writes."""
         self._names = {table: place.name_of(table) for table in TABLES}
-        self.buckets = recorded_buckets(place, recorded(place, gateway))
+        self._place = place
+        self.is_raised: bool
+        self._see_format(recorded(place, gateway))
         self._salts = {table: Salt(table, self.buckets) for table in TABLES}
         self._gate = SharedLock()
         self._writes = SharedLock()
@@ -65,10 +68,8 @@ class HBaseStore:
         self._sender = Sender(gateway, self._names)
         self._failed_writes = FailedWrites()
         self._intents = Lock()
-        self._intent = 0
-        """The number of the latest."""
-        self._token = 0
-        """Under which intents are written."""
+        self._token = self._intent = 0
+        """Under which intents are written, and the number of the latest."""
         self._counts = False
         """Whether the latest would be finished by who takes over."""
         self._is_server = False
@@ -94,6 +95,7 @@ class HBaseStore:
         with repeatable(), self._open(), self._intents:
             self._token, self._intent = taking_over.take_over(self, wait, token)
             self._is_server, self._is_last, self._opened_token = True, is_last, token
+            self._see_format(self.stored(METADATA, FORMAT_KEY))
 
     def release(self) -> bool:
         """Take away what says that a cluster has the store; return whether there was anything.
@@ -327,13 +329,21 @@ class HBaseStore:
         raise AssertionError
 
     def raise_format(self) -> None:
-        """Record the present format where an older one is recorded; older versions refuse it."""
-        with self._open(), self._writes.exclusive():
-            self.check_writable()
-            row = self.stored(METADATA, FORMAT_KEY)
-            if row is not None and (new := raised(row)) != row:
+        """Rename properties and record the present format, where an older one is recorded."""
+        with self._open():  # an earlier leader may have raised it
+            row = self._see_format(self.stored(METADATA, FORMAT_KEY))
+        if not self.is_raised:
+            raise_rows(self)
+            with self._open(), self._writes.exclusive():
+                self.check_writable()
                 self._retire_intent()
-                self._swap(Swap(METADATA, FORMAT_KEY, row, new))
+                self._swap(Swap(METADATA, FORMAT_KEY, row, raised(row)))
+            self.is_raised = True
+
+    def _see_format(self, row: bytes | None) -> bytes:
+        self.buckets, row = recorded_buckets(self._place, row), row or b""
+        self.is_raised = raised(row) == row
+        return row
 
     def stored(self, table: str, row: bytes) -> bytes | None:
         """Return the value of a row as HBase has it, None where there is none."""

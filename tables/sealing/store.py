@@ -323,8 +323,13 @@ class SealedStore:
         """Return about how much room the rows with start <= key < stop take."""
         return self.beneath.size_bytes(table, start, stop)
 
+    @property
+    def is_raised(self) -> bool:
+        """Whether the present format is recorded."""
+        return self.beneath.is_raised
+
     def raise_format(self) -> None:
-        """Record the present format, where an older one is recorded."""
+        """Rename properties and record the present format, where an older one is recorded."""
         self.beneath.raise_format()
 
     def close(self) -> None:

@@ -77,6 +77,43 @@ async def test_bounds_of_a_topic(rest: Rest) -> None:
         rest.clock.advance(1)
     await rest.http.post("/v1/cleanup?wait=30")
     assert [message["payload"] for message in (await rest.post("poll", {})).json()] == ["4", "5"]
+    assert rest.metric("tms_cleanup_bound_held_seconds") == 0
+
+
+async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
+    if rest.services.own_transactions is None:
+        return  # there is none that could be told
+    await rest.create(retention_messages=2)
+    started = (await rest.http.post("/v1/transactions", json={})).json()
+    stored = {"messages": ["a"], "transactionWritePointer": int(started["transaction_id"])}
+    assert (await rest.post("store", stored)).status_code == 200
+    for number in range(6):
+        rest.clock.advance(1_000)
+        await rest.post("publish", {"messages": [f"{number}"]})
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert len((await rest.post("poll", {})).json()) == 6
+    assert rest.metric("tms_cleanup_bound_held_seconds") == 6
+    await rest.http.post(f"/v1/transactions/{started['transaction_id']}/abort")
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert len((await rest.post("poll", {})).json()) == 2
+    assert rest.metric("tms_cleanup_bound_held_seconds") == 0
+
+
+async def test_a_bound_where_transactions_are_managed_elsewhere(rest: Rest) -> None:
+    """What is stored may be committed for as long as a transaction may live, and a grace."""
+    if rest.services.own_transactions is not None:
+        return
+    await rest.create(retention_messages=2)
+    stored = {"messages": ["a"], "transactionWritePointer": NOW_MS * 1_000_000}
+    assert (await rest.post("store", stored)).status_code == 200
+    for number in range(6):
+        rest.clock.advance(1)
+        await rest.post("publish", {"messages": [f"{number}"]})
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert len((await rest.post("poll", {})).json()) == 6
+    rest.clock.advance(50 * 3_600_000)
+    await rest.http.post("/v1/cleanup?wait=30")
+    assert len((await rest.post("poll", {})).json()) == 2
 
 
 async def test_a_wrong_wait_is_refused(rest: Rest) -> None:

@@ -155,7 +155,7 @@ def test_a_period(cleaner: Scripted) -> None:
 def test_metrics(runner: Runner) -> None:
     registry = CollectorRegistry()
     clock = ManualClock(NOW_MS)
-    CleanupMetrics(registry, runner, clock)
+    CleanupMetrics(registry, runner, clock, lambda: NOW_MS)
     runner.run_pass(LONG_S)
     clock.advance(7_000)
     text = generate_latest(registry).decode()
@@ -165,6 +165,7 @@ def test_metrics(runner: Runner) -> None:
     assert "tms_cleanup_dropped_bytes_total 10.0" in text
     assert "tms_cleanup_pass_seconds_count 1.0" in text
     assert "tms_cleanup_lag_seconds 7.0" in text
+    assert "tms_cleanup_bound_held_seconds 7.0" in text
 
 
 @pytest.mark.parametrize("store", ["memory:", "leveldb"])

@@ -19,6 +19,7 @@ from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import Row, Store
 from tables.store_tables import StoreTables
+from tms.core.cleanup import WrittenSoFar
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.core.message import FIRST_ID
@@ -141,8 +142,8 @@ class Twin:
 
     # What cleanup asks (`cleanup.loop_calls.ServiceCalls`, `TopicCalls`).
 
-    def durable_end(self, topic: TopicMetadata) -> bytes | None:
-        return self.await_(self.services.messaging.cleaned.durable_end(topic))
+    def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
+        return self.await_(self.services.messaging.cleaned.written(topic))
 
     def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
         return self.await_(self.services.messaging.cleaned.forget_cached(topic, key))

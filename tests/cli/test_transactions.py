@@ -8,6 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run, run_command
 from tms.cli.columns import aligned, span
+from tms.core.limits import JSON_INTEGER_MAX
 
 
 @pytest.fixture
@@ -58,6 +59,39 @@ def test_transactions_are_listed_and_shown(orders: Run) -> None:
     assert (shown["transaction_id"], shown["status"]) == (tx, "in_progress")
     assert orders("tx", "abort", tx)[1] == f"{tx} is invalid now.\n"  # a message is left
     assert json.loads(orders("tx", "show", tx, "--json")[1])["status"] == "invalid"
+
+
+def numbers_of(text: str) -> list[int]:
+    found: list[int] = []
+    json.loads(text, parse_int=lambda digits: found.append(int(digits)))
+    return found
+
+
+def test_json_has_no_number_that_programs_round(orders: Run, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text('{"topic": "orders", "message": "one"}')
+    ended, undone, invalid, listed = (started(orders) for _ in range(4))
+    orders("publish", "orders", "two", "--tx", invalid)
+    commands = [
+        ("tx", "start"),
+        ("tx", "commit", ended),
+        ("tx", "abort", undone),
+        ("tx", "invalidate", invalid),
+        ("tx", "list"),
+        ("tx", "list", "--invalid"),
+        ("tx", "show", listed),
+        ("publish", "orders", "three", "--tx", listed),
+        ("publish-all", str(lines)),
+        ("cleanup", "show"),
+        ("debug", "bounds"),
+        ("debug", "rows", "--topic", "orders"),
+    ]
+
+    for command in commands:
+        code, out, err = orders(*command, "--json")
+        assert (code, err) == (0, ""), command
+        numbers = [number for line in out.splitlines() for number in numbers_of(line)]
+        assert [number for number in numbers if number > JSON_INTEGER_MAX] == [], command
 
 
 def test_what_hangs_is_ended_and_forgotten(orders: Run) -> None:
@@ -140,6 +174,7 @@ def test_many_topics_are_published_to_at_once(orders: Run, tmp_path: Path) -> No
         (b'{"topic": "t"}', "line 1: Object missing required field"),
         (b'\n{"topic": "t", "message": 5}', "line 2: Expected"),
         (b'{"topic": "t", "message": {"base64": "?"}}', "line 1: Invalid base64"),
+        (b'{"topic": "t", "message": "a", "message": "b"}', "line 1: Object has the name"),
         (b"\xff", "line 1: "),
     ],
 )

@@ -48,6 +48,18 @@ def test_what_is_published_is_seen_together_after_the_commit(
     assert committed(other) == [b"one", b"two"]
 
 
+def test_what_is_buffered_is_published_once_however_often_it_is_flushed(
+    client: tms.Client, topic: tms.Topic
+) -> None:
+    with client.transaction() as tx:
+        topic.publish(b"a", tx, buffer=True)
+        first = topic.publish([], tx)
+        topic.publish(b"b", tx, buffer=True)
+        assert topic.publish([], tx) == first
+        topic.publish(b"c", tx, buffer=True)
+    assert committed(topic) == [b"a", b"b", b"c"]
+
+
 def test_an_exception_in_the_body_rolls_back(
     client: tms.Client, topic: tms.Topic, other: tms.Topic
 ) -> None:

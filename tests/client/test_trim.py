@@ -84,6 +84,7 @@ def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None
         ("retention_messages", "many", "number"),
         ("retention_of_mine", "x", "reserved"),
         ("schema_of_mine", "x", "reserved"),
+        ("tms.of_mine", "x", "reserved"),
         ("subject", "", "subject of the registry"),
         ("key_subject", "a\nb", "subject of the registry"),
         ("subject_strategy", "mine", "topic_record"),

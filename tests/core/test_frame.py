@@ -1,6 +1,7 @@
 """Frames: what goes in comes out, nothing is added where there is none, damage is told."""
 
 import pickle
+from copy import copy
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from tests.core.framed_messages import CONTENTS
 from tests.core.message_ids import IDS
 from tms.core.avro_lengths import avro_length, read_length
 from tms.core.errors import StoreCorrupt
-from tms.core.frame import encode_body, frame_parts, read_frame
+from tms.core.frame import bodies_of, encode_body, frame_parts, framed_of, read_frame
 from tms.core.message import Message, MessageBlock, MessageId, framed_between, tombstone
 
 
@@ -109,3 +110,17 @@ def test_a_frame_has_these_bytes() -> None:
     body, is_framed = encode_body(b"tea", b"k", {"h": b"v"})
     assert is_framed
     assert body.hex(" ") == "12 03 02 6b 02 02 68 02 76 00 74 65 61"
+
+
+def test_bodies_that_are_copied_cut_and_joined_keep_their_frames() -> None:
+    framed = [message.body() for message in (Message(b"a", b"k"), Message(b"b"), tombstone(b"k"))]
+    bodies = bodies_of(framed)
+    joined: list[bytes] = []
+    joined.extend(bodies)
+    for kept in (list(bodies), [*bodies], bodies[:], tuple(bodies), joined, copy(bodies)):
+        assert list(framed_of(kept)) == [0, 2]
+    assert list(framed_of(bodies[1:])) == [1]
+    assert list(framed_of(bodies + bodies)) == [0, 2, 3, 5]
+    assert list(framed_of(pickle.loads(pickle.dumps(bodies)))) == [0, 2]
+    assert [list(framed_of([body])) for body in bodies] == [[0], [], [0]]
+    assert list(framed_of([body[1:] for body in bodies])) == []

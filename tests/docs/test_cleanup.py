@@ -29,7 +29,7 @@ def test_settings_are_there() -> None:
 def test_metrics_are_there() -> None:
     clock, limits, registry = ManualClock(1), Limits(), CollectorRegistry()
     cleaner = Cleaner(MemoryStore(), NoServices(), limits, clock)
-    CleanupMetrics(registry, Runner(cleaner, limits, clock, lambda: 0), clock)
+    CleanupMetrics(registry, Runner(cleaner, limits, clock, lambda: 0), clock, lambda: None)
     there = {family.name for family in registry.collect()}
 
     assert set(re.findall(r"`(tms_cleanup_\w+)`", PAGE)) == there

@@ -18,6 +18,7 @@ class MoodyStore:
 
     atomic = True
     is_embedded = True
+    is_raised = True
     reads_at_once = 1
 
     def __init__(self) -> None:

@@ -78,7 +78,10 @@ class ModelTopic:
     def publish(
         self, messages: list[Message], write_pointer: int | None, now_ms: int
     ) -> list[Entry]:
-        """Return the new entries; without messages, one reference."""
+        """Return the new entries; without messages, one reference, or the one that lives."""
+        living = self._living_reference(write_pointer, now_ms)
+        if not messages and living is not None:
+            return [living]
         given: list[Message | None] = [*messages] or [None]
         new = [
             Entry(self.ids.take(max(now_ms, self.expired_ms)), message, write_pointer)
@@ -87,10 +90,19 @@ class ModelTopic:
         self.data.entries += new
         return new
 
+    def _living_reference(self, write_pointer: int | None, now_ms: int) -> Entry | None:
+        oldest = self.first_live_ms(now_ms)
+        for entry in self.data.entries:
+            is_reference = entry.message is None and entry.write_pointer == write_pointer
+            if is_reference and not entry.rolled_back and entry.key[0] >= oldest:
+                return entry
+        return None
+
     def store(self, messages: list[Message], write_pointer: int, now_ms: int) -> None:
         ids = self.data.stored_ids.setdefault(write_pointer, Ids())
         rows = self.data.stored.setdefault(write_pointer, [])
-        rows += [(ids.take(max(now_ms, self.expired_ms)), message) for message in messages]
+        least_ms = max(now_ms, self.expired_ms, self.ids.last[0])
+        rows += [(ids.take(least_ms), message) for message in messages]
 
     def rollback(self, first: tuple[int, int], last: tuple[int, int], write_pointer: int) -> bool:
         """Return whether it is accepted."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Iterator
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import strategies as st
@@ -16,9 +16,10 @@ from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.cleanup.nobody import NoServices
 from tests.core.framed_messages import SMALL
+from tests.messaging.at_once import Gate, asked_at_once
 from tests.messaging.model import ModelTopic
 from tms.core.clock import ManualClock
-from tms.core.errors import RollbackRefused, TopicExists, TopicMoved, TopicNotFound
+from tms.core.errors import QueueFull, RollbackRefused, TopicExists, TopicMoved, TopicNotFound
 from tms.core.frame import bodies_of
 from tms.core.limits import Limits
 from tms.core.message import (
@@ -30,7 +31,7 @@ from tms.core.message import (
     id_after,
     position_of,
 )
-from tms.core.messaging import NO_ENTRIES, Page, RollbackRange
+from tms.core.messaging import NO_ENTRIES, Page, Published, RollbackRange
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transaction import ALL_VISIBLE_LATEST, Transaction
@@ -38,11 +39,7 @@ from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 
 T = TypeVar("T")
-
-
 START_MS = 1_800_000_000_000
-
-
 NAMES = st.sampled_from(["a", "a", "a", "b"])
 
 
@@ -104,13 +101,22 @@ class ServiceMachine(RuleBasedStateMachine):
         page_bytes=st.sampled_from([1, 60, 100_000]),
         topics_in_memory=st.sampled_from([1, 100]),
         ttl_s=TTLS_S,
+        queue_requests=st.sampled_from([1, 2, 1_000]),
     )
-    def start(self, cache_bytes: int, page_bytes: int, topics_in_memory: int, ttl_s: int) -> None:
+    def start(
+        self,
+        cache_bytes: int,
+        page_bytes: int,
+        topics_in_memory: int,
+        ttl_s: int,
+        queue_requests: int,
+    ) -> None:
         self.limits = Limits(
             cache_bytes_max=cache_bytes,
             poll_block_bytes=page_bytes,
             topics_in_memory_max=topics_in_memory,
             cleanup_slice_rows=2,
+            queue_requests_max=queue_requests,
         )
         self.cleaned_before_ms: dict[str, int] = {}
         self.open()
@@ -120,9 +126,11 @@ class ServiceMachine(RuleBasedStateMachine):
     def open(self) -> None:
         async def make() -> Service:
             return Service(
-                StoreRuntime(StoreTables(self.store), self.limits, self.clock, CollectorRegistry())
+                StoreRuntime(StoreTables(gated), self.limits, self.clock, CollectorRegistry())
             )
 
+        self.gate = Gate(self.store)
+        gated = cast("Store", self.gate)
         self.service = self.await_(make())
         self.cleaner = Cleaner(self.store, NoServices(), self.limits, self.clock)
         self.passing: Iterator[Step] | None = None
@@ -280,6 +288,37 @@ class ServiceMachine(RuleBasedStateMachine):
         else:
             with pytest.raises(RollbackRefused):
                 self.await_(work)
+
+    @rule(name=NAMES, messages=MESSAGES, pointer=WRITE_POINTERS)
+    def more_at_once_than_the_queue_takes(
+        self, name: str, messages: list[Message], pointer: int
+    ) -> None:
+        """Roll back and store while publishes wait; what is refused has changed nothing."""
+        self.publish_in_transaction(name, messages, pointer)
+        topic, topic_id = self.of(name), TopicId("default", name)
+        if topic is None:
+            return
+        _, undone = self.ranges[-1]
+        works = (
+            *(self.service.publish(topic_id, bodies(messages), pointer) for _ in range(3)),
+            self.service.rollback(topic_id, undone),
+            self.service.store(topic_id, bodies(messages), undone.write_pointer),
+        )
+        outcomes = self.await_(asked_at_once(self.service, self.gate, topic_id, works))
+        *published, rolled_back, stored = outcomes
+        now_ms = self.clock.now_ms()
+        for one in published:
+            if not isinstance(one, QueueFull):
+                new = topic.publish(messages, pointer, now_ms)
+                assert one == Published(KEY.pack(*new[0].key), len(new), pointer)
+        if not isinstance(rolled_back, QueueFull):
+            first = (undone.start_timestamp, undone.start_sequence_id)
+            last = (undone.end_timestamp, undone.end_sequence_id)
+            is_accepted = topic.rollback(first, last, undone.write_pointer)
+            assert isinstance(rolled_back, RollbackRefused) != is_accepted
+        if not isinstance(stored, QueueFull):
+            assert stored is None
+            topic.store(messages, undone.write_pointer, now_ms)
 
     async def polled(
         self, name: str, position: bytes, limit: int, transaction: Transaction | None

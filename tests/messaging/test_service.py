@@ -169,13 +169,14 @@ class TestRollback:
     async def test_a_range_longer_than_is_read_at_once(
         self, service: Service, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("tms.messaging.rollbacks._ROWS", 3)
+        monkeypatch.setattr(service.rollbacks, "_rows_max", 3)
+        await service.publish(TOPIC, [b"plain"] * 4)
         published = (await service.publish(TOPIC, [b"x"] * 10, POINTER)).rollback_range
         assert published is not None
-        await service.rollback(TOPIC, published)
+        await service.rollback(TOPIC, replace(published, start_timestamp=0))
 
         page = await service.page(TOPIC, Reading(FIRST_ID, limit=100, view=ALL_VISIBLE_LATEST))
-        assert page.count == 0
+        assert page.count == 4
 
 
 class TestReferences:

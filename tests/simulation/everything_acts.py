@@ -35,6 +35,8 @@ NAMESPACE = "default"
 NAMES = tuple("abcdef")
 POSITIONS = ("p", "q")
 TTLS_S = (1, 2, 5, 30)
+BOUNDS = {"e": 10, "f": 40}
+"""About how many messages topics keep that have a bound."""
 TIMEOUT_S = 3
 OPEN_MAX = 5
 LOST = (OutcomeUnknown, Unavailable)
@@ -56,7 +58,7 @@ class Acts:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.topics = {name: TopicModel(name) for name in NAMES}
+        self.topics = {name: TopicModel(name, bound=BOUNDS.get(name)) for name in NAMES}
         self.open: list[Tx] = []
         self.settle: list[Settle] = []
         """What is to be asked after a kill of what was under way."""
@@ -96,16 +98,20 @@ class Acts:
         look = partial(self.topic_known, topic, began)
         if not topic.exists:
             self.settle.append(look)
-            await self.asked(self.messaging.create_topic(topic_id, {"ttl": ttl_s}))
+            properties = {"ttl": ttl_s, **self.bound_of(topic)}
+            await self.asked(self.messaging.create_topic(topic_id, properties))
             await look()
             self.settle.remove(look)
         elif self.chance.random() < 0.3:
             await self.asked(self.messaging.delete_topic(topic_id), look)
             topic.deleted()
         else:
-            properties = {"ttl": ttl_s, "n": self.number}
+            properties = {"ttl": ttl_s, "n": self.number, **self.bound_of(topic)}
             await self.asked(self.messaging.update_topic(topic_id, properties), look)
             topic.changed(ttl_s, (began, now_ms()))
+
+    def bound_of(self, topic: TopicModel) -> dict[str, int]:
+        return {} if topic.bound is None else {"retention_messages": topic.bound}
 
     async def topic_known(self, topic: TopicModel, began: int) -> None:
         """Find out which change of a topic there was."""

@@ -70,6 +70,8 @@ class TopicModel:
     """One name, with what is known of its present generation."""
 
     name: str
+    bound: int | None = None
+    """How many committed messages it keeps at least; None: all."""
     exists: bool = False
     generation: int = 0
     ttl_s: int = 1
@@ -135,15 +137,30 @@ class TopicModel:
             tx = entry.of.tx
             if tx is not None and tx.id is None:
                 tx.fate = Fate.COMMITTED  # published and committed at once
-        for entry in self.entries:
+        too_many = self._too_many()
+        for index, entry in enumerate(self.entries):
             live = self._is_live(entry, asked)
             if entry in found and live is False:
                 raise Difference(f"{self.name}: {entry.payload!r} has expired, and was given")
             if entry not in found:
-                if live and entry.of.is_sure and not entry.is_gone:
+                is_open = entry.of.tx is not None and entry.of.tx.fate is Fate.OPEN
+                may_be_trimmed = index < too_many and not is_open
+                if live and entry.of.is_sure and not (entry.is_gone or may_be_trimmed):
                     raise Difference(f"{self.name}: {entry.payload!r} is lost")
                 entry.is_gone = True
         self.entries = [entry for entry in self.entries if not self._is_past(entry, asked)]
+
+    def _too_many(self) -> int:
+        """Return how many entries are before the last ones that the bound keeps."""
+        if self.bound is None:
+            return 0
+        left = self.bound
+        for index in range(len(self.entries) - 1, -1, -1):
+            tx = self.entries[index].of.tx
+            if left == 0:
+                return index + 1
+            left -= tx is None or tx.fate in (Fate.COMMITTED, Fate.UNKNOWN)
+        return 0
 
     def _is_past(self, entry: Entry, asked: Window) -> bool:
         """Whether an entry is of no interest any more: it would be told as nobody's."""
@@ -153,7 +170,8 @@ class TopicModel:
         """Check what a reader of what is committed was given."""
         found = self._matched(given)
         may_stop = must_stop = False
-        for entry in self.entries:
+        too_many = self._too_many()
+        for index, entry in enumerate(self.entries):
             tx = entry.of.tx
             fate = Fate.COMMITTED if tx is None else tx.fate
             live = self._is_live(entry, asked)
@@ -163,7 +181,8 @@ class TopicModel:
                 if tx is not None:
                     tx.fate = Fate.COMMITTED
             elif fate is Fate.COMMITTED:
-                if live and entry.of.is_sure and not (entry.is_gone or may_stop):
+                may_be_trimmed = index < too_many
+                if live and entry.of.is_sure and not (entry.is_gone or may_stop or may_be_trimmed):
                     raise Difference(f"{self.name}: {entry.payload!r} is committed, and lost")
             elif fate is not Fate.DEAD and live is not False and not entry.is_gone:
                 may_stop = True

@@ -100,13 +100,17 @@ class TestMessages:
         self, tables: StoreTables
     ) -> None:
         write_mixed(tables)
-        own = tables.messages.own_entries(PREFIX, KEYS[0], KEYS[5], POINTER, limit=100)
+        some = tables.messages.own_entries(PREFIX, KEYS[0], KEYS[5], POINTER, limit=9, bytes_max=1)
+        assert ([key[-10:] for key, _ in some.rows], some.next_key) == (KEYS[2:3], KEYS[3])
+        own = tables.messages.own_entries(PREFIX, KEYS[0], KEYS[5], POINTER, limit=9, bytes_max=BIG)
         assert ([key[-10:] for key, _ in own.rows], own.own, own.foreign) == (KEYS[2:5], 3, 3)
         batch = tables.batch()
         tables.messages.invert(batch, own.rows)
         tables.write(batch)
 
-        again = tables.messages.own_entries(PREFIX, KEYS[0], KEYS[5], POINTER, limit=100)
+        again = tables.messages.own_entries(
+            PREFIX, KEYS[0], KEYS[5], POINTER, limit=9, bytes_max=BIG
+        )
         assert (again.rows, again.own, again.foreign) == ([], 3, 3)
         entries, _ = tables.messages.read(PREFIX, KEYS[0], limit=100, bytes_max=BIG)
         assert list(entries.pointers or ()) == [0, 0, -POINTER, -POINTER, -POINTER, 0]

@@ -3,8 +3,8 @@
     payload or value, and key: binary or string
     headers: map<string, binary> or list<struct<string, binary>>
 
-Other columns are not looked at. A payload is null only if there is a key; then the message is a
-tombstone. The name `value`, and headers as a list of names and values, are those of Spark's Kafka.
+Other columns are not looked at. A message whose payload is null is a tombstone. The name `value`,
+and headers as a list of names and values, are those of Spark's Kafka.
 Nothing in a body is trusted: it cannot make us read beside it, or hold much more than its own size.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tms.core.errors import InvalidRequest
-from tms.core.frame import Bodies, encode_body
+from tms.core.frame import bodies_of, encode_body
 from tms.wire.caps import messages_cap
 
 PAYLOAD, VALUE, KEY, HEADERS = "payload", "value", "key", "headers"
@@ -30,8 +30,7 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
     Raises `InvalidRequest` (invalid_body), and `TooLarge` (too_many_messages) before more than
     `messages_max` are taken in.
     """
-    bodies = Bodies()
-    framed: list[int] = []
+    bodies: list[bytes] = []
     try:
         messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(body)))
         first = next(messages)
@@ -44,15 +43,11 @@ def decode_bodies(body: bytes, messages_max: int) -> list[bytes]:
                 raise _invalid("batches are neither compressed nor of dictionaries")
             batch = pa.ipc.read_record_batch(message, schema)
             messages_cap(messages_max).check(len(bodies) + batch.num_rows)
-            for found, is_framed in columns.bodies(batch):
-                if is_framed:
-                    framed.append(len(bodies))
-                bodies.append(found)
+            bodies += bodies_of(list(columns.bodies(batch)))
     except StopIteration:
         raise _invalid("there is no schema") from None
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise _invalid(str(error)) from None
-    bodies.framed = framed
     return bodies
 
 
@@ -81,9 +76,9 @@ class _Columns(NamedTuple):
         """Return the bodies of a batch, each with whether it is framed."""
         payloads = _bytes_of(batch.column(self.payload))
         if self.key is None and self.headers is None:
-            if batch.column(self.payload).null_count:
-                raise _invalid("a payload is null")
-            return ((payload or b"", False) for payload in payloads)
+            if not batch.column(self.payload).null_count:
+                return ((payload or b"", False) for payload in payloads)
+            return map(encode_body, payloads)
         nothing = [None] * batch.num_rows
         keys = nothing if self.key is None else _bytes_of(batch.column(self.key))
         headers = nothing if self.headers is None else _headers_of(batch.column(self.headers))
@@ -93,8 +88,6 @@ class _Columns(NamedTuple):
 def _body(
     payload: bytes | None, key: bytes | None, headers: Sequence[Any] | None
 ) -> tuple[bytes, bool]:
-    if payload is None and key is None:
-        raise _invalid("a payload is null, and there is no key")
     if not headers:
         return encode_body(payload, key)
     named: dict[str, bytes] = {}

@@ -50,13 +50,21 @@ def frames_of(key: str | None, headers: list[str], key_separator: str | None) ->
     named: dict[str, bytes] = {}
     for text in headers:
         name, found, value = text.partition("=")
-        if not found or name in named:
+        if not found or name in named or not _is_text(name):
             raise typer.BadParameter(
-                f"--header {text!r} is not NAME=VALUE, or its name stands twice"
+                f"--header {text!r} is not NAME=VALUE, or its name stands twice or is not UTF-8"
             )
         named[name] = _raw(value)
     separator = None if key_separator is None else _raw(key_separator)
     return Frames(None if key is None else _raw(key), named, separator)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _raw(text: str) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from tms.cli.target import Target, with_target
+from tms.wire.json_names import strictly_decoded
 
 EXAMPLES = """\b
 Example:
@@ -47,8 +48,8 @@ def parse_lines(lines: list[bytes]) -> dict[str, list[bytes]]:
         if not line.strip():
             continue
         try:
-            parsed = _decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            parsed: _Line = strictly_decoded(_decoder, line)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise typer.BadParameter(f"line {number}: {error}", param_hint="FILE") from None
         said = parsed.message
         message = said.encode() if isinstance(said, str) else said.base64

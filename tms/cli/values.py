@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import typer
 
 from tms.client.given_messages import GivenMessage
 from tms.core.message import Message
 from tms.core.records import Encoding, JsonText, Record, SchemaText
 from tms.core.schemas import AVRO, JSON, LATEST, PROTOBUF
+from tms.wire.json_names import check_names
 
+_SHOWN_BYTES = 80
 _BY_SUFFIX = {".proto": PROTOBUF, ".json": JSON}
 _TYPES = (AVRO, JSON, PROTOBUF)
 
@@ -52,12 +55,21 @@ def as_values(messages: Sequence[GivenMessage], encoding: Encoding) -> list[Reco
     return [_record(each, encoding) for each in whole]
 
 
+def _json(text: bytes) -> JsonText:
+    try:
+        check_names(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        shown = text[:_SHOWN_BYTES].decode(errors="backslashreplace")
+        raise typer.BadParameter(f"{error}: {shown}") from None
+    return JsonText(text)
+
+
 def _record(message: Message, encoding: Encoding) -> Record:
-    value = message.payload if encoding.schema is None else JsonText(message.payload)
+    value = message.payload if encoding.schema is None else _json(message.payload)
     key = message.key
     return Record(
         value,
-        key if key is None or encoding.key_schema is None else JsonText(key),
+        key if key is None or encoding.key_schema is None else _json(key),
         message.headers,
         message.is_tombstone,
     )

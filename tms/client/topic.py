@@ -115,8 +115,8 @@ class Topic:
         entry a topic when the transaction commits, which is cheaper for many. Where the transaction
         is one from elsewhere, a `Transaction` or a write pointer, the caller rolls back, by
         handing to `rollback` what is returned; and publishes in the end what was buffered:
-        `publish([], tx)`. What is buffered has no ids yet, so none are returned, nor when it is
-        published.
+        `publish([], tx)`, which may be repeated. What is buffered has no ids yet, so none are
+        returned, nor when it is published.
 
         With `if_last`, a message or an id, it is done only if the topic has no entry behind that;
         with "empty", only if it has none. Every entry counts, also one that is rolled back, in

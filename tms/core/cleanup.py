@@ -6,7 +6,7 @@ that ask for less: compact ones, and those with a bound.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,17 @@ class CleanupState:
     bounds: Sequence[PruneBound] = ()
     invalid: InvalidState | None = None
     """None where transactions are managed elsewhere."""
+
+
+class WrittenSoFar(NamedTuple):
+    """What has been written to a topic's generation, at one moment."""
+
+    end: bytes
+    """The key above all durable entries: what has a greater one may turn out not to be there."""
+    stored_ms: Mapping[int, int]
+    """By write pointer, when its first message was stored, in ms since 1970. It has the pointers
+    under which this process has stored, and whose transactions have not committed or aborted by a
+    durable write."""
 
 
 class Cleanup(Protocol):

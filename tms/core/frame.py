@@ -11,7 +11,8 @@ Lengths and counts are Avro's, and a frame's fields are encoded as Avro encodes 
 them, so that they are not encoded anew between a request and the store (`docs/formats.md`). A flag
 that is not known is damage. A message without key and headers has no frame, so it costs no byte.
 
-Nothing in a body says that it begins with a frame. Who holds bodies notes which do (`Bodies`).
+The bytes of a body do not say that it begins with a frame. Its type does (`FramedBody`), so that
+a list of bodies can be copied, cut and joined.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,16 +30,19 @@ _SHOWN_BYTES = 20
 NO_HEADERS: Mapping[str, bytes] = MappingProxyType({})
 
 
-class Bodies(list[bytes]):
-    """Bodies of messages, some of which begin with a frame."""
+class FramedBody(bytes):
+    """A body that begins with a frame. What is cut from it, or joined with it, does not."""
 
-    framed: Sequence[int] = ()
-    """The indexes of those, ascending."""
+    __slots__ = ()
 
 
 def framed_of(bodies: Sequence[bytes]) -> Sequence[int]:
     """Return the indexes of the bodies that begin with a frame, ascending."""
-    return bodies.framed if isinstance(bodies, Bodies) else ()
+    if len(bodies) == 1:
+        return (0,) if type(bodies[0]) is FramedBody else ()
+    if FramedBody not in set(map(type, bodies)):  # the quickest way to see that there is none
+        return ()
+    return [index for index, body in enumerate(bodies) if type(body) is FramedBody]
 
 
 class Frame(NamedTuple):
@@ -89,13 +93,8 @@ def encode_body(
 
 
 def bodies_of(bodies: Sequence[tuple[bytes, bool]]) -> list[bytes]:
-    """Return bodies, each with whether it is framed, as a list that knows that."""
-    framed = [index for index, (_, is_framed) in enumerate(bodies) if is_framed]
-    if not framed:
-        return [body for body, _ in bodies]
-    found = Bodies(body for body, _ in bodies)
-    found.framed = framed
-    return found
+    """Return bodies, each given with whether it is framed."""
+    return [FramedBody(body) if is_framed else body for body, is_framed in bodies]
 
 
 def read_frame(body: bytes, at: int = 0) -> Frame:

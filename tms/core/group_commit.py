@@ -71,8 +71,12 @@ class Participant(Protocol):
 class GroupCommit(Protocol):
     """The writer."""
 
-    def submit(self, write: Write) -> asyncio.Future[Any]:
-        """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`."""
+    def submit(self, write: Write, *, goes_on: bool = False) -> asyncio.Future[Any]:
+        """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`.
+
+        Nothing may have changed for the request before it is queued. One that `goes_on` is a later
+        part of work whose first part was queued: it is queued however full the queue is.
+        """
         ...
 
     def join(self, participant: Participant) -> None:

@@ -186,7 +186,8 @@ class Messaging(Protocol):
         `NO_ENTRIES`, only if it has none.
         With a write pointer the messages belong to that transaction, and the range to roll them
         back is returned too. With a write pointer and no payloads, what was stored under it before
-        is published. Raises `TopicNotFound`, `InvalidRequest` (empty_publish,
+        is published, once: asked again, it does nothing and returns the range of the first time.
+        Raises `TopicNotFound`, `InvalidRequest` (empty_publish,
         invalid_write_pointer), `TransactionExpired`, `TooLarge`, `QueueFull`, `TopicMoved`.
         """
         ...

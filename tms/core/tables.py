@@ -129,8 +129,12 @@ class MessageTable(Protocol):
         write_pointer: int,
         *,
         limit: int,
+        bytes_max: int,
     ) -> OwnEntries:
-        """Return which of the first `limit` entries in the range, ends inclusive, are its own."""
+        """Return which of the first `limit` entries in the range, ends inclusive, are its own.
+
+        No more once their values have `bytes_max` bytes.
+        """
         ...
 
     def invert(self, batch: Batch, rows: Sequence[tuple[bytes, bytes]]) -> None:

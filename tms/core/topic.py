@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 
 from tms.core.errors import InvalidRequest
 from tms.core.limits import MS_PER_S, NAME_CHARS_MAX, TTL_S_MAX
-from tms.core.topic_properties import CLEANUP, COMPACT, check_meaning
+from tms.core.topic_properties import CLEANUP, COMPACT, LIVE_FROM, check_meaning
 
 TTL = "ttl"
 GENERATION = "generation"
-LIVE_FROM = "live_from_ms"
 
 _NAMESPACE = re.compile(rf"[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}")
 _TOPIC = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}")
@@ -133,7 +132,7 @@ class TopicMetadata:
         rest = dict(properties)
         ttl_s = parse_ttl(rest.pop(TTL, ""))
         generation = _parse_generation(rest.pop(GENERATION, ""))
-        # Rows of format 2 may have a user's property of this name, which need be no number.
+        # Earlier versions raised stores with a user's property of this name, not always a number.
         has_live_from = _LIVE_FROM.fullmatch(rest.get(LIVE_FROM, "")) is not None
         live_from_ms = int(rest.pop(LIVE_FROM)) if has_live_from else 0
         return cls(topic_id, generation, ttl_s, rest, live_from_ms)

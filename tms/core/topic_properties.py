@@ -9,9 +9,10 @@
     subject_strategy    "topic" (default) | "record" | "topic_record": the subject, if none is named
     schema_check        "off" (default) | "id" | "full": how payloads are checked when published
     names that begin with "retention_" or "schema_": reserved
+    names that begin with "tms.", and live_from_ms: hidden, the server's own
 
-`ttl` and `generation` are in `tms.core.topic`. A row of an older store may have any text under one
-of these names; what cannot be read there is as if it were not there.
+`ttl` and `generation` are in `tms.core.topic`. In a store of an older format users could give all
+of these names; there they are read as the user's own (`with_user_names`).
 """
 
 import re
@@ -30,9 +31,13 @@ SUBJECT = "subject"
 KEY_SUBJECT = "key_subject"
 SUBJECT_STRATEGY = "subject_strategy"
 SCHEMA_CHECK = "schema_check"
+LIVE_FROM = "live_from_ms"
+HIDDEN = "tms."
+"""What the names of hidden properties begin with. `live_from_ms` is older than that rule."""
 TOMBSTONE_S_DEFAULT = 24 * 3600
 
-_RESERVED = "retention_", "schema_"
+_RESERVED = "retention_", "schema_", HIDDEN
+_USERS = "user."
 _SUBJECT_CHARS_MAX = 1024
 _CHARS_SHOWN = 100
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
@@ -89,6 +94,26 @@ def check_meaning(properties: Mapping[str, str]) -> None:
             raise InvalidRequest(
                 "invalid_properties", property=name, value=value[:_CHARS_SHOWN], reason=reason
             )
+
+
+def is_of_the_server(name: str) -> bool:
+    """Whether a property of this name means something to the server, or is kept for it."""
+    return name == LIVE_FROM or name in _FORMS or name.startswith(_RESERVED)
+
+
+def with_user_names(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a topic with `user.NAME` for each NAME that is the server's.
+
+    If that is taken, it is `user.user.NAME`, and so on: what the user gave stays as it is. The
+    result has no name of the server, so twice is the same as once.
+    """
+    kept = {name: value for name, value in properties.items() if not is_of_the_server(name)}
+    for name in sorted(properties.keys() - kept.keys()):
+        new = _USERS + name
+        while new in kept:
+            new = _USERS + new
+        kept[new] = properties[name]
+    return kept
 
 
 def tombstone_s_of(properties: Mapping[str, str]) -> int:

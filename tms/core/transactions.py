@@ -305,6 +305,10 @@ class Publications(Protocol):
         """Whether there is anything under the pointers that was not rolled back."""
         ...
 
+    def are_half_rolled_back(self, write_pointers: Iterable[int]) -> bool:
+        """Whether a rollback under one of the pointers has begun, and not come to its end."""
+        ...
+
     def topics(self, write_pointers: Iterable[int]) -> Sequence[str]:
         """Return the topics that have something under the pointers, as `namespace:topic`."""
         ...

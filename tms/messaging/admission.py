@@ -7,11 +7,19 @@ Used from the event loop's thread alone.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from tms.core.avro_lengths import MORE_FOLLOWS, read_length
 from tms.core.clock import Clock
 from tms.core.errors import InvalidRequest, RateExceeded, TooLarge, TransactionExpired
-from tms.core.frame import KEY_FLAG, frame_parts, framed_of, read_frame
+from tms.core.frame import (
+    HEADERS_FLAG,
+    KEY_FLAG,
+    NO_PAYLOAD_FLAG,
+    frame_parts,
+    framed_of,
+    read_frame,
+)
 from tms.core.limits import INT64_MAX, MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.namespaces import NamespaceRules
 from tms.core.rates import Rate, in_seconds
@@ -19,18 +27,27 @@ from tms.core.topic import TopicId, parse_properties
 
 _SHORT_FRAME_BYTES = 63
 """The most that a length of one byte says."""
+_WITHOUT_BOTH = frozenset((NO_PAYLOAD_FLAG, NO_PAYLOAD_FLAG | HEADERS_FLAG))
+"""The flags of frames without payload and key."""
 
 
 def _check_frames(bodies: Sequence[bytes], limits: Limits) -> None:
-    """Raise `TooLarge` if a message's key and headers are too large, or too many."""
+    """Raise `TooLarge` if a message's key and headers are too large, or too many.
+
+    Raises `InvalidRequest` (payload_required) if one has neither payload nor key.
+    """
     framed = framed_of(bodies)
     least_max = min(limits.frame_bytes_max, 2 * limits.message_headers_max)
-    longest = max([bodies[index][0] for index in framed], default=0)
-    if longest < MORE_FOLLOWS and least_max >= _SHORT_FRAME_BYTES:
-        return  # all lengths are of one byte
-    for index in framed:
-        body = bodies[index]
-        size, _ = read_length(body, 0)
+    frames = [bodies[index] for index in framed]
+    longest = max(map(itemgetter(0), frames), default=0)
+    are_short = longest < MORE_FOLLOWS and least_max >= _SHORT_FRAME_BYTES
+    # If they are, all lengths are of one byte.
+    if are_short and _WITHOUT_BOTH.isdisjoint(map(itemgetter(1), frames)):
+        return
+    for index, body in zip(framed, frames, strict=True):
+        size, start = read_length(body, 0)
+        if body[start] in _WITHOUT_BOTH:
+            raise InvalidRequest("payload_required", index=index)
         if size > limits.frame_bytes_max:
             raise TooLarge(
                 "frame_too_large", index=index, bytes=size, frame_bytes_max=limits.frame_bytes_max
@@ -100,7 +117,10 @@ class Admission:
         self._rates: dict[str, _Rates] = {}
 
     def payload_bytes(self, namespace: str, payloads: Sequence[bytes]) -> int:
-        """Return the bytes of all payloads together. Raises `TooLarge`, `RateExceeded`."""
+        """Return the bytes of all payloads together.
+
+        Raises `TooLarge`, `RateExceeded`, and `InvalidRequest` (payload_required).
+        """
         limits = self._limits
         if len(payloads) > limits.request_messages_max:
             raise TooLarge(

@@ -4,7 +4,8 @@ Invariants, for each topic:
 1. Every entry with a key >= `floor` that a reader may see is here, in order. So a poll from there
    on needs no table, also when there is nothing new.
 2. Only what is durable is here: the writer adds entries after the flush that wrote them.
-3. A rollback inverts pointers here before it does in the table.
+3. A rollback inverts pointers here once they are inverted in the table. Between the two a reader of
+   one stops where a reader of the other goes on: the transaction has not ended.
 4. Items are read in the form of the wire (`tms.core.message`), so that giving them out is a slice.
    They are encoded when they are first read: once for all readers, many at a time, and never where
    nobody reads them before they are dropped.

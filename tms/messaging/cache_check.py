@@ -1,7 +1,7 @@
 """Compares what is cached of the topics in memory with the Message table.
 
-For whoever looks after a server: no difference is expected that lasts. One that does not is: a
-rollback changes the cache first, a publish the table. So what differs is looked at again.
+For whoever looks after a server: no difference is expected that lasts. One that does not is: what
+is written changes the table first, then the cache. So what differs is looked at again.
 """
 
 import asyncio

@@ -1,22 +1,28 @@
-"""What cleanup needs of a topic in use while it takes messages away that are not the oldest.
+"""What cleanup needs of a topic in use while it takes messages away that readers could be given.
 
 Used from the event loop's thread alone. Each call names a generation, and says if that is gone.
 """
 
 from contextlib import suppress
 
+from tms.core.cleanup import WrittenSoFar
 from tms.core.errors import TopicNotFound
+from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.topics import Topics
+from tms.messaging.unfinished_publications import Generation, UnfinishedPublications
 
 
 class CleanedTopics:
     """The topics of one service, for cleanup."""
 
-    def __init__(self, states: LoadedTopics, topics: Topics) -> None:
+    def __init__(
+        self, states: LoadedTopics, topics: Topics, publications: UnfinishedPublications
+    ) -> None:
         self._states = states
         self._topics = topics
+        self._publications = publications
 
     async def _state(self, topic: TopicMetadata) -> TopicState | None:
         """Return the state of a topic's generation, None if that is gone."""
@@ -26,13 +32,17 @@ class CleanedTopics:
             return None
         return state if state.topic.generation == topic.generation else None
 
-    async def durable_end(self, topic: TopicMetadata) -> bytes | None:
-        """Return the key above all entries that are durable, None if the generation is gone.
+    async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
+        """Return what has been written to a topic by now, None if the generation is gone.
 
-        What has a greater key may be under way, so that nobody knows yet whether it will be there.
+        Both of it are of one moment. So what a transaction has stored is there, or its references
+        are below the end: it is forgotten with the flush in which the end goes above them.
         """
         state = await self._state(topic)
-        return None if state is None else state.end
+        if state is None:
+            return None
+        stored = self._publications.first_stored(Generation.of(topic))
+        return WrittenSoFar(state.end, {each: KEY.unpack(key)[0] for each, key in stored.items()})
 
     async def forget_cached(self, topic: TopicMetadata, key: bytes) -> bool:
         """Read all entries below `key` from the table from now on.

@@ -1,7 +1,7 @@
 """Inverts what invalid transactions have published, so that nobody need know that they are invalid.
 
-It does to their entries what a rollback would have done: the cache is told first, then the table,
-through the writer. What is refused meanwhile, because the topic was deleted or loaded anew, is left
+It does to their entries what a rollback would have done: in the table through the writer, then in
+the cache. What is refused meanwhile, because the topic was deleted or loaded anew, is left
 as it is: a deleted topic's entries are read by nobody, and cleanup asks again for the others.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 
 from tms.core.errors import TopicNotFound
 from tms.core.group_commit import BlockingCalls, GroupCommit
-from tms.core.message import KEY_BYTES
 from tms.core.tables import Tables
 from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
@@ -19,6 +18,7 @@ from tms.messaging.write_requests import RollBack, Writing
 Row = tuple[bytes, bytes]
 
 _ROWS = 2_000
+_BYTES = 1024 * 1024
 """Entries read and inverted at a time: few, because publishers wait for each such flush."""
 
 
@@ -50,9 +50,9 @@ class InvalidEntries:
                     if state.topic.generation != generation.number:
                         continue
                     for first_key, last_key in ranges:
+                        count += await self._invert_range(state, first_key, last_key, write_pointer)
                         # Also where another process has inverted them in the table.
                         state.cache.invert(first_key, last_key, write_pointer)
-                        count += await self._invert_range(state, first_key, last_key, write_pointer)
             except TopicNotFound:
                 continue
         return count
@@ -70,6 +70,7 @@ class InvalidEntries:
                 last_key,
                 write_pointer,
                 limit=_ROWS,
+                bytes_max=_BYTES,
             )
             if found.rows:
                 await self._writer.submit(RollBack(self._writing, state, write_pointer, found.rows))
@@ -89,8 +90,6 @@ class InvalidEntries:
             if state.topic.generation != generation:
                 return 0
             if rows:
-                first_key, last_key = rows[0][0][-KEY_BYTES:], rows[-1][0][-KEY_BYTES:]
-                state.cache.invert(first_key, last_key, write_pointer)
                 await self._writer.submit(RollBack(self._writing, state, write_pointer, rows))
         except TopicNotFound:
             return 0

@@ -1,4 +1,8 @@
-"""Rolls back what one publish wrote: the cache is told first, then the table, through the writer.
+"""Rolls back what one publish wrote: in the table through the writer, then in the cache.
+
+What one publish can have written is one request, so it is rolled back whole or not at all. A wider
+range takes several. Once the first of them was taken, the others are taken however full the queue
+is, also if the caller has gone, and the transaction cannot be committed before the last is done.
 
 Nothing is rolled back that readers may have been given: a transaction that is committed, or not
 known, is refused. So are entries of an earlier leader: a call of its that comes late may put them
@@ -6,18 +10,21 @@ back as they were, and once the transaction were aborted, they would be seen. Wh
 makes the transaction invalid.
 """
 
+import asyncio
+
 from tms.core.caller import Caller
-from tms.core.errors import InvalidRequest, RollbackRefused
+from tms.core.errors import InvalidRequest, RollbackRefused, TopicNotFound
 from tms.core.limits import INT64_MAX, UINT16_COUNT
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.messaging import RollbackRange
+from tms.core.tables import OwnEntries
 from tms.core.topic import TopicId
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.write_requests import RollBack, Writing
 
-_ROWS = 10_000
-"""Entries read and inverted at a time: all that one publish wrote, but for the very largest."""
+_VALUE_OVERHEAD_BYTES = 16
+"""What a row's value has besides the body of its message, at most."""
 
 
 class Rollbacks:
@@ -30,42 +37,84 @@ class Rollbacks:
         self._earlier = KEY.pack(engine.earlier_until_ms, UINT16_COUNT - 1)
         """The greatest key that an earlier leader may have given."""
         self._writing = writing
+        limits = engine.limits
+        self._rows_max = limits.request_messages_max
+        self._bytes_max = limits.request_bytes_max + _VALUE_OVERHEAD_BYTES * self._rows_max
+        self._under_way: set[asyncio.Task[None]] = set()
 
     async def roll_back(self, topic_id: TopicId, published: RollbackRange, caller: Caller) -> None:
         """Roll back the entries in a range under its write pointer, as `Service.rollback` says."""
         first_key, last_key = _keys_of(published)
-        async with self._writing.states.held((topic_id,)) as [state]:
-            self._writing.check_rollback(published.write_pointer, caller)
-            await self._roll_back(state, published.write_pointer, first_key, last_key)
+        work = self._held(topic_id, published.write_pointer, first_key, last_key, caller)
+        task = asyncio.create_task(work, name="rollback")
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        await asyncio.shield(task)
+
+    async def _held(
+        self,
+        topic_id: TopicId,
+        write_pointer: int,
+        first_key: bytes,
+        last_key: bytes,
+        caller: Caller,
+    ) -> None:
+        writing = self._writing
+        try:
+            async with writing.states.held((topic_id,)) as [state]:
+                writing.check_rollback(write_pointer, caller)
+                # What is published from now on is not rolled back, however wide the range is.
+                last_key = min(last_key, _before(state))
+                await self._roll_back(state, write_pointer, first_key, last_key)
+        except TopicNotFound:
+            # With the topic its messages have gone.
+            writing.publications.rolled_back(write_pointer, topic_id, first_key, last_key)
+            raise
 
     async def _roll_back(
         self, state: TopicState, write_pointer: int, first_key: bytes, last_key: bytes
     ) -> None:
         next_key: bytes | None = first_key
-        own_before = 0
+        own = foreign = 0
+        goes_on = False
         while next_key is not None and next_key <= last_key:
-            rows, own, foreign, next_key = await self._threads.read(
-                self._tables.messages.own_entries,
-                state.prefix,
-                next_key,
-                last_key,
-                write_pointer,
-                limit=_ROWS,
-            )
-            if foreign and not own and not own_before:
-                raise RollbackRefused(write_pointer=write_pointer, foreign_entries=foreign)
-            own_before += own
-            if rows and self._is_of_earlier_leader(rows[0][0]):
+            page = await self._page(state, next_key, last_key, write_pointer)
+            own, foreign, next_key = own + page.own, foreign + page.foreign, page.next_key
+            if not page.rows:
+                continue
+            if page.rows[0][0][-KEY_BYTES:] <= self._earlier:
                 raise RollbackRefused("rollback_of_earlier_leader", write_pointer=write_pointer)
-            if rows:
-                # The cache first: it must not show what the table shows as rolled back.
-                state.cache.invert(first_key, last_key, write_pointer)
-                await self._writer.submit(RollBack(self._writing, state, write_pointer, rows))
+            is_part = goes_on or next_key is not None
+            part_of = (first_key, last_key) if is_part else None
+            write = RollBack(self._writing, state, write_pointer, page.rows, part_of=part_of)
+            await self._writer.submit(write, goes_on=goes_on)
+            goes_on = True
+        if foreign and not own:
+            raise RollbackRefused(write_pointer=write_pointer, foreign_entries=foreign)
         publications = self._writing.publications
         publications.rolled_back(write_pointer, state.topic.id, first_key, last_key)
 
-    def _is_of_earlier_leader(self, row_key: bytes) -> bool:
-        return row_key[-KEY_BYTES:] <= self._earlier
+    async def _page(
+        self, state: TopicState, first_key: bytes, last_key: bytes, write_pointer: int
+    ) -> OwnEntries:
+        return await self._threads.read(
+            self._tables.messages.own_entries,
+            state.prefix,
+            first_key,
+            last_key,
+            write_pointer,
+            limit=self._rows_max,
+            bytes_max=self._bytes_max,
+        )
+
+    async def finish(self) -> None:
+        """Return when what is under way has come to its end."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+def _before(state: TopicState) -> bytes:
+    """Return the greatest key that a durable entry may have."""
+    return (max(1, int.from_bytes(state.end)) - 1).to_bytes(KEY_BYTES)
 
 
 def _keys_of(published: RollbackRange) -> tuple[bytes, bytes]:

@@ -1,12 +1,14 @@
-"""Whether payloads fit the schemas of their topic, if that says to check them."""
+"""Whether payloads fit their topic: keys if it is compact, and schemas if it says to check them."""
 
 from collections.abc import Mapping, Sequence
 
-from tms.core.errors import InvalidRequest, SchemasUnavailable
+from tms.core.errors import InvalidRequest, SchemasUnavailable, TopicIsCompact
 from tms.core.payload_values import PayloadValues, no_registry
 from tms.core.topic import TopicMetadata
 from tms.core.topic_properties import SCHEMA_CHECK
 from tms.core.topic_schemas import SchemaCheck, schemas_of
+from tms.messaging.admission import check_keys
+from tms.messaging.loaded_topics import TopicState
 
 
 class SchemaChecks:
@@ -25,6 +27,26 @@ class SchemaChecks:
             raise InvalidRequest(
                 "invalid_properties", property=SCHEMA_CHECK, value=check, reason=no_registry()
             )
+
+    async def admit(
+        self, state: TopicState, payloads: Sequence[bytes], *, are_stored: bool = False
+    ) -> TopicMetadata:
+        """Return the topic with the properties that payloads were found to fit.
+
+        They are checked again if it was given others meanwhile. The caller holds the state. Raises
+        `InvalidRequest` (key_required), `TopicIsCompact` for what is stored, and as `check`.
+        """
+        while True:
+            topic = state.topic
+            if topic.is_compact and are_stored:
+                raise TopicIsCompact(topic=str(topic.id))
+            if topic.is_compact:
+                check_keys(payloads)
+            if SCHEMA_CHECK not in topic.properties:
+                return topic
+            await self.check(topic, payloads)
+            if state.topic.properties == topic.properties:
+                return topic
 
     async def check(self, topic: TopicMetadata, payloads: Sequence[bytes]) -> None:
         """Raise `PayloadRefused`, `SchemasUnavailable` unless the topic takes payloads."""

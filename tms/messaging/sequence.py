@@ -21,6 +21,11 @@ class KeySequence:
             self._timestamp, last = KEY.unpack(last_key)
             self._next = last + 1
 
+    @property
+    def last_ms(self) -> int:
+        """The time in the last key, in ms since 1970; negative if there is none."""
+        return self._timestamp
+
     def next_floor(self) -> bytes:
         """Return a key above all that were given, and not above any that will be."""
         if self._timestamp < 0:

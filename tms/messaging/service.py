@@ -13,7 +13,6 @@ from tms.core.errors import (
     InvalidRequest,
     Stopping,
     TmsError,
-    TopicIsCompact,
     TopicMoved,
     TransactionDuplicate,
     TransactionsElsewhere,
@@ -25,14 +24,15 @@ from tms.core.namespaces import NamespaceRules
 from tms.core.payload_values import PayloadValues
 from tms.core.reading import Isolation, Reading, View
 from tms.core.topic import TopicId, TopicMetadata
-from tms.core.topic_properties import SCHEMA_CHECK
 from tms.core.transaction import Transaction
 from tms.core.transactions import LocalTransactions, check_owner
-from tms.messaging.admission import Admission, check_keys
+from tms.messaging.admission import Admission
 from tms.messaging.cache import CacheBudget
 from tms.messaging.cache_check import CacheCheck
 from tms.messaging.cleaned_topics import CleanedTopics
 from tms.messaging.invert_invalid import InvalidEntries
+from tms.messaging.joint_publications import References, publish_all, publish_stored
+from tms.messaging.live_references import LiveReferences
 from tms.messaging.loaded_topics import LoadedTopics
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
@@ -44,11 +44,8 @@ from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import UnfinishedPublications
 from tms.messaging.write_requests import (
     Publication,
-    References,
     StorePayloads,
     Writing,
-    publish_all,
-    references,
 )
 
 
@@ -82,20 +79,21 @@ class Service:
         self._writer.join(self._states)
         self._admission = Admission(limits, engine.clock, {} if declared is None else declared)
         self._topics = Topics(engine, self._states, self._admission)
-        self.cleaned = CleanedTopics(self._states, self._topics)
-        """What cleanup needs of topics in use."""
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
         self._publications = publications or UnfinishedPublications()
+        self.cleaned = CleanedTopics(self._states, self._topics, self._publications)
+        """What cleanup needs of topics in use."""
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
+        references = LiveReferences(engine, transactions)
         self._writing = Writing(
-            self._tables, self._states, metrics, self._publications, transactions
+            self._tables, self._states, metrics, self._publications, references, transactions
         )
         self._invalid_entries = InvalidEntries(
             self._tables, self._threads, self._writer, self._writing
         )
-        self._rollbacks = Rollbacks(engine, self._writing)
+        self.rollbacks = Rollbacks(engine, self._writing)
         self._reader = Reader(self._tables, self._threads, self._clock, limits, metrics)
         self.ranges = RangeService(
             engine, self._states, self._publications, transactions, self.page
@@ -104,8 +102,7 @@ class Service:
         metrics.age_s = self._age_s
         told = "Memory that recent messages take, in bytes."
         metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
-        told = "Topics that are kept in memory."
-        metrics.gauge("topics_in_memory", told, lambda: len(self._states))
+        metrics.gauge("topics_in_memory", "Topics kept in memory.", lambda: len(self._states))
 
     def _age_s(self, write_pointer: int) -> float | None:
         """Return how old what is in progress under a write pointer is, None where nothing is."""
@@ -183,28 +180,35 @@ class Service:
         if_last: bytes | None = None,
         caller: Caller = ANYBODY,
     ) -> Published:
-        """Publish `payloads`, or what was stored under `write_pointer`; durable on return."""
+        """Publish `payloads`, or what was stored under `write_pointer`; durable on return.
+
+        If a reference to what was stored is there, which stands for what came since then too,
+        nothing is done, and its range is returned again.
+        """
         check_may_change(caller, topic_id)
         state = self._states.loaded(topic_id) or await self._states.get(topic_id)
         if write_pointer is not None:
             self._check_write_pointer(write_pointer, caller)
         elif not payloads:
             raise InvalidRequest("empty_publish")
-        if state.topic.is_compact:
-            check_keys(payloads)
-        payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
-        if SCHEMA_CHECK in state.topic.properties:
-            await self.schema_checks.check(state.topic, payloads)
-            state = await self._states.get(topic_id)
-        if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
-            await self._check_last_stored(topic_id, if_last)
-            state = await self._states.get(topic_id)
-        published: Published = await self._writer.submit(
-            Publication(
-                self._writing, state, payloads, write_pointer, payload_bytes, if_last=if_last
+        size = self._admission.payload_bytes(topic_id.namespace, payloads)
+        topic = state.topic
+        if payloads and if_last is None and not topic.properties:
+            published: Published = await self._writer.submit(
+                Publication(self._writing, state, payloads, write_pointer, size, checked=topic)
             )
-        )
-        return published
+            return published
+        async with self._states.held((topic_id,)) as [state]:
+            topic = await self.schema_checks.admit(state, payloads)
+            if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
+                await self._check_last_stored(topic_id, if_last)
+            if not payloads and write_pointer is not None:
+                await self._writing.references.find(state, (write_pointer,))
+            write = Publication(
+                self._writing, state, payloads, write_pointer, size, checked=topic, if_last=if_last
+            )
+            done: Published = await self._writer.submit(write)
+            return done
 
     async def _check_last_stored(self, topic_id: TopicId, if_last: bytes) -> None:
         """Raise `TopicMoved` if `if_last` is not the last message that its reference stands for."""
@@ -229,15 +233,12 @@ class Service:
             raise InvalidRequest("empty_publish")
         check_owner(owner, sequence)
         self._admission.all_payloads(publications)
-        for topic_id, payloads in publications.items():
-            state = self._states.loaded(topic_id) or await self._states.get(topic_id)
-            if SCHEMA_CHECK in state.topic.properties:
-                await self.schema_checks.check(state.topic, payloads)
         try:
             return await publish_all(
                 self._writing,
                 self._writer,
                 publications,
+                admit=self.schema_checks.admit,
                 owner=owner,
                 sequence=sequence,
                 caller=caller,
@@ -258,12 +259,9 @@ class Service:
         async with self._states.held((topic_id,)) as [state]:
             if not payloads:
                 raise InvalidRequest("invalid_store")
-            if state.topic.is_compact:
-                raise TopicIsCompact(topic=str(topic_id))
             self._check_write_pointer(write_pointer, caller)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
-            if SCHEMA_CHECK in state.topic.properties:
-                await self.schema_checks.check(state.topic, payloads)
+            topic = await self.schema_checks.admit(state, payloads, are_stored=True)
             sequence = await self._states.payload_sequence(state, write_pointer)
             await self._writer.submit(
                 StorePayloads(
@@ -273,6 +271,7 @@ class Service:
                     write_pointer,
                     sequence=sequence,
                     payload_bytes=payload_bytes,
+                    checked=topic,
                 )
             )
 
@@ -282,7 +281,7 @@ class Service:
 
     def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:
         """Give what a commit publishes that was stored, while its topics are held."""
-        return references(self._writing, stored)
+        return publish_stored(self._writing, stored)
 
     async def rollback(
         self, topic_id: TopicId, published: RollbackRange, *, caller: Caller = ANYBODY
@@ -294,7 +293,7 @@ class Service:
         another principal's, or committed, or not known: then it may be.
         """
         check_may_change(caller, topic_id)
-        await self._rollbacks.roll_back(topic_id, published, caller)
+        await self.rollbacks.roll_back(topic_id, published, caller)
 
     async def invert_published(self, write_pointers: Collection[int]) -> int:
         """Invert all that was published here under invalid pointers; return how much it was."""
@@ -397,4 +396,5 @@ class Service:
     async def close(self) -> None:
         """Write what is queued, refuse what comes after, and close the tables."""
         self.stop_waiting()
+        await self.rollbacks.finish()
         await self._engine.close()

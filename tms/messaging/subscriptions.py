@@ -152,18 +152,31 @@ class Creation(_PositionsWrite):
     """A new position."""
 
     def __init__(
-        self, writing: PositionsWriting, positions: Positions, name: str, after: bytes | None
+        self,
+        writing: PositionsWriting,
+        positions: Positions,
+        name: str,
+        after: bytes | None,
+        count_max: int,
     ) -> None:
+        """Create a position, if the topic has less than `count_max`."""
         super().__init__(writing, [positions])
         self._name = name
         self._after = after
+        self._count_max = count_max
         self._created: SubscriptionPosition | None = None
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add the row, unless there is one."""
+        """Add the row, unless there is one, or too many others."""
         [positions], name = self._positions, self._name
         state = positions.state
         state.check_current()
+        if len(positions.current) >= self._count_max:
+            raise TooLarge(
+                "too_many_subscriptions",
+                topic=str(state.topic.id),
+                topic_subscriptions_max=self._count_max,
+            )
         if name in positions.current:
             raise SubscriptionExists(topic=str(state.topic.id), subscription=name)
         self._table.check_unanswered(state.prefix, name)
@@ -238,14 +251,9 @@ class SubscriptionService:
         if after is not None:
             _check_id(after)
         async with self._held((topic_id,)) as [positions]:
-            if len(positions.current) >= self._limits.topic_subscriptions_max:
-                raise TooLarge(
-                    "too_many_subscriptions",
-                    topic=str(topic_id),
-                    topic_subscriptions_max=self._limits.topic_subscriptions_max,
-                )
+            count_max = self._limits.topic_subscriptions_max
             created: SubscriptionPosition = await self._writer.submit(
-                Creation(self._writing, positions, name, after)
+                Creation(self._writing, positions, name, after, count_max)
             )
         return created
 

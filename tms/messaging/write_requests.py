@@ -5,23 +5,21 @@ Each adds its rows to a batch, and takes effect in memory once the batch is dura
 does not take writes any more: also here, after what the same flush did before.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tms.core.caller import ANYBODY, Caller
-from tms.core.errors import TmsError
-from tms.core.group_commit import GroupCommit
-from tms.core.message import key_after
-from tms.core.messaging import AllPublished, Published, Stored
+from tms.core.errors import StoreUnavailable
+from tms.core.message import KEY_BYTES, key_after
+from tms.core.messaging import Published
 from tms.core.tables import Batch, Tables
-from tms.core.topic import TopicId
+from tms.core.topic import TopicMetadata
 from tms.core.transactions import OpenTransactions
-from tms.messaging.admission import check_keys
+from tms.messaging.live_references import LiveReferences
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.sequence import KeySequence
-from tms.messaging.unfinished_publications import UnfinishedPublications
+from tms.messaging.unfinished_publications import KeyRange, UnfinishedPublications
 
 MESSAGE_OVERHEAD_BYTES = 100
 """What a queued message weighs besides its payload, about: Python's objects and the row's key."""
@@ -35,6 +33,7 @@ class Writing:
     states: LoadedTopics
     metrics: MessagingMetrics
     publications: UnfinishedPublications
+    references: LiveReferences
     transactions: OpenTransactions | None
     """None where write pointers are another manager's."""
 
@@ -62,10 +61,27 @@ class Writing:
 class _TopicWrite:
     """A write to one topic, whose state it holds."""
 
-    def __init__(self, writing: Writing, state: TopicState, size_bytes: int) -> None:
+    def __init__(
+        self,
+        writing: Writing,
+        state: TopicState,
+        size_bytes: int,
+        checked: TopicMetadata | None = None,
+    ) -> None:
+        """Write what was found to fit the properties of `checked`; None: any topic takes it."""
         self.state = state
         self.size_bytes = size_bytes
         self._writing = writing
+        self._checked = checked
+
+    def check_topic(self) -> None:
+        """Raise `TopicNotFound`, `StoreUnavailable` where the topic is not as it was."""
+        state, checked = self.state, self._checked
+        state.check_current()
+        if checked is None or state.topic is checked:
+            return
+        if state.topic.properties != checked.properties:
+            raise StoreUnavailable(reason="the topic was changed meanwhile; try again")
 
     def on_queued(self) -> None:
         """Keep the topic's state in memory."""
@@ -104,28 +120,40 @@ class Publication(_TopicWrite):
         write_pointer: int | None,
         payload_bytes: int,
         *,
+        checked: TopicMetadata | None = None,
         if_last: bytes | None = None,
     ) -> None:
-        super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads))
+        size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * (len(payloads) or 1)
+        super().__init__(writing, state, size_bytes, checked)
         self._payload_bytes = payload_bytes
         self._payloads = payloads
         self._write_pointer = write_pointer
         self._if_last = if_last
         self._keys: list[bytes] = []
+        self._is_there = False
+        """Whether the reference was there before, so that nothing is added."""
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Add an entry for each payload; a reference where there is none."""
-        self.state.check_current()
+        """Add an entry for each payload; a reference where there is none, unless one is there."""
+        self.check_topic()
         write_pointer = self._write_pointer
         if write_pointer is not None:
             self._writing.check(write_pointer)
         if self._if_last is not None:
             self.state.check_last(self._if_last)
+        if not self._payloads:
+            assert write_pointer is not None
+            key = self._writing.references.key(self.state, write_pointer, now_ms)
+            if key is not None:
+                self._keys, self._is_there = [key], True
+                return
         self._add_entries(batch, now_ms)
         if write_pointer is not None:
             self._note(write_pointer)
 
     def _note(self, write_pointer: int) -> None:
+        if not self._payloads:
+            self._writing.references.noted(self.state, write_pointer, self._keys[0])
         if self._writing.transactions is None:
             return  # another manager does not say when it is to be forgotten
         publications, topic = self._writing.publications, self.state.topic
@@ -152,6 +180,9 @@ class Publication(_TopicWrite):
     def on_durable(self) -> None:
         """Show the entries to readers of the cache."""
         state, writing = self.state, self._writing
+        if self._is_there:
+            writing.states.touch(state)  # it may stand for more than before
+            return
         if self._payloads:
             state.cache.append(self._keys, self._payloads, self._payload_bytes, self._write_pointer)
         else:
@@ -165,97 +196,15 @@ class Publication(_TopicWrite):
         traffic.published_messages += len(self._payloads)
         traffic.published_bytes += self._payload_bytes
 
+    def on_failed(self) -> None:
+        """Take note that a reference may be there, or not."""
+        super().on_failed()
+        if not self._payloads and self._write_pointer is not None:
+            self._writing.references.doubt(self.state, self._write_pointer)
+
     def result(self) -> Published:
         """Return the ids of what was written."""
         return Published(self._keys[0], len(self._payloads), self._write_pointer)
-
-
-class _Publications:
-    """Publications that are one write."""
-
-    def __init__(self, publications: Sequence[Publication]) -> None:
-        self.size_bytes = sum(publication.size_bytes for publication in publications)
-        self._publications = publications
-
-    def on_queued(self) -> None:
-        """Keep the topics' states in memory."""
-        for publication in self._publications:
-            publication.on_queued()
-
-    def on_durable(self) -> None:
-        """Show the entries to readers of the cache."""
-        for publication in self._publications:
-            publication.on_durable()
-
-    def on_failed(self) -> None:
-        """Let the caches start anew."""
-        for publication in self._publications:
-            publication.on_failed()
-
-    def release(self) -> None:
-        """Let the topics' states go."""
-        for publication in self._publications:
-            publication.release()
-
-
-class PublishAll(_Publications):
-    """Publications to several topics, in a transaction that starts and commits in the flush."""
-
-    def __init__(
-        self,
-        transactions: OpenTransactions,
-        publications: Sequence[Publication],
-        owner: str | None,
-        sequence: int | None,
-        caller: Caller,
-    ) -> None:
-        super().__init__(publications)
-        self._transactions = transactions
-        self._owner = owner
-        self._sequence = sequence
-        self._caller = caller
-        self._write_pointer = 0
-
-    def add_rows(self, batch: Batch, now_ms: int) -> None:
-        """Commit a transaction and add the entries under its pointer; all in one batch."""
-        for publication in self._publications:
-            publication.state.check_current()
-        batch.require_atomic()
-        self._write_pointer = self._transactions.commit_at_once(
-            now_ms, self._owner, self._sequence, self._caller
-        )
-        for publication in self._publications:
-            publication.add_under(self._write_pointer, batch, now_ms)
-
-    def result(self) -> AllPublished:
-        """Return the transaction's write pointer."""
-        return AllPublished(self._write_pointer)
-
-
-class References(_Publications):
-    """References to what was stored, as the commit of its transaction carries them.
-
-    Each task of a job stores under a checkpoint of its own, and the commit says which checkpoints
-    are published. What a task left that failed, or ran twice, is never referred to, so no reader
-    finds it. The references and the commit are one durable step: no crash leaves one of them alone.
-    """
-
-    def __init__(self, writing: Writing, stored: Sequence[tuple[TopicState, int]]) -> None:
-        """Refer to what was stored in topics under write pointers."""
-        super().__init__(
-            [Publication(writing, state, (), write_pointer, 0) for state, write_pointer in stored]
-        )
-
-    def check(self) -> None:
-        """Raise `TopicNotFound`, `StoreUnavailable` where a topic is not as it was."""
-        for publication in self._publications:
-            publication.state.check_current()
-
-    def put(self, batch: Batch, now_ms: int) -> None:
-        """Add the references; the transaction is still in progress."""
-        batch.require_atomic()
-        for publication in self._publications:
-            publication.add_rows(batch, now_ms)
 
 
 class StorePayloads(_TopicWrite):
@@ -270,8 +219,10 @@ class StorePayloads(_TopicWrite):
         *,
         sequence: KeySequence,
         payload_bytes: int,
+        checked: TopicMetadata,
     ) -> None:
-        super().__init__(writing, state, payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads))
+        size_bytes = payload_bytes + MESSAGE_OVERHEAD_BYTES * len(payloads)
+        super().__init__(writing, state, size_bytes, checked)
         self._payload_bytes = payload_bytes
         self._payloads = payloads
         self._write_pointer = write_pointer
@@ -280,11 +231,17 @@ class StorePayloads(_TopicWrite):
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Add a row for each payload."""
-        self.state.check_current()
-        self._writing.check(self._write_pointer)
-        keys = self._sequence.take(len(self._payloads), self._key_ms(now_ms))
+        self.check_topic()
+        writing = self._writing
+        writing.check(self._write_pointer)
+        # Not before the topic's last entry, also if the clock was set back: what a bound takes away
+        # is older than an entry that was there when it looked at what is stored.
+        least_ms = max(self._key_ms(now_ms), self.state.sequence.last_ms)
+        keys = self._sequence.take(len(self._payloads), least_ms)
         self._first_key = keys[0]
-        self._writing.tables.payloads.append(
+        if writing.transactions is not None:
+            writing.publications.stored(self._write_pointer, self.state.topic, keys[0])
+        writing.tables.payloads.append(
             batch, self.state.prefix, self._write_pointer, keys, self._payloads
         )
 
@@ -297,7 +254,7 @@ class StorePayloads(_TopicWrite):
 
 
 class RollBack(_TopicWrite):
-    """Rows of the Message table to be rolled back, as the table gave them."""
+    """Rows of the Message table to be rolled back, as the table gave them, ascending."""
 
     def __init__(
         self,
@@ -305,64 +262,33 @@ class RollBack(_TopicWrite):
         state: TopicState,
         write_pointer: int,
         rows: Sequence[tuple[bytes, bytes]],
+        *,
+        part_of: KeyRange | None = None,
     ) -> None:
+        """Roll back `rows`, which are the first part, or a later one, of the range `part_of`."""
         super().__init__(writing, state, sum(len(key) + len(value) for key, value in rows))
         self._write_pointer = write_pointer
         self._rows = rows
+        self._part_of = part_of
+        self._first_key, self._last_key = (rows[index][0][-KEY_BYTES:] for index in (0, -1))
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
         """Add the rows with their pointer inverted."""
-        try:
-            self.state.check_current()
-            self._writing.check_rollback(self._write_pointer)
-            self._writing.tables.messages.invert(batch, self._rows)
-        except TmsError:
-            self.on_failed()  # the cache shows already what is now refused
-            raise
+        writing, topic, write_pointer = self._writing, self.state.topic, self._write_pointer
+        self.check_topic()
+        writing.check_rollback(write_pointer)
+        writing.tables.messages.invert(batch, self._rows)
+        writing.references.rolled_back(self.state, write_pointer, self._first_key, self._last_key)
+        if self._part_of is not None and writing.transactions is not None:
+            writing.publications.rolling_back(write_pointer, topic, *self._part_of)
 
     def on_durable(self) -> None:
-        """Count; the cache was told before the table."""
+        """Have readers of the cache skip the entries."""
+        self.state.cache.invert(self._first_key, self._last_key, self._write_pointer)
         self._writing.states.touch(self.state)
         self._writing.metrics.rolled_back_messages += len(self._rows)
 
-
-async def publish_all(
-    writing: Writing,
-    writer: GroupCommit,
-    publications: Mapping[TopicId, Sequence[bytes]],
-    *,
-    owner: str | None,
-    sequence: int | None,
-    caller: Caller = ANYBODY,
-) -> AllPublished:
-    """Publish to several topics, all or nothing, in a transaction of its own.
-
-    The flush that writes the messages also starts and commits the transaction.
-
-    Only where transactions are managed here. Raises as `Messaging.publish_all`, and
-    `TransactionDuplicate`.
-    """
-    transactions = writing.transactions
-    assert transactions is not None
-    async with writing.states.held(publications) as states:
-        for state, payloads in zip(states, publications.values(), strict=True):
-            if state.topic.is_compact:
-                check_keys(payloads)
-        parts = [
-            Publication(writing, state, payloads, None, sum(map(len, payloads)))
-            for state, payloads in zip(states, publications.values(), strict=True)
-        ]
-        write = PublishAll(transactions, parts, owner, sequence, caller)
-        published: AllPublished = await writer.submit(write)
-    return published
-
-
-@asynccontextmanager
-async def references(writing: Writing, stored: Sequence[Stored]) -> AsyncIterator[References]:
-    """Give references to what was stored, as one write to be submitted within.
-
-    Their topics are held meanwhile. Raises `TopicNotFound`, `TooLarge` (too_many_topics_at_once).
-    """
-    pointers = [each.write_pointer for each in stored]
-    async with writing.states.held([each.topic_id for each in stored]) as states:
-        yield References(writing, list(zip(states, pointers, strict=True)))
+    def on_failed(self) -> None:
+        """Take note that a reference may be rolled back, or not."""
+        super().on_failed()
+        self._writing.references.doubt(self.state, self._write_pointer)

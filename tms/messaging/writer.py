@@ -1,7 +1,8 @@
 """The group-commit writer: the requests of all callers, one durable write at a time.
 
 How it works, and what the order of the steps is for:
-1. A request is queued, or refused where the queue is full. Nothing queued is dropped.
+1. A request is queued, or refused where the queue is full: by its number of requests, or by bytes,
+   unless nothing else waits. A refusal changes nothing. Nothing queued is dropped.
 2. One flush at a time takes what is queued, small requests first (`tms.messaging.write_queue`).
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write thread. Meanwhile requests queue up, so
@@ -90,15 +91,14 @@ class Writer:
         """Let `participant` take part from now on."""
         self._participants.append(participant)
 
-    def submit(self, write: Write) -> Answer:
-        """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`."""
+    def submit(self, write: Write, *, goes_on: bool = False) -> Answer:
+        """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`.
+
+        One that `goes_on` is a later part of work whose first part was queued.
+        """
         if self._stopping:
             raise Stopping
-        limits = self._limits
-        if (
-            len(self._queue) >= limits.queue_requests_max
-            or self._queue.size_bytes + write.size_bytes > limits.queue_bytes_max
-        ):
+        if not goes_on and not self._has_room(write.size_bytes):
             self._metrics.rejected_requests += 1
             raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue.size_bytes)
         answer: Answer = self._loop.create_future()
@@ -108,6 +108,15 @@ class Writer:
             self._is_flushing = True
             self._flush_after(1)
         return answer
+
+    def _has_room(self, size_bytes: int) -> bool:
+        queue, limits = self._queue, self._limits
+        if not queue:
+            return True  # also for a request that is over the bound by itself: it would never fit
+        return (
+            len(queue) < limits.queue_requests_max
+            and queue.size_bytes + size_bytes <= limits.queue_bytes_max
+        )
 
     def _flush_after(self, turns: int) -> None:
         """Start a flush after some turns of the event loop; what arrives meanwhile joins it."""

@@ -6,6 +6,7 @@ behind it. Pure.
 """
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from tms.transactions.commands import TransactionState
@@ -25,6 +26,8 @@ class InvalidList:
     """Of what is committed up to this pointer, all in progress see it, and all to come."""
     knows_publications_after: int
     """What was published under greater pointers, this process knows."""
+    in_progress: AbstractSet[int] = frozenset()
+    """All write pointers of transactions in progress, those of checkpoints among them."""
 
     def seen_by_all(self) -> set[int]:
         """Return the pointers that all snapshots in progress have on their list of invalid ones."""
@@ -45,4 +48,5 @@ def invalid_list(state: TransactionState, knows_publications_after: int) -> Inva
         state.last_write_pointer,
         min((o.visibility_upper_bound for o in state.opened), default=state.last_write_pointer),
         knows_publications_after,
+        frozenset(state.opened.by_pointer),
     )

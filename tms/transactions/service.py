@@ -45,6 +45,8 @@ from tms.transactions.snapshot_writer import Snapshots
 _TICK_S = 0.5
 """How often timeouts are looked for: how late one may fire."""
 
+_HALF_ROLLED_BACK = "a rollback of it has not come to its end; repeat that, or invalidate it"
+
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
 Carry = Callable[[Sequence[Asked]], AbstractAsyncContextManager[Carried]]
@@ -146,7 +148,10 @@ class TransactionService:
         def decide(state: TransactionState, now_ms: int) -> Decision:
             state.check_own(transaction_id, caller)
             edits = state.commit(transaction_id, now_ms)
-            _check_stored(transaction_id, self._journal.pointers(transaction_id), publish)
+            pointers = self._journal.pointers(transaction_id)
+            if self._publications.are_half_rolled_back(pointers):
+                raise StoreUnavailable(reason=_HALF_ROLLED_BACK)
+            _check_stored(transaction_id, pointers, publish)
             return edits, None
 
         async with AsyncExitStack() as held:

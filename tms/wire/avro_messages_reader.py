@@ -12,7 +12,7 @@ from struct import Struct
 from tms.core.frame import (
     HEADERS_FLAG,
     KEY_FLAG,
-    Bodies,
+    FramedBody,
     encode_fields,
     flags_of,
     frame_start,
@@ -54,9 +54,9 @@ class MessagesReader(AvroReader):
         self._names: set[bytes] = set()
         """Names of single headers, behind their lengths, that are known to be UTF-8."""
 
-    def messages(self, cap: Cap, before: int = 0) -> Generator[None, None, Bodies]:
+    def messages(self, cap: Cap, before: int = 0) -> Generator[None, None, list[bytes]]:
         """Return an array of messages, in steps. Raises as `bytes_array`."""
-        bodies = Bodies()
+        bodies: list[bytes] = []
         framed: list[int] = []
         step_end = MESSAGES_A_STEP
         while count := self._block(cap, before + len(bodies)):
@@ -68,7 +68,8 @@ class MessagesReader(AvroReader):
                 if len(bodies) >= step_end:
                     step_end = len(bodies) + MESSAGES_A_STEP
                     yield
-        bodies.framed = framed
+        for index in framed:
+            bodies[index] = FramedBody(bodies[index])
         return bodies
 
     def _add_message(self, left: int, bodies: list[bytes], framed: list[int]) -> None:

@@ -1,12 +1,11 @@
 """Bodies as JSON: the records of the Avro schemas, readable. How values stand: `json_values`."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Annotated, Any
 
 import msgspec
 
 from tms.core.errors import InvalidRequest
-from tms.core.frame import Bodies, framed_of
 from tms.core.message import MessageBlock, check_start_ms, parse_id
 from tms.core.messaging import Published, RollbackRange
 from tms.core.payload_values import GivenValue
@@ -28,11 +27,18 @@ from tms.wire.json_fields import (
     tagged,
 )
 from tms.wire.json_ids import pointer_of
-from tms.wire.json_messages import GivenMessage, encode_rows, given_bodies, given_values
+from tms.wire.json_messages import (
+    GivenMessage,
+    are_all_text,
+    encode_rows,
+    given_bodies,
+    given_values,
+)
 from tms.wire.json_ranges import Isolation
 from tms.wire.json_subscriptions import JsonSubscriptions
 from tms.wire.json_transactions import JsonTransactions
 from tms.wire.json_values import (
+    check_body,
     decode,
     encode,
     from_base64,
@@ -117,9 +123,27 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
     isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
 
 
+class _Outer(msgspec.Struct):
+    """A publish whose messages are not looked into."""
+
+    messages: msgspec.Raw
+
+
+_LONG_BYTES = 1_000
 _publish_decoder = msgspec.json.Decoder(PublishBody)
 _rollback_decoder = msgspec.json.Decoder(RollbackBody)
 _poll_decoder = msgspec.json.Decoder(PollBody)
+_outer_decoder = msgspec.json.Decoder(_Outer)
+
+
+def _check_names(body: bytes, messages: Sequence[Any]) -> None:
+    """Raise as `check_body`; an array of texts, in which are no names, is not parsed again."""
+    if len(body) > _LONG_BYTES and are_all_text(messages):
+        array = bytes(_outer_decoder.decode(body).messages)
+        at = body.index(b"[")
+        if body.startswith(array, at):
+            body = body[:at] + b"0" + body[at + len(array) :]
+    check_body(body)
 
 
 class JsonFormat:
@@ -141,14 +165,16 @@ class JsonFormat:
         self, body: bytes, messages_max: int
     ) -> Generator[None, None, PublishRequest]:
         """Return what a publish or store asks, in steps that others may have their turn between."""
-        value = decode(_publish_decoder, body)
+        value = decode(_publish_decoder, body, check=False)
         messages = value.messages
         messages_cap(messages_max).check(len(messages))
+        if len(messages) > MESSAGES_A_STEP:
+            yield
+        _check_names(body, messages)
         told = value.transactionWritePointer
         pointer = None if told is None else _pointer_of(told)
         values: dict[int, GivenValue] = {}
-        bodies = Bodies()
-        framed: list[int] = []
+        bodies: list[bytes] = []
         for start in range(0, len(messages), MESSAGES_A_STEP):
             if start:
                 yield
@@ -156,9 +182,7 @@ class JsonFormat:
             some = given_bodies(given, base64_only=self._base64_only)
             found = given_values(given, base64_only=self._base64_only)
             values.update({start + index: value for index, value in found.items()})
-            framed += [start + index for index in framed_of(some)]
             bodies += some
-        bodies.framed = framed
         return PublishRequest(pointer, bodies, values)
 
     def encode_range(self, published: RollbackRange) -> bytes:

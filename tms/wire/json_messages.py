@@ -25,7 +25,6 @@ from tms.wire.json_fields import (
 from tms.wire.json_values import JsonBytes, bytes_of, encode, from_base64, json_of
 
 _BYTES = reference("Bytes")
-_KEY: Json = {**_BYTES, "description": "What the message is about."}
 _HEADERS: Json = {
     "type": "object",
     "description": "Facts about the message by their names.",
@@ -33,13 +32,20 @@ _HEADERS: Json = {
 }
 _WITH_KEY: Json = {
     "type": "object",
-    "description": "A message with a key or headers; without a payload it is a tombstone.",
+    "description": "A message with a key or headers.",
     "required": ["payload"],
     "properties": {
-        "payload": one_of(_BYTES, {"type": "null"}),
+        "payload": _BYTES,
         "key": one_of(_BYTES, {"type": "null"}),
         "headers": _HEADERS,
     },
+    "additionalProperties": False,
+}
+_TOMBSTONE: Json = {
+    "type": "object",
+    "description": "A tombstone: it says that its key is gone.",
+    "required": ["payload", "key"],
+    "properties": {"payload": {"type": "null"}, "key": _BYTES, "headers": _HEADERS},
     "additionalProperties": False,
 }
 _WITH_VALUE: Json = {
@@ -77,8 +83,10 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
-GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
-GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
+GivenMessage = Annotated[
+    str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _TOMBSTONE, _WITH_VALUE))
+]
+GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _TOMBSTONE))]
 """A message where no value is taken."""
 
 
@@ -102,9 +110,14 @@ class MessageBody(msgspec.Struct):
     ] = msgspec.UNSET
 
 
+def are_all_text(messages: Sequence[Any]) -> bool:
+    """Whether the messages that a request gives are text, all of them."""
+    return all(type(message) is str for message in messages)
+
+
 def given_bodies(messages: Sequence[Any], *, base64_only: bool) -> list[bytes]:
     """Return the bodies of messages that a request gives. Raises `InvalidRequest`."""
-    if all(type(message) is str for message in messages):
+    if are_all_text(messages):
         return [bytes_of(message, base64_only=base64_only) for message in messages]
     return bodies_of([_body_of(message, base64_only=base64_only) for message in messages])
 
@@ -159,10 +172,10 @@ def _headers_of(message: GivenBody, *, base64_only: bool) -> dict[str, bytes]:
 def _body_of(message: str | GivenBody, *, base64_only: bool) -> tuple[bytes, bool]:
     if isinstance(message, str):
         return bytes_of(message, base64_only=base64_only), False
-    forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
-    given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
     if message.is_value:
         return b"", False  # its place, until it is encoded
+    forms = {"base64": message.base64, "bytes": message.bytes, "payload": message.payload}
+    given = {name: value for name, value in forms.items() if value is not msgspec.UNSET}
     if len(given) != 1 or ("payload" not in given and (message.key is not None or message.headers)):
         raise InvalidRequest(
             "invalid_body", format="json", expected="a message as text, base64, or with a payload"

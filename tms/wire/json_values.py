@@ -14,6 +14,7 @@ import msgspec
 
 from tms.core.errors import InternalError, InvalidRequest
 from tms.core.limits import INT64_MAX
+from tms.wire.json_names import check_names
 
 Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 JsonBytes = str | dict[str, str]
@@ -21,11 +22,25 @@ JsonBytes = str | dict[str, str]
 encode = msgspec.json.Encoder().encode
 
 
-def decode(decoder: Any, body: bytes) -> Any:
-    """Return what a decoder of msgspec makes of a body. Raises `InvalidRequest` (invalid_body)."""
+def decode(decoder: Any, body: bytes, *, check: bool = True) -> Any:
+    """Return what a decoder of msgspec makes of a body. Raises `InvalidRequest` (invalid_body).
+
+    Without the `check` an object may have a name twice, and the last one counts.
+    """
     try:
-        return decoder.decode(body)
+        value = decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
+    if check:
+        check_body(body)
+    return value
+
+
+def check_body(body: bytes) -> None:
+    """Raise `InvalidRequest` (invalid_body) if an object in the body has a name twice."""
+    try:
+        check_names(body)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest("invalid_body", format="json", reason=str(error)) from None
 
 

@@ -142,6 +142,7 @@ async def test_a_subject_may_have_a_slash(api: Api) -> None:
         ("s", "{", 400),
         ("s", {"schema": 1}, 400),
         ("s", {"schema": STRING, "references": 1}, 400),
+        ("s", '{"schema": "\\"int\\"", "schema": "\\"string\\""}', 400),
         ("s", b"\xff", 400),
         ("s", "[" * 100_000, 400),
     ],

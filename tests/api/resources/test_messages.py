@@ -363,7 +363,7 @@ async def test_a_body_of_many_messages_lets_others_have_their_turn(rest: Rest) -
             turns += 1
 
     steps = JSON.publish_steps(json.dumps({"messages": messages}).encode(), 100_000)
-    assert sum(1 for _ in steps) == 9
+    assert sum(1 for _ in steps) == 10
     counting = asyncio.create_task(count())
     assert (await rest.post("publish", {"messages": messages})).status_code == 200
     counting.cancel()

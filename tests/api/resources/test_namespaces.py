@@ -91,6 +91,7 @@ async def test_settings_are_given_replaced_listed_and_deleted(rest: Rest) -> Non
         b'{"message_bytes_max": 9223372036854775808}',
         b'{"message_bytes_max": 6, "request_bytes_max": 5}',
         b'{"unknown": 5}',
+        b'{"ttl_s_max": 5, "ttl_s_max": 6}',
         b"[" * 100_000,
     ],
 )

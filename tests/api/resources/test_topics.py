@@ -98,6 +98,8 @@ async def test_topics_are_bounded_over_rest(anyio_backend: object) -> None:
         b'{"generation": "x"}',
         b'{"generation": 0}',
         b'{"a": 1e999}',
+        b'{"ttl": 60, "ttl": 70}',
+        b'{"a": "b", "\\u0061": "b"}',
         b"[" * 100_000,
     ],
 )

@@ -9,6 +9,7 @@ from tables.hbase.layout import FORMAT_KEY, Place, format_row
 from tables.hbase.opening import open_store
 from tables.hbase.store import recorded
 from tables.hbase.writes import Run
+from tables.metadata_table import StoreMetadataTable
 from tables.store import METADATA
 from tests.tables.hbase.conftest import gateway_to
 
@@ -26,12 +27,21 @@ def test_a_store_of_format_1_is_raised_by_a_server_alone_or_by_a_leader_when_tol
     old = present.replace(b'"format": 2', b'"format": 1')
     assert recorded(own, gateway) == present
     store = open_store(url)
-    store.carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old})])
+    row = b'{"generation":"1","live_from_ms":"99999999999999","ttl":"5"}'
+    store.carry_out([Run(METADATA, is_delete=False, rows={FORMAT_KEY: old, b"\x00n:t:": row})])
     store.close()
 
-    open_store(url).close()
+    store = open_store(url)
+    [topic] = StoreMetadataTable(store).scan()
+    assert (topic.live_from_ms, topic.properties) == (0, {"user.live_from_ms": "99999999999999"})
+    assert store.get(METADATA, b"n:t:") == row
+    store.close()
     assert recorded(own, gateway) == old
-    open_store(url, takes_over=True).close()
+    store = open_store(url, takes_over=True)
+    assert [*StoreMetadataTable(store).scan()] == [topic]
+    renamed = b'{"generation":"1","ttl":"5","user.live_from_ms":"99999999999999"}'
+    assert store.get(METADATA, b"n:t:") == renamed
+    store.close()
     assert recorded(own, gateway) == present
 
     leader = open_store(url, takes_over=True, token=1)

@@ -49,6 +49,10 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "Each message of a compact topic needs a key: the newest of each key stays. Give "
                 "the message that `detail` names one."
             ),
+            "payload_required": (
+                "A message without a payload needs a key: it says that the key is gone. Give the "
+                "message that `detail` names a payload, which may be empty, or a key."
+            ),
             "invalid_store": "Storing takes a transaction write pointer and at least one message.",
             "invalid_transaction_id": (
                 "A transaction id is a positive 64-bit number; in JSON its decimal digits, as text."

@@ -21,8 +21,8 @@ from tms.messaging.store_threads import StoreThreads
 
 PAGES_AT_ONCE = 64
 """Pages read for one caller at most, of all topics together."""
-_PAGE_ROWS = 10_000
-_PAGE_BYTES = 1024 * 1024
+PAGE_ROWS = 10_000
+PAGE_BYTES = 1024 * 1024
 _CLOCK_SLACK_MS = 60_000
 """How much earlier than its transaction an entry may seem, because the clock was set back."""
 
@@ -58,9 +58,7 @@ class EntriesBeforeRestart:
         name = (state.prefix, references)
         search = self._searches.get(name)
         if search is None:
-            began_ms = min(pointers) // WRITE_POINTERS_PER_MS
-            first_key = first_id_at(max(0, began_ms - _CLOCK_SLACK_MS))[:KEY_BYTES]
-            search = self._searches[name] = _Search(first_key, state.end)
+            search = self._searches[name] = _Search(first_key_under(pointers), state.end)
         read = 0
         while search.position < search.stop:
             if read == pages:
@@ -71,8 +69,8 @@ class EntriesBeforeRestart:
                 self._tables.messages.read,
                 state.prefix,
                 position,
-                limit=_PAGE_ROWS,
-                bytes_max=_PAGE_BYTES,
+                limit=PAGE_ROWS,
+                bytes_max=PAGE_BYTES,
             )
             found = _first_of(entries, pointers, references=references)
             if found is not None and found < search.stop:
@@ -81,6 +79,12 @@ class EntriesBeforeRestart:
             reached = search.stop if next_key is None or found is not None else next_key
             search.position = max(search.position, reached)
         return None, read
+
+
+def first_key_under(pointers: Collection[int]) -> bytes:
+    """Return a key before which no entry is under `pointers`: their transactions began later."""
+    began_ms = min(pointers) // WRITE_POINTERS_PER_MS
+    return first_id_at(max(0, began_ms - _CLOCK_SLACK_MS))[:KEY_BYTES]
 
 
 def _first_of(entries: Entries, pointers: Collection[int], *, references: bool) -> bytes | None:

@@ -1,0 +1,96 @@
+"""Topics of a store whose format is older than the meaning of some names of their properties.
+
+Until LevelDB's format 3 and HBase's 2 a user's property could have any name. A name that means
+something now, or is the server's, would take effect: messages hidden, or deleted. So as long as
+such a store is not raised, its topics are read with `user.NAME` in the place of NAME, and no topic
+is given what only the server's names can say. Raising writes these names into the rows; the format
+is recorded after that. A row is renamed whole or not at all, and renaming it again changes nothing:
+so raising can be repeated, wherever it was broken off. In a raised store nothing is renamed.
+
+Relies on: no older version writes meanwhile.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+
+from tables.sealing.seal import topic_row
+from tables.store import METADATA, Row, Store
+from tms.core.errors import StoreUnavailable
+from tms.core.topic_properties import is_of_the_server, with_user_names
+
+_PAGE = 500
+_TOPICS_NAMED = 20
+
+_log = logging.getLogger(__name__)
+
+
+def raised_row(row: bytes) -> bytes:
+    """Return the row of a topic as the present format has it, with its seal.
+
+    A row that is damaged is returned as it is: who reads it is told.
+    """
+    try:
+        properties = json.loads(topic_row(row))
+        if not any(map(is_of_the_server, properties)):
+            return row
+        renamed = dict(sorted(with_user_names(properties).items()))
+    except (ValueError, AttributeError, TypeError):
+        return row
+    text = json.dumps(renamed, separators=(",", ":"), ensure_ascii=False)
+    return text.encode() + row[len(topic_row(row)) :]
+
+
+def shown_rows(store: Store) -> Callable[[bytes], bytes]:
+    """Return what turns the rows of topics that are read after this into the present format's."""
+    return _as_it_is if store.is_raised else raised_row
+
+
+def check_writable_row(store: Store, row: bytes) -> None:
+    """Raise `StoreUnavailable` if a store that is not raised cannot say what the row says."""
+    if not store.is_raised and raised_row(row) != row:
+        names = sorted(filter(is_of_the_server, json.loads(row)))
+        raise StoreUnavailable(
+            properties=names,
+            reason="the store has an older format, in which these properties mean nothing, until "
+            "all servers of the cluster know the present one: replace the older servers first",
+        )
+
+
+def raise_rows(store: Store) -> None:
+    """Rename the properties in the rows of all topics, and tell of it. Raises as `Store.write`."""
+    topics = []
+    for key, row in _topic_rows(store):
+        if raised_row(row) != row:
+            _raise_row(store, key, row)
+            topics.append(key.decode(errors="replace").rstrip(":"))
+    if topics:
+        more = len(topics) - _TOPICS_NAMED
+        _log.warning(
+            "properties whose names mean something to the server now were renamed, NAME to "
+            "user.NAME, in %s%s: to give them their meaning, set them anew",
+            ", ".join(topics[:_TOPICS_NAMED]),
+            f" and {more} more topics" if more > 0 else "",
+        )
+
+
+def _raise_row(store: Store, key: bytes, row: bytes | None) -> None:
+    while row is not None and (new := raised_row(row)) != row:
+        if store.compare_and_put(METADATA, key, row, new):
+            return
+        row = store.get(METADATA, key)  # somebody changed the topic meanwhile
+
+
+def _as_it_is(row: bytes) -> bytes:
+    return row
+
+
+def _topic_rows(store: Store) -> Iterator[Row]:
+    start = b""
+    while True:
+        with store.scan(METADATA, start, b"\xff", limit=_PAGE) as found:
+            rows = list(found)
+        yield from rows
+        if len(rows) < _PAGE:
+            return
+        start = rows[-1][0] + b"\x00"

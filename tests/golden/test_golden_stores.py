@@ -1,0 +1,192 @@
+"""Stores that older versions wrote, opened by this one: readers see what they saw before."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tms
+from tables.hbase.layout import FORMAT_KEY
+from tables.keys import metadata_key
+from tables.prune_bound_table import StoreBoundTable
+from tables.store import METADATA
+from tests.golden.rows_of_hbase import opening
+from tests.golden.seen import OWNER, SEQUENCE, seen
+from tests.golden.write_store import NOW_MS
+from tms import node, stores
+from tms.core.clock import SystemClock
+from tms.core.topic import TopicId
+
+HERE = Path(__file__).parent
+TOLD_MS = NOW_MS + 40_060_000
+"""When the old versions told what they saw."""
+OLDER = ("leveldb_1", "leveldb_2", "hbase_1")
+ALL = (*OLDER, "leveldb_3_layout_1", "leveldb_3_layout_2", "hbase_2")
+NAMED = {
+    "generation": "1",
+    "owner": "shop",
+    "ttl": "86400",
+    "user.cleanup": "compact",
+    "user.live_from_ms": str(NOW_MS + 10_000_000 + 3_600_000),
+    "user.retention_messages": "mine",
+    "user.retention_of": "papers",
+    "user.schema_check": "full",
+    "user.subject": "anything",
+    "user.tms.own": "no",
+    "user.tombstone_s": "never",
+    "user.user.retention_messages": "3",
+}
+ORDERS = [
+    "plain 1",
+    "plain 2",
+    "committed",
+    "stored 1",
+    "stored 2",
+    "of the owner",
+    "plain 3",
+]
+FRAMED = [
+    ["a payload alone"],
+    ["19.90", b"apples".hex(), {"currency": "EUR", "b": ""}],
+    [None, b"apples".hex(), {}],
+    ["", "", {}],
+    ["committed", b"k".hex(), {}],
+    ["stored"],
+    ["stored", None, {"h": "v"}],
+]
+
+Opened = Callable[[], Any]
+
+
+@pytest.fixture(params=ALL)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def opened(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opened:
+    """What opens a copy of the store, each time as it was left; gives a client and the store."""
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: TOLD_MS)
+    url = f"leveldb:{tmp_path}/data"
+    opened_stores: list[Any] = []
+    save: Callable[[], None] = lambda: None  # noqa: E731  as `opening` gives one
+    if name.startswith("hbase"):
+        shutil.copy(HERE / f"{name}.json", tmp_path / "rows.json")
+        open_tables, save = opening(tmp_path / "rows.json")
+        url = "memory:"
+    else:
+        shutil.copytree(HERE / name, tmp_path / "data")
+        open_tables = stores.open_tables
+
+    def open_and_keep(*arguments: Any, **options: Any) -> Any:
+        tables = open_tables(*arguments, **options)
+        opened_stores.append(tables.store)
+        return tables
+
+    monkeypatch.setattr(node, "open_tables", open_and_keep)
+
+    @contextmanager
+    def open_it() -> Iterator[tuple[tms.Client, Any]]:
+        with tms.connect(url) as client:
+            yield client, opened_stores[-1]
+        save()
+
+    return open_it
+
+
+def expected(name: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads((HERE / f"{name}.seen.json").read_text(encoding="utf-8"))
+    if name in OLDER:
+        told["topics"]["named"] = NAMED
+    return told
+
+
+def recorded(name: str, folder: Path) -> dict[str, int]:
+    """Return the format as it is recorded."""
+    file = folder / ("rows.json" if name.startswith("hbase") else "data/format.json")
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if name.startswith("hbase"):
+        found = json.loads(bytes.fromhex(found["s_metadata"][FORMAT_KEY.hex()]))
+    return dict(found)
+
+
+def test_readers_see_what_they_saw_before_and_again_after_the_store_was_raised(
+    name: str, opened: Opened, tmp_path: Path
+) -> None:
+    told = expected(name)
+    assert [message[1] for message in told["messages"]["orders"]["committed"]] == ORDERS
+    if name not in OLDER:
+        framed = told["messages"]["framed"]
+        assert [message[1:] for message in framed["all"]] == FRAMED
+    for _ in range(2):
+        with opened() as (client, store):
+            assert seen(client) == told
+            [bound] = StoreBoundTable(store).bounds("message")
+            assert (bound.write_pointer, bound.recorded_ms) == (NOW_MS * 10**6, NOW_MS)
+    if name.startswith("hbase"):
+        assert recorded(name, tmp_path) == {"buckets": 2, "format": 2}
+    else:
+        layout = 1 if name.endswith("1") else 2
+        assert recorded(name, tmp_path) == {"format": 3, "layout": layout}
+
+
+def test_what_was_open_can_be_ended_and_the_store_goes_on(opened: Opened) -> None:
+    with opened() as (client, _):
+        orders = client.topic("orders")
+        last = list(orders.poll())[-1]
+        with (
+            pytest.raises(tms.TransactionDuplicate),
+            client.transaction(owner=OWNER, sequence=SEQUENCE),
+        ):
+            pass
+        open_one, half = client.transactions.in_progress()
+        orders.publish([], client.transactions.transaction(open_one.transaction_id))
+        client.transactions.commit(open_one.transaction_id)
+        client.transactions.abort(half.transaction_id)
+        [new] = orders.publish(b"new")
+        assert new > last.id
+        consumed = list(orders.subscription("billing").poll(limit=1))
+        orders.subscription("billing").advance(consumed[0])
+        client.topic("prices").delete()
+        client.topic("prices").create()
+        client.topic("gone").create()
+
+    with opened() as (client, _):
+        orders = client.topic("orders")
+        assert [each.payload.decode() for each in orders.poll(committed=True)] == [
+            *ORDERS,
+            "open",
+            "committed behind an open one",
+            "plain 4",
+            "stored, open 1",
+            "stored, open 2",
+            "new",
+        ]
+        assert orders.subscription("billing").position().after == consumed[0].id
+        assert client.topic("prices").properties()["generation"] == "4"
+        assert client.topic("gone").properties()["generation"] == "2"
+        assert not list(client.topic("prices").poll())
+        assert not list(client.topic("gone").poll())
+
+
+@pytest.mark.parametrize("name", OLDER, indirect=True)
+def test_names_that_meant_nothing_are_the_users_own_and_that_is_told_once(
+    opened: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened() as (client, store):
+        named = client.topic("named")
+        assert named.publish(b"now")[0][:8] == TOLD_MS.to_bytes(8)
+        assert len(list(named.poll())) == 6
+        row = json.loads(store.get(METADATA, metadata_key(TopicId("default", "named"))))
+        assert row == NAMED
+    with opened() as (client, _):
+        client.topic("named").replace_properties(ttl=86_400, retention_messages=3)
+    with opened() as (client, _):
+        assert client.topic("named").properties()["retention_messages"] == "3"
+    [told] = [each.getMessage() for each in caplog.records if each.name == "tables.raising"]
+    assert "default:named" in told
+    assert "default:orders" not in told
