@@ -17,6 +17,7 @@ from api.http.access_control import CHECK_S
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
 from tms.core.errors import NoLeader, OutcomeUnknown
+from tms.core.messaging import STOPPED_AT
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
@@ -228,6 +229,8 @@ class _Forwarded:
         if self._before_answer is not None:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)
+        if STOPPED_AT in answer.headers:
+            self._exchange.send_head()  # the rest may take as long as the reader waits
         async for part in answer.aiter_raw():
             await self._exchange.check_again()
             await self._exchange.send_part(part, more=True)

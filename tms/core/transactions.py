@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.durations import span
 from tms.core.errors import InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
@@ -82,6 +83,18 @@ class TransactionInfo:
     topics: Sequence[str] = ()
     """Where it has published and not rolled back, as `namespace:topic`; as far as is known: a
     server that was restarted has forgotten."""
+
+
+def standing(info: TransactionInfo, now_ms: int) -> str:
+    """Return for people who has a transaction, for how long, and when it ends by itself."""
+    who = f"transaction {info.transaction_id}"
+    if info.client:
+        who += f", {info.client}"
+    if info.expires_ms is None:
+        return f"{who}, {info.status.value}"
+    age_ms = max(0, now_ms - info.started_ms)
+    left_ms = max(0, info.expires_ms - info.started_ms - age_ms)
+    return f"{who}, {span(age_ms)} old, ends in {span(left_ms)} by itself"
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
@@ -240,6 +253,13 @@ class OpenTransactions(Protocol):
 
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction: all that is committed, durably."""
+        ...
+
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that a write pointer belongs to.
+
+        Where none has it, the pointer itself.
+        """
         ...
 
     @property

@@ -31,6 +31,11 @@ class AskedState(AppliedState):
         """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
         return write_pointer in self.opened.by_pointer
 
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        opened = self.opened.by_pointer.get(write_pointer)
+        return write_pointer if opened is None else opened.id
+
     def status(self, write_pointer: int) -> TransactionStatus | None:
         """Return where the transaction of a write pointer stands, None where that is not known.
 

@@ -286,6 +286,10 @@ class TransactionService:
         """Return what a reader sees that has no transaction."""
         return self._journal.latest()
 
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        return self._journal.state.id_of(write_pointer)
+
     @property
     def knows_publications_after(self) -> int:
         """The write pointer up to which this process may not know what was published."""
