@@ -8,19 +8,27 @@ An answer that waits at a transaction in progress is such a stream, so that its 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from api.http.access_control import CHECK_S
 from api.http.answer import Headers
 from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
-from api.http.query_parameters import choice_of, id_of, polled_transaction_of, values_of, wait_of
+from api.http.query_parameters import (
+    choice_of,
+    flag_of,
+    id_of,
+    polled_transaction_of,
+    values_of,
+    wait_of,
+)
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
+from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer, encoded_parts
 from api.resources.values import DecodedAnswer
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, position_of
@@ -28,7 +36,7 @@ from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
 from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.security.resources import Action
-from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
+from tms.wire.bodies import BodyFormat, PollRequest
 from tms.wire.json_ids import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
@@ -189,47 +197,8 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _encode(page: Page, body_format: MessagesFormat, *, first: bool) -> list[bytes]:
-    parts = []
-    for block in page.blocks:
-        parts.append(body_format.encode_block(block, first=first))
-        first = False
-    return parts
-
-
 def _stopped_at(transaction_id: int | None) -> Headers:
     return () if transaction_id is None else ((STOPPED_AT.encode(), b"%d" % transaction_id),)
-
-
-class _Answer(Protocol):
-    """The answer to one poll, in parts."""
-
-    content_type: bytes
-
-    async def part(self, page: Page) -> Sequence[bytes]:
-        """Return the next bytes of the answer; none for a page without messages."""
-        ...
-
-    def end(self) -> bytes:
-        """Return the last bytes of the answer."""
-        ...
-
-
-class _EncodedAnswer:
-    """The answer in one of the formats."""
-
-    def __init__(self, answer_format: MessagesFormat) -> None:
-        self.content_type = answer_format.content_type.encode()
-        self._format = answer_format
-        self._is_first = True
-
-    async def part(self, page: Page) -> Sequence[bytes]:
-        parts = _encode(page, self._format, first=self._is_first)
-        self._is_first = self._is_first and not parts
-        return parts
-
-    def end(self) -> bytes:
-        return self._format.encode_end(first=self._is_first)
 
 
 def _is_all(page: Page, reading: Reading, wait_s: float) -> bool:
@@ -244,24 +213,29 @@ async def poll(exchange: Exchange) -> None:
     topic_id, messaging = exchange.topic_id, exchange.context.services.messaging
     body_format = exchange.body_format()
     reading, wait_s = _reading_of(exchange, body_format, body)
+    tells_stop = exchange.query and flag_of(values_of(exchange.query), "stopped_at", default=False)
     if exchange.wants_decoded:
-        answer: _Answer = await DecodedAnswer.to(exchange)
-        await _answer(exchange, _Poll(messaging, topic_id, reading, 0), wait_s, answer)
+        decoded: PollAnswer = await DecodedAnswer.to(exchange)
+        decoded = AnswerWithStop(decoded) if tells_stop else decoded
+        await _answer(exchange, _Poll(messaging, topic_id, reading, 0), wait_s, decoded)
         return
     answer_format = exchange.answer_format(body_format)
     joined = answer_format.joined_messages
+    answer: PollAnswer = EncodedAnswer(answer_format)
+    if tells_stop:
+        answer = AnswerWithStop(answer)
 
-    at_once = None if joined else messaging.page_in_memory(topic_id, reading)
+    at_once = None if joined or tells_stop else messaging.page_in_memory(topic_id, reading)
     if at_once is not None and _is_all(at_once, reading, wait_s):
-        parts = _encode(at_once, answer_format, first=True)
+        parts = encoded_parts(at_once, answer_format, first=True)
         parts.append(answer_format.encode_end(first=not parts))
         await exchange.answer(OK, b"".join(parts), answer_format.content_type.encode())
         return
     asked = _Poll(messaging, topic_id, reading, joined)
-    await _answer(exchange, asked, wait_s, _EncodedAnswer(answer_format))
+    await _answer(exchange, asked, wait_s, answer)
 
 
-async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: _Answer) -> None:
+async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer) -> None:
     try:
         await _answer_in_parts(exchange, asked, wait_s, answer)
     except ClientGone:
@@ -275,7 +249,7 @@ async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: _Answ
 
 
 async def _answer_in_parts(
-    exchange: Exchange, asked: _Poll, wait_s: float, answer: _Answer
+    exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer
 ) -> None:
     page = await asked.first_page(exchange, wait_s, answer.content_type)
     page = await asked.with_joined(page)
@@ -291,7 +265,8 @@ async def _answer_in_parts(
             await exchange.send_part(b"".join(parts), more=True)
         if asked.is_done:
             break
-        parts = await answer.part(await asked.with_joined(await asked.page()))
+        page = await asked.with_joined(await asked.page())
+        parts = await answer.part(page)
         await exchange.check_again()
     await exchange.send_part(answer.end(), more=False)
 

@@ -290,3 +290,43 @@ async def test_a_checkpoint_is_told_as_its_transaction(topic: Rest) -> None:
     await topic.publish(b"a", pointer=pointer)
 
     assert await poll(topic, COMMITTED) == ("", open_one)
+
+
+WITH_STOP = f"{COMMITTED}&stopped_at=true"
+
+
+async def test_json_has_a_field_that_says_where_a_reader_stopped(topic: Rest) -> None:
+    assert (await topic.post("poll", {}, query=WITH_STOP)).json() == {
+        "messages": [],
+        "stoppedAt": None,
+    }
+    await topic.publish(b"a")
+    open_one = await started(topic)
+    await topic.publish(b"b", pointer=open_one)
+
+    answer = await topic.post("poll", {}, query=WITH_STOP)
+    assert [message["payload"] for message in answer.json()["messages"]] == ["a"]
+    assert answer.json()["stoppedAt"] == answer.headers[STOPPED_AT] == str(open_one)
+    everything = (await topic.post("poll", {}, query="?stopped_at=true")).json()
+    assert (len(everything["messages"]), everything["stoppedAt"]) == (2, None)
+    plain = await topic.post("poll", {}, query=f"{COMMITTED}&stopped_at=false")
+    assert plain.json() == answer.json()["messages"]
+
+
+async def test_the_field_is_behind_the_messages_of_several_pages() -> None:
+    async with live(Limits(poll_block_bytes=1_000), own=True) as own:
+        await own.create()
+        open_one = await started(own)
+        await own.publish(*[b"x" * 100] * 50)
+        await own.publish(b"y", pointer=open_one)
+
+        answer = (await own.post("poll", {}, query=WITH_STOP)).json()
+
+        assert (len(answer["messages"]), answer["stoppedAt"]) == (50, str(open_one))
+
+
+async def test_the_field_is_refused_where_the_answer_is_not_in_json(topic: Rest) -> None:
+    answer = await topic.post("poll", avro_poll(), query="?stopped_at=true")
+    assert refusal(answer) == (400, "invalid_query")
+    answer = await topic.post("poll", {}, query="?stopped_at=1")
+    assert refusal(answer) == (400, "invalid_query")
