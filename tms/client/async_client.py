@@ -64,8 +64,7 @@ class AsyncClient:
         self._commit_for_s = max(seconds_of(commit_for_s), COMMIT_S_MIN)
         self._closed = False
         self._records = ClientRecords(services)
-        self.stops = Stops(services)
-        """The transactions at which readers of this client stand still."""
+        self._stops = Stops(services)
 
     def __repr__(self) -> str:
         """Return the class, the URL without credentials and the namespace."""
@@ -80,6 +79,11 @@ class AsyncClient:
     def transactions(self) -> AsyncTransactions:
         """All transactions of the server or store, for those who look after it."""
         return self._services.transactions
+
+    @property
+    def stops(self) -> Stops:
+        """The transactions at which readers of this client stand still: when that is logged."""
+        return self._stops
 
     @property
     def namespaces(self) -> AsyncNamespaces:
@@ -97,7 +101,9 @@ class AsyncClient:
         Raises `InvalidRequest` (invalid_topic_name).
         """
         topic_id = TopicId(self._namespace, name)
-        return AsyncTopic(topic_id, self._services, self._records, self.stops, lambda: self._closed)
+        return AsyncTopic(
+            topic_id, self._services, self._records, self._stops, lambda: self._closed
+        )
 
     async def topics(self) -> list[str]:
         """Return the names of the namespace's topics, as `tms.Client.topics`."""
@@ -199,7 +205,7 @@ class AsyncClient:
         """Close the connections, or the embedded store. Closing twice is the same as once."""
         if not self._closed:
             self._closed = True
-            await self.stops.close()
+            await self._stops.close()
             await self._services.close()
 
     async def __aenter__(self) -> Self:

@@ -210,10 +210,13 @@ class RemoteMessaging:
                         block = decoder.feed(data)
                     if block.count:
                         yield AnswerPart(block, block.count, decoder.last_id)
-            decoder.close()
-        except (InvalidRequest, OutcomeUnknown) as error:
+            try:
+                decoder.close()
+            except InvalidRequest as error:
+                raise OutcomeUnknown(url=http.url, **error.detail) from None
+        except OutcomeUnknown:
             if stopped_at is None or not wait_s or decoder.last_id:
-                raise OutcomeUnknown(**{"url": http.url, **error.detail}) from None
+                raise
         else:
             return
         # The reader waited at a transaction, in an answer that had begun: so why it may not go on
