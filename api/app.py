@@ -13,6 +13,7 @@ from api.http.access_control import AccessControl
 from api.http.application import Application
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
+from api.http.clock_metrics import ClockMetrics
 from api.http.context import Context, TopicInfo
 from api.http.errors import answer_of
 from api.http.metrics import RestMetrics
@@ -34,11 +35,14 @@ from api.resources import (
     transaction_admin,
     transactions,
 )
-from api.resources.paths import CLUSTER
-from tms.core.clock import Clock, SystemClock
+from api.resources import clock as clock_resource
+from api.resources.paths import CLOCK, CLOCK_ACCEPT, CLUSTER
+from tms import __version__
+from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.trusted_clock import TrustedClock, trusted
 
 OPERATIONS: tuple[Operation, ...] = (
     *namespaces.OPERATIONS,
@@ -52,13 +56,22 @@ OPERATIONS: tuple[Operation, ...] = (
     *grants.OPERATIONS,
     *cleanup.OPERATIONS,
     *cluster.OPERATIONS,
+    *clock_resource.OPERATIONS,
     *debug.OPERATIONS,
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )
+_INTERFACE = "1"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
-_OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER)
+_OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER, CLOCK, CLOCK_ACCEPT)
 """What each server of a cluster answers for itself, whoever leads."""
+
+
+def _clock_of(clock: Clock | None, limits: Limits, registry: CollectorRegistry) -> TrustedClock:
+    """Return what an application goes by, with its metrics in `registry`."""
+    found = trusted(clock, limits)
+    ClockMetrics(registry, found)
+    return found
 
 
 def create_app(
@@ -78,11 +91,11 @@ def create_app(
     context = Context(
         services=services,
         limits=limits,
-        clock=clock or SystemClock(),
+        clock=_clock_of(clock, limits, registry),
         registry=registry,
         topic_info=topic_info,
         body_memory=BodyMemory(limits.queue_bytes_max),
-        openapi=json.dumps(document_of(OPERATIONS), indent=1).encode(),
+        openapi=json.dumps(document_of(OPERATIONS, _told_version(access)), indent=1).encode(),
         callers=callers or Callers(),
         error_form=answer_of,
         cluster=cluster_state,
@@ -91,10 +104,17 @@ def create_app(
     return Application(context, metrics, OPERATIONS)
 
 
+def _told_version(access: AccessControl | None) -> str:
+    """Return the version that the document tells, which is the interface's if strangers read it."""
+    is_open = access is not None and not all(map(access.guards, documentation.OPERATIONS))
+    return _INTERFACE if is_open else __version__
+
+
 def create_storeless(
     limits: Limits,
     check_ready: Callable[[], None],
     *,
+    clock: Clock | None = None,
     registry: CollectorRegistry,
     callers: Callers | None = None,
     access: AccessControl | None = None,
@@ -105,7 +125,7 @@ def create_storeless(
     context = Context(
         services=cast("ServerServices", Storeless(check_ready)),
         limits=limits,
-        clock=SystemClock(),
+        clock=_clock_of(clock, limits, registry),
         registry=registry,
         topic_info="seed",
         body_memory=BodyMemory(limits.queue_bytes_max),
@@ -123,6 +143,7 @@ def create_standby(
     cluster_state: Cluster,
     limits: Limits,
     *,
+    clock: Clock | None = None,
     registry: CollectorRegistry,
     callers: Callers | None = None,
     access: AccessControl | None = None,
@@ -134,6 +155,7 @@ def create_standby(
         forwarder,
         cluster_state,
         limits,
+        clock=_clock_of(clock, limits, registry),
         registry=registry,
         callers=callers,
         access=access,

@@ -62,6 +62,9 @@ class _NoServices:
     def truncate(self, write_pointers: Collection[int]) -> int:
         raise AssertionError(write_pointers)
 
+    def keep_keys_from(self, floor_ms: int) -> None:
+        pass
+
     def forget(self, topic: TopicRow) -> bool:
         raise AssertionError(topic)
 

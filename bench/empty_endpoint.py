@@ -23,9 +23,9 @@ from api.http.operation import Operation
 from api.http.request_body import read_body
 from api.http.router import RouteMatch
 from api.http.server import ListeningAddress, serve
-from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.trusted_clock import TrustedClock
 
 
 @lru_cache
@@ -61,7 +61,7 @@ class _App:
         context = Context(
             services=cast("ServerServices", None),
             limits=limits,
-            clock=SystemClock(),
+            clock=TrustedClock(),
             registry=CollectorRegistry(),
             topic_info="seed",
             body_memory=BodyMemory(limits.queue_bytes_max),

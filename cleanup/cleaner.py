@@ -5,9 +5,9 @@ A pass is a run of steps (`cleanup.ranges.Step`), with a pause between them wher
 what it has done is gone from the tables, and bounds are recorded when they are reached.
 
 The row of a deleted topic is deleted last. Created again after that, the topic begins with
-generation 1 and with the clock's time. So nothing of it may be left, the topic must have been
-deleted for a while, in which a publish under way has ended, and its last message must be older than
-a grace, by which a clock may then be set back without a key being given twice.
+generation 1 and with the clock's time, which is kept above its last message by the store's mark. So
+nothing of it may be left, the topic must have been deleted for a while, in which a publish under
+way has ended, and its last message must be older than a grace, for what comes late.
 """
 
 import logging
@@ -16,12 +16,14 @@ from functools import partial
 from typing import TypeVar
 
 from cleanup.expiry import (
+    ALL_PAYLOADS_MS,
     drop_dead_generations,
     expire_messages,
     expire_payloads,
     greatest_row,
     written_ms,
 )
+from cleanup.fates import ended_up_to
 from cleanup.invalid import InvalidSweep
 from cleanup.loop_calls import ServiceCalls
 from cleanup.ranges import Budget, Drop, Reason, Step, drop_range
@@ -64,8 +66,8 @@ class Cleaner:
         self._clock = clock
         budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
         self._drop: Drop = partial(drop_range, store, budget)
+        self._limits = limits
         self._grace_ms = limits.cleanup_grace_s * MS_PER_S
-        self._writable_ms = limits.transaction_lifetime_s_max * MS_PER_S + self._grace_ms
         self._topics = KnownTopics(store, clock, services.unchanging)
         self._invalid = InvalidSweep(store, services, limits, clock) if inverts_invalid else None
         self._rules = rules
@@ -102,13 +104,27 @@ class Cleaner:
         if as_of_ms >= known.messages_due_ms:
             expiry = expire_messages(self._store, topic, as_of_ms, self._drop)
             known.messages_due_ms = yield from _counted(known, expiry)
-        if as_of_ms >= known.payloads_due_ms:
-            writable_ms = self._writable_ms
-            expiry = expire_payloads(self._store, topic, as_of_ms, writable_ms, drop=self._drop)
+        steady_ms = self._clock.steady_ms()
+        looks_at_all = steady_ms >= known.all_payloads_steady_ms
+        if looks_at_all or as_of_ms >= known.payloads_due_ms:
+            expiry = expire_payloads(
+                self._store,
+                topic,
+                as_of_ms,
+                partial(self._ended_up_to, as_of_ms),
+                drop=self._drop,
+                looks_at_all=looks_at_all,
+            )
             known.payloads_due_ms = yield from _counted(known, expiry)
+            if looks_at_all:
+                known.all_payloads_steady_ms = steady_ms + ALL_PAYLOADS_MS
         yield from self._give_back(known)
         if self._rules is not None:
             yield from self._rules.steps(topic)
+
+    def _ended_up_to(self, now_ms: int) -> int:
+        """Return a pointer up to which nothing is written any more."""
+        return ended_up_to(self._services.invalid_list(), self._limits, now_ms)
 
     def _clean_generations(self, known: Known) -> Iterator[Step]:
         """Drop dead generations; where that is all of a deleted topic, forget it."""
@@ -128,8 +144,10 @@ class Cleaner:
         topic = known.topic
         greatest = greatest_row(self._store, topic)
         if greatest is not None:
-            if written_ms(greatest) + self._grace_ms > self._clock.now_ms():
+            if written_ms(greatest) + self._grace_ms > self._clock.deletion_ms():
                 return
+            # Created again, the topic begins by the clock, which may go back.
+            self._services.keep_keys_from(written_ms(greatest) + 1)
             end = greatest + b"\x00"
             yield from self._drop(MESSAGE, greatest, end, reason=Reason.GENERATION)
         if self._services.forget(topic):

@@ -182,7 +182,7 @@ class CompactTopics:
         """
         progress = self._before.get(topic.id)
         start = prefix(topic.id, topic.generation)
-        old_ms = self._clock.now_ms() - self._tombstone_ms(topic)
+        old_ms = self._clock.deletion_ms() - self._tombstone_ms(topic)
         if progress is None or progress.generation != topic.generation:
             progress = _Progress(topic.generation, start)
             is_due = True

@@ -2,10 +2,10 @@
 
 Nothing is scanned for nothing:
 - Message rows are in the order of time, so what has expired is a range at the start of a topic.
-- Payload rows are in the order of write pointers, which are times of starts. Nothing is written
-  under a pointer after `writable_ms`, so what is older than that and the TTL together is expired as
-  a whole; what is younger than the TTL is not looked at; of each pointer between them, what has
-  expired is a range again.
+- Payload rows are in the order of write pointers, and under each in the order of time: what has
+  expired of one is a range again. A pointer is a number, and not a time: clocks step, so rows under
+  a smaller one may be younger. But mostly they are older. So most passes look at the pointers alone
+  that would be older than the TTL if they were times, and some look at all.
 - Each of these says until when nothing more can expire, so that a pass has no need to look.
 
 What is sealed is in ranges too, which the topic's row has.
@@ -15,7 +15,7 @@ the table: the greatest Message row of a topic, whatever its generation, and the
 row of a pointer that may still be written under.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from cleanup.ranges import Drop, Reason, Step, first_key, last_key
 from tables.keys import (
@@ -33,6 +33,11 @@ from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
 
+ALL_PAYLOADS_MS = 3_600_000
+"""How often all pointers are looked at, in steady time."""
+ASKED_AGAIN_MS = 60_000
+"""After so long, a transaction that was in progress may have ended."""
+
 
 def expire_messages(
     store: Store, topic: TopicMetadata, now_ms: int, drop: Drop
@@ -49,25 +54,28 @@ def expire_messages(
 
 
 def expire_payloads(
-    store: Store, topic: TopicMetadata, now_ms: int, writable_ms: int, *, drop: Drop
+    store: Store,
+    topic: TopicMetadata,
+    now_ms: int,
+    ended_up_to: Callable[[], int],
+    *,
+    drop: Drop,
+    looks_at_all: bool,
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a topic's payloads; return when more may, in ms since 1970.
 
-    Nothing is written under a pointer once it is older than `writable_ms`.
+    Up to the pointer that `ended_up_to` returns, nothing is written any more. Look at all pointers,
+    or at those alone that seem to be old enough.
     """
     start = prefix(topic.id, topic.generation)
-    stop = after_prefix(start)
+    at, stop = start, after_prefix(start)
     live_ms = topic.first_live_ms(now_ms)
     due_ms = topic.dies_ms(now_ms)
-    # By their age: under a younger pointer, a clock set back may have made rows that live.
-    old_ms = max(0, topic.young_from_ms(now_ms) - writable_ms)
-    at = payload_prefix(start, old_ms * WRITE_POINTERS_PER_MS)
-    yield from drop(PAYLOAD, start, at, reason=Reason.TTL)
     while (key := first_key(store, PAYLOAD, at, stop)) is not None:
         yield Step(PAYLOAD, Reason.TTL)
         pointer = payload_pointer_of(key)
         started_ms = pointer // WRITE_POINTERS_PER_MS
-        if started_ms >= live_ms:
+        if started_ms >= live_ms and not looks_at_all:
             return min(due_ms, topic.dies_ms(started_ms))
         rows = payload_prefix(start, pointer)
         at = after_prefix(rows)
@@ -76,9 +84,9 @@ def expire_payloads(
         end: bytes | None = live
         if oldest is not None:
             due_ms = min(due_ms, topic.dies_ms(stored_ms(oldest)))
-        elif now_ms - started_ms < writable_ms:
+        elif pointer > ended_up_to():
             end = last_key(store, PAYLOAD, rows, live)
-            due_ms = min(due_ms, started_ms + writable_ms)
+            due_ms = min(due_ms, now_ms + ASKED_AGAIN_MS)
         if end is not None:
             yield from drop(PAYLOAD, rows, end, reason=Reason.TTL)
     return due_ms

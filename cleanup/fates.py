@@ -24,6 +24,17 @@ class Fate(Enum):
     """None stops there. Some see it, or none does."""
 
 
+def ended_up_to(listed: InvalidList | None, limits: Limits, now_ms: int) -> int:
+    """Return a pointer up to which nothing is written any more.
+
+    Where transactions are managed elsewhere, `listed` is None, and the age of a pointer says so.
+    """
+    if listed is not None:
+        return listed.ended_up_to
+    writable_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
+    return (now_ms - writable_s * MS_PER_S + 1) * WRITE_POINTERS_PER_MS - 1
+
+
 class Fates:
     """The fates of write pointers, by an invalid list that was asked for before rows are read."""
 
@@ -36,10 +47,7 @@ class Fates:
         self._invalids = frozenset(() if listed is None else listed.since)
         self._seen_by_all = frozenset(() if listed is None else listed.seen_by_all())
         self._visible_up_to = None if listed is None else listed.visible_up_to
-        ended_s = limits.transaction_lifetime_s_max + limits.cleanup_grace_s
-        self.ended_up_to = (now_ms - ended_s * MS_PER_S) * WRITE_POINTERS_PER_MS
-        """Where transactions are managed elsewhere: under pointers up to this none is in progress.
-        """
+        self.ended_up_to = ended_up_to(listed, limits, now_ms)
 
     def of(self, pointer: int) -> Fate:
         """Return the fate of an entry with a stored `pointer`."""

@@ -41,7 +41,7 @@ from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.entries import PLAIN
 from tms.core.frame import read_frame
 from tms.core.inspection import Facts
-from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import tombstone_s_of
@@ -65,16 +65,23 @@ class Inspection:
     """A look into one store."""
 
     def __init__(
-        self, store: Store, limits: Limits, now_ms: int, transactions: StateOfTransactions = None
+        self,
+        store: Store,
+        limits: Limits,
+        now_ms: int,
+        transactions: StateOfTransactions = None,
+        transactions_ms: int | None = None,
     ) -> None:
         """Look into `store` as of `now_ms`, in milliseconds since 1970.
 
-        `transactions` gives their state; where it is None, that is recovered from the store.
+        `transactions` gives their state, as of `transactions_ms`, for their timeouts have a clock
+        of their own; where it is None, that is recovered from the store.
         """
         self._store = unsealed(store)
         self._limits = limits
         self._now_ms = now_ms
         self._transactions = transactions
+        self._transactions_ms = now_ms if transactions_ms is None else transactions_ms
 
     def close(self) -> None:
         """Close the store."""
@@ -241,7 +248,7 @@ class Inspection:
         """
         if not state.in_progress_count:
             return []
-        begun_ms = state.opened.first // WRITE_POINTERS_PER_MS
+        begun_ms = min(info.started_ms for info in state.infos_in_progress())
         start_ms = max(begun_ms, topic.first_live_ms(self._now_ms))
         start = row_key[:-KEY_BYTES] + first_id_at(start_ms)[:KEY_BYTES]
         seal = self.seal(topic.id)
@@ -254,7 +261,7 @@ class Inspection:
                 where = "at it"
                 if key != row_key:
                     where = f"before it, at {(key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()}"
-                told = standing(info, self._now_ms)
+                told = standing(state.aged(info, self._transactions_ms))
                 return [f"Readers of what is committed are stopped {where}: stopped at {told}."]
             if count == _ROWS_LOOKED_AT and key != row_key:
                 return [f"Whether they stop before it was looked for in {count} messages only."]

@@ -5,9 +5,8 @@
    so whatever an invalid transaction wrote to is among them, in the generation that it wrote to, or
    that is dead.
 2. What this process published is known, so it is inverted without a scan. What an earlier process
-   did is looked for in the topics, by time: a pointer is the time of its transaction's start, and
-   nothing is written under it once the longest lifetime is over. The clock of the messages may
-   differ from that of the pointers, so a margin is left on both sides.
+   did is looked for in the topics, from the least time that these transactions' entries can have,
+   which they recorded when they began, to the end of each topic.
 3. The bound is recorded: nothing invalid up to it is left. It is written in a batch made before
    anything was read, which a store refuses where a failed write came to light meanwhile
    (`tables.store`, 6): what that wrote, this pass has not seen.
@@ -65,8 +64,6 @@ class InvalidSweep:
         self._services = services
         self._clock = clock
         self._limits = limits
-        self._lifetime_ms = limits.transaction_lifetime_s_max * MS_PER_S
-        self._margin_ms = self._lifetime_ms + limits.cleanup_grace_s * MS_PER_S
         self._budget = Budget(limits.cleanup_slice_rows, limits.cleanup_slice_ms)
         self._inverted: set[int] = set()
         """Pointers above the bound that are done."""
@@ -89,19 +86,19 @@ class InvalidSweep:
             yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
         unknown = {p for p in todo if p <= listed.knows_publications_after}
         if unknown:
+            from_ms = listed.searched_from_ms(unknown)
             for topic in StoreMetadataTable(self._store).scan():
                 if topic.exists:
-                    yield from self._invert_in(topic, unknown)
+                    yield from self._invert_in(topic, unknown, from_ms)
         self._record(proof, listed, todo, bound)
         self._truncate(listed)
 
-    def _invert_in(self, topic: TopicMetadata, pointers: Collection[int]) -> Iterator[Step]:
-        """Invert what a topic has under `pointers`."""
-        start_ms = max(0, min(pointers) // WRITE_POINTERS_PER_MS - self._margin_ms)
-        stop_ms = max(pointers) // WRITE_POINTERS_PER_MS + self._lifetime_ms + self._margin_ms
+    def _invert_in(
+        self, topic: TopicMetadata, pointers: Collection[int], from_ms: int
+    ) -> Iterator[Step]:
+        """Invert what a topic has under `pointers`, which is not of before `from_ms`."""
         whole = prefix(topic.id, topic.generation)
-        start = whole + KEY.pack(start_ms, 0)
-        stop = min(whole + KEY.pack(stop_ms, 0), after_prefix(whole))
+        start, stop = whole + KEY.pack(from_ms, 0), after_prefix(whole)
         while True:
             with self._store.scan(MESSAGE, start, stop) as rows:
                 seen = list(islice(rows, self._budget.rows_max))
@@ -131,7 +128,7 @@ class InvalidSweep:
 
     def _truncate(self, listed: InvalidList) -> None:
         """Take off the list what is done and old enough."""
-        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.now_ms())
+        pointers = may_go(listed, bound_of(self._store), self._limits, self._clock.expiry_ms())
         if pointers:
             self._services.truncate(pointers)
 

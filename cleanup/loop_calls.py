@@ -42,6 +42,10 @@ class ServiceCalls(Protocol):
         """Delete the metadata row of a deleted topic, if it is as `topic` says."""
         ...
 
+    def keep_keys_from(self, floor_ms: int) -> None:
+        """See to it that no key is given any more of a time before `floor_ms`."""
+        ...
+
     def unchanging(self, read: Callable[[], T]) -> T:
         """Return what `read` returns while no topic is being changed here."""
         ...
@@ -69,6 +73,10 @@ class TopicCalls(Protocol):
 
 class CleanedTopicCalls(Protocol):
     """What is asked of messaging about one topic, in the event loop; see `TopicCalls`."""
+
+    async def keep_keys_from(self, floor_ms: int) -> None:
+        """See to it that no key is given any more of a time before `floor_ms`."""
+        ...
 
     async def written(self, topic: TopicMetadata) -> WrittenSoFar | None:
         """Return what has been written by now."""
@@ -168,6 +176,10 @@ class LoopServices:
         """Take pointers off the invalid list."""
         assert self._transactions is not None
         return self._call(self._transactions.truncate_invalid_ids(write_pointers))
+
+    def keep_keys_from(self, floor_ms: int) -> None:
+        """See to it that no key is given any more of a time before `floor_ms`."""
+        self._call(self._messaging.cleaned.keep_keys_from(floor_ms))
 
     def forget(self, topic: TopicMetadata) -> bool:
         """Delete the metadata row of a deleted topic."""

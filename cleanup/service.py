@@ -13,6 +13,7 @@ from tables.store import MESSAGE, Store
 from tms.core.cleanup import CleanupState, InvalidState, PruneBound
 from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.transaction import NO_TX_IN_PROGRESS
+from tms.core.trusted_clock import TrustedClock
 from tms.transactions.pruning import InvalidList
 
 
@@ -51,9 +52,15 @@ class CleanupService:
     """The cleanup of one store."""
 
     def __init__(
-        self, runner: Runner, store: Store, transactions: TransactionCalls | None, limits: Limits
+        self,
+        runner: Runner,
+        store: Store,
+        transactions: TransactionCalls | None,
+        limits: Limits,
+        clock: TrustedClock,
     ) -> None:
         """Start the runner; None for transactions that are managed elsewhere."""
+        self._clock = clock
         self._runner = runner
         self._store = store
         self._transactions = transactions
@@ -88,6 +95,7 @@ class CleanupService:
             dropped_by_reason=counts.by_reason(),
             bounds=[told(bound) for bound in bounds],
             invalid=invalid,
+            clock_step_s=self._clock.state().step_s,
         )
 
     async def close(self) -> None:

@@ -38,7 +38,9 @@ class Known:
     messages_due_ms: int = 0
     """No message expires before that."""
     payloads_due_ms: int = 0
-    """No stored payload does."""
+    """No stored payload does, if pointers are about as old as what is stored under them."""
+    all_payloads_steady_ms: int = 0
+    """When to look at all pointers, in steady time."""
     is_clean: bool = False
     """Whether nothing is left of dead generations, for good."""
     dropped_bytes: int = 0
@@ -86,6 +88,6 @@ class KnownTopics:
         """Return rows from `start` on, and the time as of which they are so."""
         # A write that failed may be a change that comes to light later, with an earlier time.
         self._store.check_writable()
-        as_of_ms = self._clock.now_ms() - self._behind_ms
+        as_of_ms = self._clock.deletion_ms() - self._behind_ms
         with self._store.scan(METADATA, start, b"\xff", limit=_ROWS) as found:
             return as_of_ms, list(found)

@@ -1,9 +1,10 @@
-"""The Transaction table: the log of the state of transactions, and snapshots of that state.
+"""The Transaction table: the log of the state of transactions, snapshots of it, and marks of time.
 
     log row key       := "e", number int64
     snapshot row key  := "s", number int64, chunk uint32        chunks of 1 MiB, from 0 on
     snapshot end key  := "s", number int64, 0xffffffff
     snapshot end      := length uint64, crc32 uint32            of the whole snapshot
+    mark row key      := "t", token int64                       `tms.messaging.mark` has the value
 
 Big-endian. DO NOT CHANGE: on disk. The end of a snapshot is written last and deleted first, so that
 one without an end is one that was not written whole, and is no snapshot. Values are opaque here:
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 from zlib import crc32
 
+from tables.keys import after_prefix
 from tables.store import TRANSACTION, Store
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import INT64_MAX
@@ -22,6 +24,7 @@ from tms.core.tables import Batch
 
 _LOG = b"e"
 _SNAPSHOT = b"s"
+_MARK = b"t"
 _NUMBER = struct.Struct(">q")
 _SNAPSHOT_KEY = struct.Struct(">cqI")
 _END_CHUNK = 2**32 - 1
@@ -116,6 +119,16 @@ class StoreTransactionTable:
         if not is_whole or len(data) != length or crc32(data) != checksum:
             raise StoreCorrupt(table=TRANSACTION, snapshot=sequence)
         return data
+
+    def marks(self) -> list[tuple[int, bytes]]:
+        """Return the marks of the time with the tokens of those who put them, ascending."""
+        with self._store.scan(TRANSACTION, _MARK, after_prefix(_MARK)) as found:
+            return [(_number_of(key), row) for key, row in found]
+
+    @staticmethod
+    def put_mark(batch: Batch, token: int, row: bytes) -> None:
+        """Add to `batch` the mark of the leader with that token."""
+        batch.put(TRANSACTION, _MARK + _NUMBER.pack(token), row)
 
     def drop_before(self, sequence: int, limit: int) -> int:
         """Delete at most `limit` rows below `sequence`, durably; return how many there were."""

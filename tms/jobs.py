@@ -7,6 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tms.core.clock import SystemClock
+from tms.core.mark import ClockElsewhere, latest_mark
+from tms.core.store_access import StoreAccess
 from tms.core.store_url import LEVELDB, folder_of
 from tms.settings import Settings
 from tms.stores import hbase_options, open_tables
@@ -38,7 +40,7 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
     folder = folder_of(source)
     name = source.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
     limits, now_ms = settings.limits(), SystemClock().now_ms()
-    own = open_tables(source, settings)
+    own = open_tables(source, settings, StoreAccess.READ)
     try:
         other = open_tables(target, settings)
     except BaseException:
@@ -78,19 +80,23 @@ def prune_region(
     servers beside them; what one has done another finds done. Of invalid transactions nothing is
     touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
     """
+    from cleanup.hbase.opening import recorded_invalid_list  # noqa: PLC0415  as above
     from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.stores; an extra
     from cleanup.hbase.worker import Memory, Worker, WorkerContext  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
     from tables.hbase.opening import open_store  # noqa: PLC0415
     from tables.hbase.regions import Region  # noqa: PLC0415
+    from tables.transaction_table import StoreTransactionTable  # noqa: PLC0415
 
-    limits, clock = settings.limits(), SystemClock()
+    limits = settings.limits()
     opened = open_store(store, **hbase_options(settings))
     counts: Counter[tuple[str, str]] = Counter()
     try:
+        clock = ClockElsewhere(latest_mark(StoreTransactionTable(opened)))
         topics = CachedTopics(opened, clock)
         work = WorkerContext(opened, topics, Memory(), limits, clock, limits.cleanup_slice_rows)
-        for step in Worker(work, Region(*region), ()).steps():
+        listed = recorded_invalid_list(opened, limits, clock.now_ms())
+        for step in Worker(work, Region(*region), (), 0, listed).steps():
             if isinstance(step, Step):
                 counts[step.reason, "rows"] += step.dropped
                 counts[step.reason, "bytes"] += step.dropped_bytes

@@ -15,12 +15,15 @@ from anyio import CancelScope
 from anyio.lowlevel import checkpoint_if_cancelled
 from prometheus_client import CollectorRegistry
 
-from tms.core.clock import Clock, SystemClock
+from tms.core.clock import Clock, SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
+from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
+from tms.core.trusted_clock import TrustedClock, trusted
+from tms.messaging.mark import StoreMark
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
@@ -33,7 +36,7 @@ from tms.registry.in_process import LocalSchemas
 from tms.settings import Settings
 from tms.stores import hbase_options, importing, open_metadata, open_tables
 from tms.transactions.foreign_manager import TransactionsOfOthers
-from tms.transactions.journal import Recover, SteadyTime, TransactionJournal
+from tms.transactions.journal import Recover, TransactionJournal
 from tms.transactions.metrics import TransactionMetrics
 from tms.transactions.recovery import RecoveredState
 from tms.transactions.recovery import recover as recover_state
@@ -50,9 +53,11 @@ with importing("tables"), importing("cleanup"):
     from cleanup.runner import Passes, Runner
     from cleanup.service import CleanupService
     from cleanup.topic_rules import TopicRules
+    from tables.prune_bound_table import StoreBoundTable
     from tables.sealing.background import Sealing
     from tables.sealing.tables import SealedTables
-    from tables.store import Store
+    from tables.store import MESSAGE, Store
+    from tables.store_tables import StoreTables
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +120,8 @@ class OpenServices:
             if self.own_transactions is not None:
                 last_first.push_async_callback(self.own_transactions.close)
             last_first.push_async_callback(self._engine.writer.close)
+            if self._engine.mark is not None:
+                last_first.push_async_callback(self._engine.mark.close)
             last_first.push_async_callback(self.messaging.rollbacks.finish)
             if self.cleanup is not None:
                 last_first.push_async_callback(self.cleanup.close)
@@ -131,20 +138,24 @@ async def open_services(
     registry: CollectorRegistry | None = None,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
     `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
-    done but under that. Say where the loop serves nothing else. Raises as `open_tables`.
+    done but under that. If `access` is to read, no part of them writes. Say where the loop serves
+    nothing else. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
-    clock = clock or SystemClock()
+    clock = trusted(clock, limits)
     registry = registry or CollectorRegistry()
-    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True, lease=lease)
+    tables = await asyncio.to_thread(
+        open_tables, store, settings, access, takes_over=True, lease=lease
+    )
 
     async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
-        return await open_metadata(url, settings, tables if is_own_folder else None)
+        return await open_metadata(url, settings, tables if is_own_folder else None, access)
 
     try:
         namespaces = await open_namespaces(settings.metadata, store, limits, open_beside)
@@ -161,6 +172,7 @@ async def open_services(
         has_transactions=has_transactions,
         lease=lease,
         may_block_loop=may_block_loop,
+        access=access,
     )
     inspection = Partwise(
         tables.store,
@@ -172,6 +184,8 @@ async def open_services(
     services = replace(services, inspection=inspection, store=tables.store)
     if lease is not None and isinstance(tables, SealedTables):
         services = replace(services, sealing=Sealing(tables))
+    if access is StoreAccess.READ:
+        return services
     try:
         hbase = hbase_options(settings, lease)
         cleanup = await _start_cleanup(
@@ -183,12 +197,12 @@ async def open_services(
     return replace(services, cleanup=cleanup)
 
 
-async def open_embedded(store: str) -> OpenServices:
+async def open_embedded(store: str, access: StoreAccess) -> OpenServices:
     """Return the services on `store` for a client in this process.
 
     A caller that is cancelled meanwhile waits until the store is closed again.
     """
-    opening = asyncio.ensure_future(open_services(store))
+    opening = asyncio.ensure_future(open_services(store, access=access))
     try:
         return await _ended(opening)
     except asyncio.CancelledError:
@@ -217,7 +231,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
     url: str,
     store: Store,
     settings: Settings,
-    clock: Clock,
+    clock: TrustedClock,
     registry: CollectorRegistry,
     hbase: dict[str, Any],
 ) -> CleanupService:
@@ -240,7 +254,7 @@ async def _start_cleanup(  # noqa: PLR0917  as `open_services` has them
         cleaner = Cleaner(store, asked, limits, clock, inverts_invalid=inverts, rules=rules)
     runner = Runner(cleaner, limits, clock, lambda: metrics.requests)
     CleanupMetrics(registry, runner, clock, rules.held_ms)
-    return CleanupService(runner, store, transactions, limits)
+    return CleanupService(runner, store, transactions, limits, clock)
 
 
 async def services_on(
@@ -253,6 +267,7 @@ async def services_on(
     has_transactions: bool = True,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
@@ -260,19 +275,34 @@ async def services_on(
     are another manager's. Raises `StoreCorrupt` where the log
     of transactions is damaged, `StoreUnavailable`.
     """
+    clock = trusted(clock, limits)
     namespaces = namespaces or UndeclaredNamespaces(limits)
+    token = 0 if lease is None else lease.token
+    mark = StoreMark(tables, clock, token)
+    try:
+        await asyncio.to_thread(_open_mark, mark, tables, access)
+    except BaseException:
+        await namespaces.close()
+        tables.close()
+        raise
     engine_on = partial(
-        StoreRuntime, tables, limits, clock, registry, lease=lease, may_block_loop=may_block_loop
+        StoreRuntime,
+        tables,
+        limits,
+        clock,
+        registry,
+        lease=lease,
+        mark=mark,
+        may_block_loop=may_block_loop,
     )
     if not has_transactions:
-        engine = engine_on()
+        engine = _marked(engine_on(), access)
         messaging = Service(engine, declared=namespaces.rules)
         subscriptions = SubscriptionService(engine, messaging.states)
         elsewhere = cast("AsyncTransactions", TransactionsOfOthers())
         schemas = _schemas_on(messaging, clock)
         return OpenServices(messaging, elsewhere, subscriptions, namespaces, schemas, engine)
-    token = 0 if lease is None else lease.token
-    recover = partial(recover_state, tables.transactions, limits, token=token)
+    recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
     except BaseException:
@@ -282,8 +312,8 @@ async def services_on(
     if isinstance(tables, SealedTables):
         state = recovered.state
         going_on = [pointer for opened in state.opened for pointer in opened.pointers]
-        tables.sealed.runs.know(state.last_write_pointer, going_on)
-    engine = engine_on()
+        tables.sealed.runs.know(state.last_write_pointer, going_on, recovered.before_last)
+    engine = _marked(engine_on(), access)
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
     messaging = Service(engine, publications, transactions, namespaces.rules)
@@ -292,6 +322,32 @@ async def services_on(
     transactions.publish_by(messaging.references)
     schemas = _schemas_on(messaging, clock)
     return OpenServices(messaging, transactions, subscriptions, namespaces, schemas, engine)
+
+
+def _marked(engine: StoreRuntime, access: StoreAccess) -> StoreRuntime:
+    """Have the mark put by and by, if anything may be."""
+    assert engine.mark is not None
+    if access is not StoreAccess.READ:
+        engine.mark.keep(engine.writer, lambda: engine.metrics.flush_requests.total)
+    return engine
+
+
+def _open_mark(mark: StoreMark, tables: Tables, access: StoreAccess) -> None:
+    """Have the time go on from the store's mark. Blocks.
+
+    A store without one is of a version whose cleanup guessed when transactions wrote what. So its
+    bounds are forgotten before there is a mark: what was passed over, and is listed, is found then.
+    """
+    if mark.open() or access is StoreAccess.READ:
+        return
+    if isinstance(tables, StoreTables | SealedTables):
+        bounds = StoreBoundTable(tables.store)
+        forgotten = tables.batch()
+        bounds.delete(forgotten, MESSAGE, [bound.start for bound in bounds.bounds(MESSAGE)])
+        tables.write(forgotten)
+    batch = tables.batch()
+    mark.put(batch)
+    tables.write(batch)
 
 
 def _schemas_on(messaging: Service, clock: Clock) -> LocalSchemas:
@@ -311,7 +367,7 @@ def open_transactions(
 ) -> TransactionService:
     """Return the transaction manager that goes on from what was `recovered`."""
     writer, threads, tables = engine.writer, engine.threads, engine.tables
-    time = SteadyTime(engine.clock)
+    time = SessionTime(engine.clock)
     journal = TransactionJournal(
         recover, recovered, time=time, threads=threads, tables=tables, publications=publications
     )

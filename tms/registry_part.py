@@ -12,16 +12,17 @@ from prometheus_client import CollectorRegistry
 from tms.client.access import Access
 from tms.client.credentials import credentials_of
 from tms.client.remote_services import RemoteServices
-from tms.core.clock import SystemClock
+from tms.core.clock import Clock
 from tms.core.errors import NoLeader
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
+from tms.core.supervision import supervised
 from tms.metadata.interface import MetadataStore
 from tms.registry.checker import ProcessChecker
 from tms.registry.ids import StoreIds
 from tms.registry.knowledge import SchemaLimits
 from tms.registry.log import REACHED_S_MAX, WayToLog
-from tms.registry.mastership import Mastership
+from tms.registry.mastership import RETRY_S, Mastership
 from tms.registry.members import Announcement, MembersElection
 from tms.registry.metrics import SchemaMetrics
 from tms.registry.payload_values import RegistryValues
@@ -50,6 +51,7 @@ class RegistryPart:
     def __init__(
         self,
         settings: Settings,
+        clock: Clock,
         tls: ssl.SSLContext | None = None,
         security: SecurityPart | None = None,
     ) -> None:
@@ -70,7 +72,8 @@ class RegistryPart:
         )
         self._way = WayToLog()
         checker = ProcessChecker(settings.registry_check_s_max)
-        self.registry = Registry(self._way, options, SystemClock(), checker)
+        self._clock = clock
+        self.registry = Registry(self._way, options, clock, checker)
         self.values = RegistryValues(self.registry, ProcessChecker(settings.registry_check_s_max))
         """What checks payloads; processes of its own, so that they do not hold up schemas."""
         self._settings = settings
@@ -120,7 +123,7 @@ class RegistryPart:
             announcement = Announcement(mastership.address, mastership.is_eligible)
             session_s = settings.registry_session_s
             mastership.stand(
-                MembersElection(self._way, announcement, SystemClock(), session_s=session_s)
+                MembersElection(self._way, announcement, self._clock, session_s=session_s)
             )
             return
         store = self._metadata = await open_metadata(settings.metadata)
@@ -188,14 +191,17 @@ class RegistryPart:
 
     def _start_reading(self) -> None:
         """Read what there is, so that the first request need not wait for that."""
-        if not self.registry.log.readings:
-            self._reading = asyncio.create_task(self._read())
+        is_reading = self._reading is not None and not self._reading.done()
+        if not self.registry.log.readings and not is_reading:
+            self._reading = supervised("reading the schemas first", self._read)
 
     async def _read(self) -> None:
-        try:
-            await self.registry.log.read_to_end()
-        except RegistryError as error:
-            _log.warning("the schemas are not read yet: %s", error)
+        while not self.registry.log.readings:
+            try:
+                await self.registry.log.read_to_end()
+            except RegistryError as error:
+                _log.warning("the schemas are not read yet: %s", error)
+                await asyncio.sleep(RETRY_S)
 
     def _keep(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
@@ -223,6 +229,7 @@ class RegistryPart:
 
 def open_registry(
     settings: Settings,
+    clock: Clock,
     tls: ssl.SSLContext | None = None,
     security: SecurityPart | None = None,
 ) -> RegistryPart | None:
@@ -231,7 +238,7 @@ def open_registry(
     Raises `ValueError` if it is not, and was asked for.
     """
     if importlib.util.find_spec("avro") is not None:
-        return RegistryPart(settings, tls, security)
+        return RegistryPart(settings, clock, tls, security)
     if settings.registry_listen or settings.registry_log:
         raise ValueError(f"the registry needs more: {install_command('registry')}")
     return None

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from tms.core.caller import AUDIT, AUDIT_TOPIC, Caller
-from tms.core.clock import SystemClock
+from tms.core.clock import Clock
 from tms.core.errors import NoLeader, TopicExists, TopicNotFound
 from tms.core.extras import install_command
 from tms.core.messaging import Messaging
@@ -37,10 +37,10 @@ _PUBLISHES = Caller(part=AUDIT)
 class SecurityPart:
     """What asks who calls, and decides."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
         """Read what files say. Raises `ValueError` and `OSError` for those that cannot be used."""
         self._settings = settings
-        self._clock = SystemClock()
+        self._clock = clock
         tokens = [each.strip() for each in settings.auth_tokens.split(",") if each.strip()]
         options = GrantOptions(
             superusers=settings.superuser_names,
@@ -178,9 +178,9 @@ class _Signing(httpx.Auth):
         yield request
 
 
-def open_security(settings: Settings) -> SecurityPart | None:
+def open_security(settings: Settings, clock: Clock) -> SecurityPart | None:
     """Return what settings ask for; None if everybody may do everything. Raises `ValueError`."""
-    return None if settings.auth == "off" else SecurityPart(settings)
+    return None if settings.auth == "off" else SecurityPart(settings, clock)
 
 
 def _limits_of(settings: Settings) -> PrincipalLimits:

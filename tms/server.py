@@ -9,7 +9,6 @@ import asyncio
 import logging
 import ssl
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,13 +19,14 @@ import uvloop
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from tms import __version__
-from tms.cluster.formats import STORE_FORMAT, raise_when_all_know
+from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
 from tms.core.cluster import Instance
 from tms.core.messaging import Messaging
 from tms.core.tls import TlsFiles
+from tms.core.trusted_clock import TrustedClock, trusted
 from tms.gc_schedule import collected_by_clock
 from tms.metadata.interface import MetadataStore
 from tms.node import open_services
@@ -68,8 +68,9 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
     if settings.registry_log:
         serve_kind = _serve_registry
     tls = _tls(settings)
-    security = open_security(settings)
-    schemas = open_registry(settings, tls.to_others, security)
+    clock = trusted(None, settings.limits())
+    security = open_security(settings, clock)
+    schemas = open_registry(settings, clock, tls.to_others, security)
     urls: list[str] = []
 
     def started(url: str) -> None:
@@ -77,7 +78,7 @@ def serve(settings: Settings, on_started: OnStarted) -> None:
         if len(urls) == 1 + bool(settings.registry_listen):
             on_started(*urls)
 
-    parts = _Parts(tls, security, schemas)
+    parts = _Parts(clock, tls, security, schemas)
     _run(settings, serve_kind(settings, parts, started))
 
 
@@ -120,6 +121,7 @@ def _listeners(
 class _Parts:
     """What a server has besides the service."""
 
+    clock: TrustedClock
     tls: "_Tls"
     security: SecurityPart | None
     """None if everybody may do everything."""
@@ -168,7 +170,11 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
     registry, schemas = _registry(), parts.schemas
     async with AsyncExitStack() as stack:
         services = await open_services(
-            settings.store, settings=settings, registry=registry, may_block_loop=True
+            settings.store,
+            clock=parts.clock,
+            settings=settings,
+            registry=registry,
+            may_block_loop=True,
         )
         stack.push_async_callback(services.close)
         await parts.open_security(stack, services.namespaces.metadata)
@@ -178,6 +184,7 @@ async def _serve(settings: Settings, parts: _Parts, on_started: OnStarted) -> No
             settings.limits(),
             registry=registry,
             topic_info=settings.topic_info,
+            clock=parts.clock,
             callers=Callers(settings.own_hosts),
             access=parts.access,
         )
@@ -211,6 +218,7 @@ async def _serve_registry(settings: Settings, parts: _Parts, on_started: OnStart
         app = create_storeless(
             settings.limits(),
             schemas.check_ready,
+            clock=parts.clock,
             registry=registry,
             callers=Callers(settings.own_hosts),
             access=parts.access,
@@ -238,7 +246,7 @@ async def _shared_metadata(settings: Settings, stack: AsyncExitStack) -> Metadat
 
 
 async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnStarted) -> None:
-    stop, schemas = asyncio.Event(), parts.schemas
+    schemas = parts.schemas
     async with AsyncExitStack() as stack:
         metadata = await open_metadata(settings.metadata)
         stack.push_async_callback(metadata.close)
@@ -246,7 +254,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             id=await next_instance_id(metadata),
             address=settings.advertise,
             version=__version__,
-            since_ms=time.time_ns() // 1_000_000,
+            since_ms=parts.clock.now_ms(),
             store_format=STORE_FORMAT,
         )
         await parts.open_security(stack, metadata, instance.id)
@@ -262,9 +270,9 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             of_store=settings.store_shared,
             lease_s=settings.lease_s,
             fence_s=settings.fence_s,
+            time=parts.clock,
         )
         member.on_leader = part.heard
-        member.on_failure = stop.set
         registry = _registry()
         if schemas is not None:
             schemas.register(registry)
@@ -274,6 +282,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
                 forwarder,
                 member,
                 settings.limits(),
+                clock=parts.clock,
                 registry=registry,
                 callers=Callers(settings.own_hosts),
                 access=parts.access,
@@ -288,11 +297,9 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             limits=settings.limits(),
             on_started=on_started,
             on_stopping=part.stop_waiting,
-            stop=stop,
             grace_s=settings.stop_grace_s,
             tls=parts.tls.own,
         )
-        member.check()
     _log.info("stopped; this server takes part in its cluster no more")
 
 
@@ -315,13 +322,18 @@ class _Part:
         """Open the services, and serve by them."""
         settings, registry = self._settings, _registry()
         services = await open_services(
-            settings.store, settings=settings, registry=registry, lease=lease
+            settings.store,
+            clock=self._parts.clock,
+            settings=settings,
+            registry=registry,
+            lease=lease,
         )
         app = create_app(
             services,
             settings.limits(),
             registry=registry,
             topic_info=settings.topic_info,
+            clock=self._parts.clock,
             cluster_state=self.member,
             callers=Callers(settings.own_hosts),
             access=self._parts.access,
@@ -334,7 +346,7 @@ class _Part:
             self._schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
-        raising = asyncio.create_task(raise_when_all_know(self._instances, services.raise_format))
+        raising = raising_when_all_know(self._instances, services.raise_format)
         try:
             yield
         finally:

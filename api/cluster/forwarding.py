@@ -4,24 +4,29 @@ The answer has the header `TMS-Forwarded-By` with the number of the server that 
 request that was forwarded once is not forwarded again: whoever is asked so and does not lead,
 answers 503 `no_leader`, as where no leader is known or it takes no connection: then nothing was
 done. Where the connection to it breaks later, or another server comes to lead before the answer,
-that is 504 `outcome_unknown`; within the answer's body the client's connection is cut.
+that is 504 `outcome_unknown`; within the answer's body the client's connection is cut. So it is for
+whatever the connection to the leader raises; the errors of the client's own side pass as they are.
 """
 
 import asyncio
+import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import httpx
 
 from api.http.access_control import CHECK_S
+from api.http.endpoint import FORWARDED_BY as HEADER
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
-from tms.core.errors import NoLeader, OutcomeUnknown
+from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
+from tms.core.http_connections import close_quietly, guard, reason_of
 from tms.core.messaging import STOPPED_AT
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
-HEADER = b"tms-forwarded-by"
+_is_target = re.compile(rb"[!-~]+").fullmatch
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer before that is passed on."""
 Seal = Callable[[Exchange, httpx.Request], None]
@@ -49,6 +54,8 @@ _CHECKED_HERE = frozenset({b"origin", b"sec-fetch-dest", b"sec-fetch-mode", b"se
 """Who calls was checked by this server's name; the leader has another."""
 _OURS = frozenset({SEALED.lower().encode(), HEADER})
 """What only servers say of a request: a client's is not passed on."""
+_MAY_WAIT = b"wait="
+"""In the query of a poll that waits for messages."""
 _OF_THE_SERVER = frozenset({b"date", b"server"})
 
 
@@ -80,17 +87,18 @@ class Forwarder:
         old, self._client = self._client, None
         self._address = address
         if old is not None:
-            closing = asyncio.ensure_future(old.aclose())
+            closing = asyncio.ensure_future(close_quietly(old))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
         if address is not None:
-            self._client = httpx.AsyncClient(
+            made = httpx.AsyncClient(
                 base_url=address,
                 trust_env=False,
                 verify=self._tls or address.startswith("https:"),
                 timeout=httpx.Timeout(None, connect=CONNECT_S_MAX),
                 limits=httpx.Limits(max_connections=CONNECTIONS_MAX, keepalive_expiry=IDLE_S_MAX),
             )
+            self._client = guard(made)
             # The leader sees what the client says it takes, and nothing that httpx would add.
             self._client.headers.clear()
 
@@ -121,9 +129,12 @@ class Forwarder:
         )
         working = asyncio.ensure_future(forwarded.run())
         watching = asyncio.ensure_future(forwarded.watch())
+        both = {working, watching}
         try:
-            check_s = None if exchange.admission is None else CHECK_S
-            both, first = {working, watching}, asyncio.FIRST_COMPLETED
+            check_s, first = (
+                None if exchange.admission is None else CHECK_S,
+                asyncio.FIRST_COMPLETED,
+            )
             while not (await asyncio.wait(both, timeout=check_s, return_when=first))[0]:
                 await exchange.check_again()
             if working.done():
@@ -134,6 +145,7 @@ class Forwarder:
             for task in (working, watching):
                 task.cancel()
             await asyncio.gather(working, watching, return_exceptions=True)
+            del working, both, task  # an error keeps this frame, which must not keep the tasks
 
     def _seal(self, exchange: Exchange, request: httpx.Request) -> None:
         """Say in a request who asked, so that the leader knows that this server says it."""
@@ -143,7 +155,7 @@ class Forwarder:
         request.headers.pop("authorization", None)
         if admission is None or admission.session is None:
             return
-        path, _, query = request.url.raw_path.partition(b"?")
+        path, _, query = request.extensions["target"].partition(b"?")
         body: bytes | int | None = exchange.whole_body
         if exchange.body_unread:
             body = None if exchange.fields.is_chunked else exchange.fields.body_bytes
@@ -179,24 +191,35 @@ class _Forwarded:
         self._before_answer = before_answer
         self._is_read = asyncio.Event()
         """Whether the client's body has been read to its end."""
+        self._own_error: Exception | None = None
+        """By what reading the client's body failed, while it was sent on."""
 
     async def watch(self) -> None:
-        """Return when the client has gone."""
+        """Return when the client has gone; of a request that may wait, when it ended its side."""
         await self._is_read.wait()
-        await self._exchange.gone()
+        exchange = self._exchange
+        await (exchange.ended() if _MAY_WAIT in exchange.query else exchange.gone())
 
     async def run(self) -> None:
-        try:
-            request = self._request()
+        request = self._request()
+        with self._typed_errors():
             answer = await self._client.send(request, stream=True)
-            try:
-                await self._pass_on(answer)
-            finally:
-                await answer.aclose()
+        try:
+            await self._pass_on(answer)
+        finally:
+            await close_quietly(answer)
+
+    @contextmanager
+    def _typed_errors(self) -> Iterator[None]:
+        """Raise what the connection to the leader raises as ours."""
+        try:
+            yield
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NoLeader(reason=_reason(error)) from None
-        except (httpx.TransportError, httpx.StreamError) as error:
-            raise OutcomeUnknown(reason=_reason(error)) from None
+            raise NoLeader(reason=reason_of(error)) from None
+        except Exception as error:
+            if error is self._own_error:
+                raise
+            raise OutcomeUnknown(reason=reason_of(error)) from None
 
     def _request(self) -> httpx.Request:
         exchange = self._exchange
@@ -207,11 +230,18 @@ class _Forwarded:
             self._is_read.set()
         if self._client.is_closed:
             raise NoLeader
+        path = self._client.base_url.raw_path.rstrip(b"/") + self._path.encode("latin-1")
+        target = path + b"?" + exchange.query if exchange.query else path
+        if not _is_target(target):
+            reason = "a target is of visible ASCII characters: percent-encode others"
+            raise InvalidRequest("malformed_request", reason=reason)
         request = self._client.build_request(
             exchange.method,
-            f"{self._path}?{exchange.query.decode('ascii')}" if exchange.query else self._path,
+            "/",
             headers=[*headers, (HEADER, self._id)],
             content=self._body() if exchange.body_unread else exchange.whole_body,
+            # As it came: httpx would take `//x` for a host, and leave `/../` out.
+            extensions={"target": target},
         )
         self._seal(exchange, request)
         return request
@@ -220,7 +250,12 @@ class _Forwarded:
         """Give the client's body as it comes. Raises `InvalidRequest` if it is too slow."""
         exchange = self._exchange
         while exchange.body_unread:
-            yield await exchange.receive()
+            try:
+                part = await exchange.receive()
+            except Exception as error:
+                self._own_error = error
+                raise
+            yield part
         self._is_read.set()
 
     async def _pass_on(self, answer: httpx.Response) -> None:
@@ -231,7 +266,12 @@ class _Forwarded:
         await self._exchange.start_forwarded(answer.status_code, headers)
         if STOPPED_AT in answer.headers:
             self._exchange.send_head()  # the rest may take as long as the reader waits
-        async for part in answer.aiter_raw():
+        parts = answer.aiter_raw()
+        while True:
+            with self._typed_errors():
+                part = await anext(parts, None)
+            if part is None:
+                break
             await self._exchange.check_again()
             await self._exchange.send_part(part, more=True)
         await self._exchange.send_part(b"", more=False)
@@ -241,7 +281,3 @@ def _without(
     headers: Iterable[tuple[bytes, bytes]], names: frozenset[bytes]
 ) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in names]
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__

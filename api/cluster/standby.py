@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from api.cluster.forwarding import Forwarder
 from api.http.access_control import AccessControl
 from api.http.app import App
-from api.http.application import Application
+from api.http.application import Application, without_last_slash
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.context import Context, ErrorAnswer
@@ -21,12 +21,12 @@ from api.http.errors import answer_of
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
-from api.http.router import RouteMatch
-from tms.core.clock import SystemClock
+from api.http.router import Route, RouteMatch, Router
 from tms.core.cluster import Cluster
-from tms.core.errors import NoLeader
+from tms.core.errors import InvalidRequest, NoLeader
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.trusted_clock import TrustedClock
 
 LeftOfLease = Callable[[], float]
 """Returns how many seconds this server leads yet."""
@@ -61,12 +61,13 @@ class Standby:
         cluster_state: Cluster,
         limits: Limits,
         *,
+        clock: TrustedClock,
         registry: CollectorRegistry,
         open_operations: Collection[Operation] = (),
         callers: Callers | None = None,
         access: AccessControl | None = None,
     ) -> None:
-        """Answer a GET of `operations` here, and have the leader answer all else.
+        """Answer `operations` here, and have the leader answer all else.
 
         Nobody has to be known for `open_operations` that `access` does not guard.
         """
@@ -75,7 +76,7 @@ class Standby:
         context = Context(
             services=cast("ServerServices", _StandingBy(forwarder)),
             limits=limits,
-            clock=SystemClock(),
+            clock=clock,
             registry=registry,
             topic_info="seed",
             body_memory=BodyMemory(limits.queue_bytes_max),
@@ -86,23 +87,33 @@ class Standby:
             access=access,
         )
         self._own = Application(context, metrics, operations)
-        self._own_paths = frozenset(operation.path for operation in operations)
+        self._own_changes = {(e.method, e.path) for e in operations if e.method != "GET"}
         forward, counted = partial(_forward, forwarder), metrics.of("forwarded")
         self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(forward, context, counted), {})
-        self._forward_open = {
-            each.path: RouteMatch[Endpoint](Endpoint(forward, context, counted, each), {})
-            for each in open_operations
-            if access is not None and not access.guards(each)
-        }
-        """What nobody has to be known for, whoever answers it."""
+        own = {each.path for each in operations}
+        self._here: Router[RouteMatch[Endpoint] | None] = Router(
+            Route("GET", path, None) for path in own
+        )
+        """What is not just forwarded: None for what is answered here."""
+        for each in open_operations:
+            if access is not None and not access.guards(each) and each.path not in own:
+                # Nobody has to be known for it, whoever answers it.
+                endpoint = Endpoint(forward, context, counted, each)
+                self._here.add(Route("GET", each.path, RouteMatch(endpoint, {})))
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
-        """Return what answers a request here, or has the leader answer it."""
-        is_read = method in ("GET", "HEAD")
-        is_own = is_read and path in self._own_paths
-        if is_own:
-            return self._own.find(method, path)
-        return self._forward_open.get(path, self._forward) if is_read else self._forward
+        """Return what answers a request here, or has the leader answer it.
+
+        Paths lead here where they lead at the leader, however they are written.
+        """
+        if method not in ("GET", "HEAD"):
+            is_own = (method, without_last_slash(path)) in self._own_changes
+            return self._own.find(method, path) if is_own else self._forward
+        try:
+            here = self._here.find(method, without_last_slash(path)).target
+        except InvalidRequest:
+            return self._forward
+        return self._own.find(method, path) if here is None else here
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""

@@ -14,12 +14,14 @@ Used from the event loop's thread alone.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Never
 
 from api.http.admitted import Admitted
 from api.http.operation import DecidedBy, Operation
 from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import Clock
+from tms.core.credentials import shortened
 from tms.core.errors import (
     NotAuthenticated,
     NotPermitted,
@@ -28,14 +30,15 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.topic import TopicId
-from tms.security.audit import ALWAYS, AUTHENTICATE, Audit, AuditRecord
-from tms.security.credentials import Scheme
+from tms.security.audit import ALWAYS, AUTHENTICATE, Audit
+from tms.security.audit_record import AuditRecord
+from tms.security.credentials import Scheme, tried_by
 from tms.security.forwards import HEADER, Opener, length_fits
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
 from tms.security.quotas import Quotas
 from tms.security.resources import SERVER as THE_SERVER
-from tms.security.resources import Action, Kind, Resource, topic_resource
+from tms.security.resources import Action, Kind, Resource, subject_resource, topic_resource
 from tms.security.rules import Effect, Identity, Rule, Ruling, is_topic_of_service
 from tms.security.sessions import Session, Sessions
 
@@ -47,6 +50,9 @@ CHECK_S = 5.0
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 65_536
 _KEPT_MS = 60_000
+_PATH_CHARS_TOLD = 200
+_KEPT_BYTES_MAX = 8192
+"""Of a credential and a path, for a decision of them to be kept."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
@@ -151,7 +157,7 @@ class AccessControl:
         if header is None or operation is None:
             return False
         kept = self._decisions.get((header, operation.name, exchange.path))
-        if kept is None or self._clock.now_ms() >= kept[0]:
+        if kept is None or self._clock.keys_ms() >= kept[0]:
             return False
         if exchange.fields.caller is not ANYBODY:
             return False
@@ -169,6 +175,8 @@ class AccessControl:
         admission = _of(exchange)
         admission.session = session
         admission.rules_epoch = self.grants.epoch
+        if admission.via is not None:
+            exchange.comes_from_server()
         if self._quotas is not None and not self._is_exempt(session.identity):
             use = admission.use = self._quotas.of(session.identity.principal)
             use.take_request()
@@ -184,10 +192,11 @@ class AccessControl:
         is_alike = caller is ANYBODY and admission.via is None and admission.use is None
         # What is told each time is decided each time.
         is_kept = is_alike and not self.grants.is_stale and operation.action not in ALWAYS
-        if header is not None and is_kept:
+        is_short = header is not None and len(header) + len(exchange.path) <= _KEPT_BYTES_MAX
+        if header is not None and is_kept and is_short:
             if len(self._decisions) >= _DECISIONS_MAX:
                 del self._decisions[next(iter(self._decisions))]
-            until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
+            until_ms = min(session.ends_ms, self._clock.keys_ms() + _KEPT_MS)
             self._decisions[header, operation.name, exchange.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
@@ -195,7 +204,12 @@ class AccessControl:
 
     def _caller_of(self, session: Session, part: str | None) -> Caller:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
-        return Caller(session.identity.principal, part, may_end_any)
+        may_on_subject = partial(self._may_on_subject, session)
+        return Caller(session.identity.principal, part, may_end_any, may_on_subject)
+
+    def _may_on_subject(self, session: Session, action: str, subject: str) -> bool:
+        resource = subject_resource(subject or None)
+        return self._ruling(session, Action(action), resource).is_allowed
 
     def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
         action = operation.action
@@ -261,7 +275,7 @@ class AccessControl:
         admission = _of(exchange)
         session = admission.session
         assert session is not None, "who goes on was let in"
-        if self._clock.now_ms() >= session.ends_ms:
+        if self._clock.keys_ms() >= session.ends_ms:
             session = admission.session = await self._verified_anew(exchange, session)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:
@@ -310,15 +324,26 @@ class AccessControl:
             error = TopicNotFound(topic=str(resource))
         if self.audit is not None:
             record = self._record(exchange, action, str(resource), Effect.DENY, rule)
-            self.audit.add(replace(record, status=error.status))
+            record = replace(record, status=error.status)
+            if record.mechanism is None:  # anybody may ask as nobody, as often as they like
+                self.audit.refuse(replace(record, reason=error.problem.code))
+            else:
+                self.audit.add(record)
         raise error
 
     # What is told.
 
     def _told_unknown(self, exchange: "Exchange", error: TmsError) -> Never:
         if self.audit is not None:
-            record = self._record(exchange, AUTHENTICATE, exchange.path, Effect.DENY, None)
-            self.audit.add(replace(record, status=error.status))
+            path = shortened(exchange.path, _PATH_CHARS_TOLD)
+            header = exchange.authorization
+            record = replace(
+                self._record(exchange, AUTHENTICATE, path, Effect.DENY, None),
+                status=error.status,
+                reason=str(error.detail.get("reason", error.problem.code)),
+                tried=None if header is None else tried_by(header),
+            )
+            self.audit.refuse(record)
         raise error
 
     def _record(

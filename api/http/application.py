@@ -1,7 +1,8 @@
 """Operations as an application: a table of them, found by method and path."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from api.http.context import Context, ErrorAnswer
 from api.http.endpoint import Endpoint
@@ -47,14 +48,21 @@ class Application:
         A slash at the end is passed over, as CDAP does.
         """
         try:
-            return self._router.find(method, path[:-1] if path[-1:] == "/" != path else path)
+            return self._router.find(method, without_last_slash(path))
         except InvalidRequest as error:
-            return RouteMatch(Endpoint(partial(_refuse, error), self.context, self._unmatched), {})
+            refuse = partial(_refuse, error.problem.code, error.detail)
+            return RouteMatch(Endpoint(refuse, self.context, self._unmatched), {})
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""
         return self.context.error_form(error)
 
 
-async def _refuse(error: InvalidRequest, _: Exchange) -> None:
-    raise error
+def without_last_slash(path: str) -> str:
+    """Return a path as routes have it."""
+    return path[:-1] if path[-1:] == "/" != path else path
+
+
+async def _refuse(code: str, detail: Mapping[str, Any], _: Exchange) -> None:
+    """Raise the error anew: one that is kept would keep the stack that it is raised in."""
+    raise InvalidRequest(code, **detail)

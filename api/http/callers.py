@@ -20,6 +20,8 @@ from tms.core.errors import InvalidRequest
 
 _LOOPBACK = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
 _KEPT = 256
+_HOST_BYTES_MAX = 300
+"""More than the longest name has, with a port behind it."""
 _FOREIGN_SITES = (b"cross-site", b"same-site")
 _SHOWN_CHARS = 100
 
@@ -54,6 +56,8 @@ class Callers:
     def _is_allowed(self, host: bytes) -> bool:
         allowed = self._allowed.get(host)
         if allowed is None:
+            if len(host) > _HOST_BYTES_MAX:
+                return False
             if len(self._allowed) == _KEPT:
                 self._allowed.clear()
             allowed = self._allowed[host] = self._knows(host.decode("latin-1").strip().lower())

@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry
 
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
-from tms.core.clock import Clock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.trusted_clock import TrustedClock
 
 if TYPE_CHECKING:
     from api.http.access_control import AccessControl
@@ -39,7 +39,7 @@ class Context:
 
     services: ServerServices
     limits: Limits
-    clock: Clock
+    clock: TrustedClock
     registry: CollectorRegistry
     topic_info: TopicInfo
     body_memory: BodyMemory

@@ -10,7 +10,12 @@ from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
+
+FORWARDED_BY = b"tms-forwarded-by"
+"""In the head of a request that a server of the cluster passes on: its number."""
+_PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
 
@@ -20,15 +25,16 @@ class Endpoint:
 
     __slots__ = (
         "_access",
+        "_believes_servers",
         "_handler",
         "_is_page",
         "_metrics",
         "_parameters",
         "context",
         "is_compressed",
+        "is_probe",
         "is_taskless",
         "operation",
-        "upgrades_to",
     )
 
     def __init__(
@@ -45,6 +51,8 @@ class Endpoint:
         """
         access = context.access
         self._access = access if access is not None and access.guards(operation) else None
+        # Who calls is proved to nobody there, so servers are believed too.
+        self._believes_servers = access is None and context.cluster is not None
         self._handler = handler
         self.operation = operation
         self.context = context
@@ -52,7 +60,7 @@ class Endpoint:
         self._parameters = operation.known_parameters if operation is not None else None
         self._is_page = operation is not None and operation.is_page
         self.is_compressed = operation is not None and operation.is_compressed
-        self.upgrades_to = operation.upgrades_to if operation is not None else None
+        self.is_probe = operation is not None and operation.is_probe
         self.is_taskless = operation is not None and operation.is_taskless
 
     async def serve(self, exchange: Exchange) -> None:
@@ -60,6 +68,8 @@ class Endpoint:
         started = perf_counter()
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
+            if self._believes_servers and FORWARDED_BY in exchange.headers:
+                exchange.comes_from_server()
             access = self._access
             if access is not None and not access.admits_again(exchange, self.operation):
                 session = access.known(exchange) or await access.verified(exchange)
@@ -74,7 +84,7 @@ class Endpoint:
                 raise
             status, body, content_type, headers, is_our_fault = self.context.error_form(error)
             if is_our_fault:
-                _log.exception("a request failed: %s", exchange.path)
+                _log.exception("a request failed: %s", shortened(exchange.path, _PATH_CHARS_LOGGED))
             await exchange.answer(status, body, content_type, headers)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:

@@ -5,7 +5,6 @@ An answer that did not wait for the end of the body closes the connection, becau
 on it is not the next request.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -43,7 +42,6 @@ JSON_TYPE = b"application/json"
 _TOPIC_IDS_KEPT = 16_384
 _VARY = b"vary: accept-encoding\r\n"
 _IS_GZIP = b"content-encoding: gzip\r\n"
-_SWITCHING = 101
 
 
 class ClientGone(Exception):
@@ -197,6 +195,10 @@ class Exchange:
                 before.leave()
             self._connection.open_count = count
 
+    def comes_from_server(self) -> None:
+        """Take note that a server of the cluster has made the connection."""
+        self._connection.is_of_server = True
+
     @property
     def subscription(self) -> str:
         """The name of the subscription in the path, not checked."""
@@ -265,6 +267,13 @@ class Exchange:
         """Return when the client has closed the connection."""
         await self._connection.closed()
 
+    async def ended(self) -> None:
+        """Return when the client has closed the connection, or its side of it.
+
+        That one still gets answers, but nobody waits for it any more.
+        """
+        await self._connection.ended()
+
     async def answer(
         self,
         status: int,
@@ -299,7 +308,10 @@ class Exchange:
         return self.status != 0
 
     async def start_stream(self, content_type: bytes, headers: Headers = ()) -> None:
-        """Start an answer of unknown length; `send_part` gives its body."""
+        """Start an answer of unknown length; `send_part` gives its body.
+
+        Raises `ClientGone`, also where the client has ended its side.
+        """
         more = lines(headers) if headers else b""
         if self.endpoint.is_compressed:
             more += _VARY
@@ -309,7 +321,10 @@ class Exchange:
         await self._start(OK, content_type, more, is_counted=False)
 
     async def start_forwarded(self, status: int, headers: Headers) -> None:
-        """Start the answer that another server gives; `send_part` gives its body."""
+        """Start the answer that another server gives; `send_part` gives its body.
+
+        Raises `ClientGone` where its length is unknown and the client has ended its side.
+        """
         headers = list(headers)
         is_counted = any(name.lower() == b"content-length" for name, _ in headers)
         is_counted = is_counted or status == NO_CONTENT
@@ -321,6 +336,8 @@ class Exchange:
         connection = self._connection
         if connection.is_write_paused:
             await connection.drained()
+        if not is_counted and not connection.start_stream():
+            raise ClientGone
         self.status = status
         if not is_counted and self.fields.is_http_10:
             connection.close_after()  # the end of the connection is that of the answer
@@ -355,23 +372,3 @@ class Exchange:
         else:
             self.is_answered = True
             connection.write_last(part)
-
-    def asks_for(self, protocol: bytes) -> bool:
-        """Whether a request asks to go on in another protocol, and its operation offers that."""
-        tokens = self.headers.get(b"connection", b"").lower().split(b",")
-        return (
-            self.endpoint.upgrades_to == protocol
-            and self.method == "GET"
-            and not (self.fields.is_chunked or self.fields.body_bytes)
-            and self.headers.get(b"upgrade", b"").lower() == protocol
-            and any(token.strip() == b"upgrade" for token in tokens)
-        )
-
-    def upgrade(self, protocol: asyncio.Protocol, headers: Headers) -> None:
-        """Answer 101, and have `protocol` speak on the connection from now on.
-
-        Only if the request asks for it (`asks_for`).
-        """
-        self.status = _SWITCHING
-        self.is_answered = True
-        self._connection.hand_over(protocol, lines(headers))

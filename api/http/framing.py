@@ -2,13 +2,13 @@
 
 A body has a length, or comes in chunks (RFC 9112, 7.1): strictly as written there, because what one
 server takes for the end of a body another may take for the middle of it. Extensions of chunks and
-trailers are passed over, up to a size.
+trailers are passed over, up to a size and a number.
 """
 
 import re
 from typing import Protocol
 
-from api.http.head import LINE_END, Fields, malformed
+from api.http.head import FIELDS_MAX, LINE_END, Fields, malformed
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[\t -~\x80-\xff]*)?")
 _TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t -~\x80-\xff]*")
@@ -66,7 +66,8 @@ class Chunked:
         self._is_behind_chunk = False
         """Whether the empty line behind a chunk is next."""
         self._trailers_bytes = -1
-        """How many there are so far, once the last chunk has come."""
+        """How long they are so far, once the last chunk has come."""
+        self._trailers = 0
 
     def feed(self, data: bytes) -> tuple[bytes, bytes]:
         """Return what of `data` is the body's, and what comes behind the body.
@@ -131,6 +132,9 @@ class Chunked:
         if not line:
             self.is_done = True
             return
+        self._trailers += 1
+        if self._trailers > FIELDS_MAX:
+            raise malformed(f"there are more than {FIELDS_MAX} trailers")
         self._trailers_bytes += len(line) + len(LINE_END)
         if not _TRAILER.fullmatch(line) or self._trailers_bytes > _TRAILERS_BYTES_MAX:
             raise malformed("what is behind the last chunk is no trailer")

@@ -7,9 +7,10 @@ from its fields, because clients repeat the fields byte for byte and the target 
 A head is refused unless
 - its version is HTTP/1.0 or HTTP/1.1,
 - in HTTP/1.1 it has exactly one Host,
+- it has at most `FIELDS_MAX` fields,
 - fields that frame the body or name the caller stand once, and say one thing.
 
-`Upgrade` is a field like others here: whoever may upgrade looks at it (`Exchange.upgrade`).
+`Upgrade` is a field like others: nothing here is spoken but HTTP/1.1.
 """
 
 import re
@@ -20,8 +21,11 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from api.http.media_types import takes_gzip
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TooLarge
 
+FIELDS_MAX = 100
+"""The most fields of a head, and of what may follow a body in chunks."""
 HEAD_END = b"\r\n\r\n"
 LINE_END = b"\r\n"
 
@@ -72,34 +76,54 @@ def malformed(reason: str) -> InvalidRequest:
     return InvalidRequest("malformed_request", reason=reason)
 
 
+class _Seen:
+    """Takes down what a parser finds. It does not know the parser, so neither keeps the other."""
+
+    __slots__ = ("is_complete", "lines", "target")
+
+    def __init__(self) -> None:
+        self.target = bytearray()
+        self.lines: list[tuple[bytes, bytes]] = []
+        self.is_complete = False
+
+    def on_url(self, part: bytes) -> None:
+        """Take in a part of the target."""
+        self.target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take in a field. Raises `TooLarge`, which ends the parser's work, if there are many."""
+        if len(self.lines) == FIELDS_MAX:
+            raise _too_many_fields()
+        self.lines.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Take note that the head has ended."""
+        self.is_complete = True
+
+
+def _too_many_fields() -> TooLarge:
+    return TooLarge("head_too_large", request_head_fields_max=FIELDS_MAX)
+
+
 class HeadParser:
     """Parses one head, which may come in parts."""
 
     def __init__(self) -> None:
-        self._parser = HttpRequestParser(self)
-        self._target = b""
-        self._lines: list[tuple[bytes, bytes]] = []
-        self._is_complete = False
-
-    def on_url(self, part: bytes) -> None:
-        """Take in a part of the target."""
-        self._target += part
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take in a field."""
-        self._lines.append((name.lower(), value))
-
-    def on_headers_complete(self) -> None:
-        """Take note that the head has ended."""
-        self._is_complete = True
+        self._seen = _Seen()
+        self._parser = HttpRequestParser(self._seen)
 
     def feed(self, part: bytes) -> None:
-        """Take in the next part. Raises `InvalidRequest` (malformed_request)."""
+        """Take in the next part.
+
+        Raises `InvalidRequest` (malformed_request), `TooLarge` (head_too_large).
+        """
         try:
             self._parser.feed_data(part)
         except HttpParserUpgrade:
-            pass  # who may upgrade is not the parser's business
+            pass  # it asks for another protocol, which nothing here offers
         except HttpParserError as error:
+            if isinstance(error.__context__, TooLarge):
+                raise _too_many_fields() from None
             raise malformed(str(error)) from None
 
     def head(self, request_line: bytes) -> Head:
@@ -108,9 +132,10 @@ class HeadParser:
         `request_line` is its first line: the parser takes other protocols' too.
         """
         is_http_10 = _VERSIONS.get(request_line[-9:])
-        if is_http_10 is None or not self._is_complete:
+        seen = self._seen
+        if is_http_10 is None or not seen.is_complete:
             raise malformed("the version is neither HTTP/1.1 nor HTTP/1.0")
-        values = _joined(self._lines)
+        values = _joined(seen.lines)
         authorization = values.pop(_AUTHORIZATION, None)
         if not is_http_10 and b"host" not in values:
             raise malformed("Host is missing")
@@ -119,21 +144,23 @@ class HeadParser:
             raise malformed("the only Transfer-Encoding is chunked, in HTTP/1.1")
         expected = values.get(b"expect", b"").lower()
         if expected not in (b"", b"100-continue"):
-            raise InvalidRequest("expectation_failed", expect=expected.decode("latin-1")[:80])
+            raise InvalidRequest(
+                "expectation_failed", expect=shortened(expected.decode("latin-1"), 80)
+            )
         fields = Fields(
             values,
-            tuple(line for line in self._lines if line[0] != _AUTHORIZATION),
+            tuple(line for line in seen.lines if line[0] != _AUTHORIZATION),
             int(values.get(b"content-length", b"0")),
             is_chunked=encoding is not None,
             is_http_10=is_http_10,
-            keep_alive=not is_http_10 and self._parser.should_keep_alive(),
+            keep_alive=not is_http_10 and not _says_close(values.get(b"connection", b"")),
             takes_gzip=takes_gzip(values.get(b"accept-encoding", b"")),
             expects_continue=expected != b"" and not is_http_10,
             is_of_page=b"origin" in values or b"sec-fetch-site" in values,
             caller=_caller_of(values),
         )
         method = self._parser.get_method().decode()
-        return _in_origin_form((method, self._target, fields, authorization))
+        return _in_origin_form((method, bytes(seen.target), fields, authorization))
 
 
 def _caller_of(values: Mapping[bytes, bytes]) -> Caller:
@@ -141,16 +168,21 @@ def _caller_of(values: Mapping[bytes, bytes]) -> Caller:
     return ANYBODY if part is None else Caller(part=part.decode("latin-1"))
 
 
+def _says_close(connection: bytes) -> bool:
+    """Whether a Connection field says that the request is the last one, whatever else it says."""
+    return any(each.strip(b" \t") == b"close" for each in connection.lower().split(b","))
+
+
 def _joined(lines: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    values: dict[bytes, bytes] = {}
+    values: dict[bytes, list[bytes]] = {}
     for name, value in lines:
         if name not in values:
-            values[name] = value
+            values[name] = [value]
         elif name in _ONCE:
             raise malformed(f"{name.decode('latin-1')} stands twice")
         else:
-            values[name] += b", " + value
-    return values
+            values[name].append(value)
+    return {name: b", ".join(several) for name, several in values.items()}
 
 
 def _in_origin_form(head: Head) -> Head:
@@ -174,7 +206,10 @@ def _in_origin_form(head: Head) -> Head:
 
 
 def parse_head(head: bytes) -> Head:
-    """Return what a whole head says. Raises `InvalidRequest` (malformed_request)."""
+    """Return what a whole head says.
+
+    Raises `InvalidRequest` (malformed_request, expectation_failed), `TooLarge` (head_too_large).
+    """
     parser = HeadParser()
     parser.feed(head)
     return parser.head(head[: head.find(LINE_END)])

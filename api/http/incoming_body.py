@@ -5,7 +5,8 @@ is much, so a body takes little memory however long it is, unless its handler co
 """
 
 import asyncio
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from api.http.framing import Framing
 from tms.core.errors import InvalidRequest
@@ -35,11 +36,11 @@ class IncomingBody:
     __slots__ = (
         "_arrived",
         "_bytes",
-        "_error",
         "_framing",
         "_is_due",
         "_is_lost",
         "_is_unwanted",
+        "_refusal",
         "_source",
         "_waiter",
     )
@@ -52,7 +53,7 @@ class IncomingBody:
         self._source = source
         self._arrived = [part] if part else []
         self._bytes = len(part)
-        self._error: InvalidRequest | None = None
+        self._refusal: tuple[str, Mapping[str, Any]] | None = None  # code and detail of an error
         self._is_lost = False
         self._is_unwanted = False
         self._waiter: asyncio.Future[None] | None = None
@@ -83,8 +84,11 @@ class IncomingBody:
         return behind
 
     def fail(self, error: InvalidRequest) -> None:
-        """Have whoever receives it get `error`."""
-        self._error = error
+        """Have whoever receives it get an error like this one.
+
+        It is raised anew: one that is kept would keep the stack that it is raised in.
+        """
+        self._refusal = error.problem.code, error.detail
         self._wake()
 
     def lose(self) -> None:
@@ -115,8 +119,9 @@ class IncomingBody:
                 self._bytes = 0
                 self._source.resume_reading()
                 return part
-            if self._error is not None:
-                raise self._error
+            if self._refusal is not None:
+                code, detail = self._refusal
+                raise InvalidRequest(code, **detail)
             if self._framing.is_done:
                 return b""
             if self._is_due:

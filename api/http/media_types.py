@@ -1,13 +1,13 @@
 """What the headers say of bodies: their format, their encoding, what the client takes.
 
-Headers repeat, so each distinct value is parsed once and kept.
+Headers repeat, so what each short value says is kept.
 """
 
 import re
-from collections.abc import Callable
-from email.message import Message
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 
+from api.http.header_values import MediaType, kept, media_type_of, media_types_of
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
@@ -15,9 +15,8 @@ from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON, JSON_BASE64
 from tms.wire.media_types import ARROW_TYPE
 
-_VALUES_KEPT = 256
 _HEADER_CHARS_SHOWN = 100
-_ZERO_QUALITY = re.compile(r"q=0(\.0{1,3})?")
+_ZERO = re.compile(r"0(\.0{1,3})?")
 
 _FORM = "application/x-www-form-urlencoded"
 _EXTRA = "tms-messaging[arrow]"
@@ -26,24 +25,21 @@ ArrowDecoder = Callable[[bytes, int], list[bytes]]
 """`tms.arrow.published.decode_bodies`."""
 
 
-def _parse(value: bytes) -> Message:
-    parsed = Message()
-    parsed["content-type"] = value.decode("latin-1")
-    return parsed
+def _parse(value: bytes) -> MediaType:
+    return media_type_of(value.decode("latin-1"))
 
 
-@lru_cache(_VALUES_KEPT)
+@kept
 def format_of(content_type: bytes) -> BodyFormat:
     """Return the format that a Content-Type names. Raises `InvalidRequest`."""
-    parsed = _parse(content_type)
-    media_type = parsed.get_content_type()
+    media_type, parameters = _parse(content_type)
     if media_type == AVRO.content_type:
-        avro = _AVRO_VERSIONS.get(str(parsed.get_param("version", "1")))
+        avro = _AVRO_VERSIONS.get(parameters.get("version", "1"))
         if avro is None:
             raise _unsupported(content_type)
         return avro
-    charset = parsed.get_content_charset("utf-8")
-    encoding = parsed.get_param("encoding")
+    charset = parameters.get("charset", "utf-8").lower()
+    encoding = parameters.get("encoding")
     if media_type == JSON.content_type and charset in ("utf-8", "us-ascii"):
         if encoding is None:
             return JSON
@@ -52,18 +48,18 @@ def format_of(content_type: bytes) -> BodyFormat:
     raise _unsupported(content_type)
 
 
-@lru_cache(_VALUES_KEPT)
+@kept
 def check_json(content_type: bytes) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
 
     Java's HttpURLConnection and curl say "form" of each body of which they are told nothing.
     """
-    if content_type and _parse(content_type).get_content_type() not in (JSON.content_type, _FORM):
+    if content_type and _parse(content_type).name not in (JSON.content_type, _FORM):
         raise _unsupported(content_type)
 
 
 def _unsupported(content_type: bytes) -> InvalidRequest:
-    shown = content_type.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    shown = shortened(content_type.decode("latin-1"), _HEADER_CHARS_SHOWN)
     return InvalidRequest("unsupported_content_type", content_type=shown)
 
 
@@ -81,17 +77,18 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     except ImportError:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
     if version not in FORMATS:
-        raise InvalidRequest("not_acceptable", accept=accept.decode("latin-1"))
+        raise InvalidRequest(
+            "not_acceptable", accept=shortened(accept.decode("latin-1"), _HEADER_CHARS_SHOWN)
+        )
     return FORMATS[version]
 
 
-@lru_cache(_VALUES_KEPT)
+@kept
 def wants_decoded(accept: bytes) -> bool:
     """Whether an Accept asks for JSON of what messages say by their schemas."""
-    for item in accept.decode("latin-1").lower().split(","):
-        media_type, *parameters = (part.replace(" ", "") for part in item.split(";"))
-        if media_type == JSON.content_type and "decode=true" in parameters:
-            return not any(map(_ZERO_QUALITY.fullmatch, parameters))
+    for media_type, parameters in media_types_of(accept):
+        if media_type == JSON.content_type and parameters.get("decode", "").lower() == "true":
+            return not _is_unwanted(parameters)
     return False
 
 
@@ -111,20 +108,18 @@ def arrow_decoder_of(content_type: bytes) -> ArrowDecoder | None:
     return decode_bodies
 
 
-@lru_cache(_VALUES_KEPT)
+@kept
 def _is_arrow(content_type: bytes) -> bool:
     """Whether a Content-Type says a stream of Arrow's."""
-    return _parse(content_type).get_content_type() == ARROW_TYPE
+    return _parse(content_type).name == ARROW_TYPE
 
 
-@lru_cache(_VALUES_KEPT)
+@kept
 def _arrow_version(accept: bytes) -> str | None:
     """Return the version of Arrow's streams that an Accept names; None if it names none."""
-    for item in accept.decode("latin-1").lower().split(","):
-        media_type, *parameters = (part.replace(" ", "") for part in item.split(";"))
-        if media_type == ARROW_TYPE and not any(map(_ZERO_QUALITY.fullmatch, parameters)):
-            versions = [p.removeprefix("version=") for p in parameters if p.startswith("version=")]
-            return versions[0] if versions else "1"
+    for media_type, parameters in media_types_of(accept):
+        if media_type == ARROW_TYPE and not _is_unwanted(parameters):
+            return parameters.get("version", "1").lower()
     return None
 
 
@@ -135,15 +130,19 @@ def is_gzip(content_encoding: bytes) -> bool:
         return True
     if encoding in (b"", b"identity"):
         return False
-    shown = content_encoding.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    shown = shortened(content_encoding.decode("latin-1"), _HEADER_CHARS_SHOWN)
     raise InvalidRequest("unsupported_content_encoding", content_encoding=shown)
 
 
-@lru_cache(_VALUES_KEPT)
+@kept
 def takes_gzip(accept_encoding: bytes) -> bool:
     """Whether an Accept-Encoding lists gzip, and not with a quality of zero."""
     for item in accept_encoding.decode("latin-1").lower().split(","):
-        coding, _, parameters = item.partition(";")
-        if coding.strip() in ("gzip", "x-gzip"):
-            return not _ZERO_QUALITY.fullmatch(parameters.replace(" ", ""))
+        if "gzip" in item and (coding := media_type_of(item)).name in ("gzip", "x-gzip"):
+            return not _is_unwanted(coding.parameters)
     return False
+
+
+def _is_unwanted(parameters: Mapping[str, str]) -> bool:
+    """Whether an item of a field that lists what a client takes says that it does not."""
+    return _ZERO.fullmatch(parameters.get("q", "1")) is not None

@@ -42,6 +42,7 @@ REQUEST_ERRORS = (
     "head_too_large",
     "too_many_connections",
 )
+"""What every request may be answered, wherever it leads."""
 
 KNOWN_CALLER_ERRORS = (
     "credentials_required",
@@ -51,7 +52,6 @@ KNOWN_CALLER_ERRORS = (
     "rules_unavailable",
 )
 """What a request may be answered where callers have to say who they are."""
-"""What every request may be answered, wherever it leads."""
 
 NAMESPACE_ERRORS = ("invalid_namespace_name", "not_found", *SERVICE_ERRORS)
 TOPIC_ERRORS = ("invalid_topic_name", *NAMESPACE_ERRORS)
@@ -100,8 +100,8 @@ class Operation:
     is_taskless: bool = False
     """Whether its handler may begin without a task (`api.http.taskless`): what it waits for first
     is a future, and it asks for its task, as timeouts do, only after that."""
-    upgrades_to: bytes | None = None
-    """The protocol that a GET without a body may go on in, as `Upgrade` names it."""
+    is_probe: bool = False
+    """Whether it is answered on a connection beyond `connections_max` too."""
     is_page: bool = False
     """Whether people open it in a browser: then other sites may lead to it."""
     is_compressed: bool = False

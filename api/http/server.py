@@ -20,7 +20,7 @@ from functools import partial
 
 from api.http.app import App
 from api.http.connection import HttpConnection
-from api.http.connections import Connections
+from api.http.connections import SURPLUS_MAX, Connections
 from api.http.tls import ServerTls
 from api.http.tls_listener import TlsListener
 from tms.core.limits import Limits
@@ -87,7 +87,7 @@ def connections_max(wanted: int) -> int:
     The process's limit is raised as far as it may be.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = (wanted + _DESCRIPTORS_KEPT) * _STORES_SHARE // (_STORES_SHARE - 1) + 1
+    needed = (wanted + SURPLUS_MAX + _DESCRIPTORS_KEPT) * _STORES_SHARE // (_STORES_SHARE - 1) + 1
     if soft < needed:
         soft = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -4,7 +4,6 @@
 not import them.
 """
 
-import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from api.http.context import Context
@@ -22,6 +21,8 @@ class ClientSide(Protocol):
     """Where it is counted among the connections of a principal; None if it is not."""
     is_write_paused: bool
     """Whether the client has to read before more is written."""
+    is_of_server: bool
+    """Whether a server of the cluster has made it."""
 
     peer: Peer
     """Who is at its other end."""
@@ -48,6 +49,14 @@ class ClientSide(Protocol):
         """Return when the client is gone."""
         ...
 
+    async def ended(self) -> None:
+        """Return when the client has ended its side, or is gone."""
+        ...
+
+    def start_stream(self) -> bool:
+        """Begin an answer of unknown length; return whether the client is there to get it."""
+        ...
+
     def head_start(self, status: int, content_type: bytes | None, more: bytes) -> bytes:
         """Return the head of an answer as far as it does not depend on the body."""
         ...
@@ -68,10 +77,6 @@ class ClientSide(Protocol):
         """Write the end of an answer, and go on with the next request."""
         ...
 
-    def hand_over(self, protocol: asyncio.Protocol, more: bytes) -> None:
-        """Answer 101, and let `protocol` have the connection from now on."""
-        ...
-
 
 class ServerSide(Protocol):
     """The endpoint of an exchange."""
@@ -84,11 +89,6 @@ class ServerSide(Protocol):
     @property
     def is_compressed(self) -> bool:
         """Whether answers are compressed for those who take gzip."""
-        ...
-
-    @property
-    def upgrades_to(self) -> bytes | None:
-        """The protocol that a GET without a body may go on in."""
         ...
 
     @property

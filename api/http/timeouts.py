@@ -9,7 +9,7 @@ Used on the event loop's thread only.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -35,9 +35,18 @@ class Timeouts(Generic[T]):
         """End the time of a thing, where it is in there."""
         self._due.pop(thing, None)
 
+    def since(self, thing: T) -> float | None:
+        """Return since when a thing is in there, in the loop's time; None where it is not."""
+        due = self._due.get(thing)
+        return None if due is None else due - self.seconds
+
     def oldest(self) -> T | None:
         """Return what has been in there for longest; None if nothing is."""
         return next(iter(self._due), None)
+
+    def __iter__(self) -> Iterator[T]:
+        """Give those that are in there, the oldest first."""
+        return iter(self._due)
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

@@ -25,6 +25,7 @@ from api.http.connection import HttpConnection
 from api.http.connections import Connections
 from api.http.rare_log import RareLog
 from api.http.tls import ServerTls
+from api.http.tls_half_close import half_closing
 from tms.core.errors import InvalidRequest, TmsError
 
 HANDSHAKE_S_MAX = 10.0
@@ -94,11 +95,14 @@ class TlsListener:
 class Handshake(asyncio.Protocol):
     """A connection that does not speak HTTP yet: `api.http.connections.OpenConnection`."""
 
+    is_of_server = is_at_work = False
+    unread_bytes = 0
+
     def __init__(self, listener: TlsListener, accepted: socket.socket, address: str) -> None:
         """Take a socket, from `start` on."""
         self._listener = listener
         self._socket = accepted
-        self._address = address
+        self.address = address
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
 
@@ -115,12 +119,12 @@ class Handshake(asyncio.Protocol):
             await listener.shared.loop.connect_accepted_socket(
                 lambda: self,
                 self._socket,
-                ssl=listener.tls.context,
+                ssl=half_closing(listener.tls.context),
                 ssl_handshake_timeout=listener.seconds,
                 ssl_shutdown_timeout=SHUTDOWN_S_MAX,
             )
         except OSError as error:
-            listener.failures.add(f"{self._address}: {_reason(error)}")
+            listener.failures.add(f"{self.address}: {_reason(error)}")
         finally:
             self._end()
 
@@ -135,6 +139,7 @@ class Handshake(asyncio.Protocol):
         secured = cast("asyncio.Transport", transport)
         secured.set_protocol(connection)
         connection.connection_made(secured)
+        secured.get_extra_info("ssl_object").tell_end_to(connection)
 
     # What others do to it.
 
@@ -150,7 +155,7 @@ class Handshake(asyncio.Protocol):
 
     def refuse(self, error: TmsError) -> None:
         """Give the client up: it could not read an answer yet."""
-        self._listener.failures.add(f"{self._address}: {error}")
+        self._listener.failures.add(f"{self.address}: {error}")
         self.close()
 
     def fail_body(self, error: InvalidRequest) -> None:

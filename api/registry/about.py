@@ -9,6 +9,7 @@ from api.http.exchange import JSON_TYPE, NO_CONTENT, OK, Exchange
 from api.http.operation import Operation
 from api.registry import parameters as p
 from api.registry.requests import answer, page, text
+from api.registry.resources import reader_of
 from tms import __version__
 from tms.registry import deletion
 from tms.registry.service import Registry
@@ -32,8 +33,10 @@ class AboutHandlers:
     async def contexts(self, exchange: Exchange) -> None:
         """Answer with the contexts that have schemas, and the default one."""
         prefix = text(exchange, "contextPrefix") if exchange.query else ""
+        reader = reader_of(exchange)
+
         found = await self._registry.list(
-            lambda state: [name for name in state.contexts() if name.startswith(prefix)]
+            lambda state: [each for each in reader.contexts(state) if each.startswith(prefix)]
         )
         await answer(exchange, page(exchange, found))
 
@@ -151,7 +154,8 @@ class AboutHandlers:
                 path="/contexts",
                 handler=self.contexts,
                 summary="The contexts",
-                description="The default one, and each that had schemas until it is deleted.",
+                description="The default one, and each that had schemas until it is deleted; "
+                "where callers are asked who they are, those with something that one may read.",
                 query=(p.CONTEXT_PREFIX, *p.PAGE),
                 success="Their names.",
                 answer=p.NAMES,

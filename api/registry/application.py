@@ -24,9 +24,9 @@ from api.registry.schemas import SchemaHandlers
 from api.registry.settings import SettingHandlers
 from api.registry.subjects import SubjectHandlers
 from api.registry.versions import VersionHandlers
-from tms.core.clock import SystemClock
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
+from tms.core.trusted_clock import trusted
 from tms.registry.service import Registry
 
 CONTEXT = "/contexts/{context}"
@@ -66,7 +66,7 @@ def create_registry_app(
     context = Context(
         services=cast("ServerServices", None),  # its handlers have the registry
         limits=limits,
-        clock=SystemClock(),
+        clock=trusted(None, limits),
         registry=CollectorRegistry(),
         topic_info="seed",
         body_memory=BodyMemory(limits.queue_bytes_max),

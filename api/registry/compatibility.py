@@ -10,7 +10,7 @@ from api.registry.resources import readable
 from api.registry.subjects import OTHER_BYTES_MAX, schema_decoder
 from tms.registry import lookup
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
-from tms.registry.service import Registry
+from tms.registry.service import Look, Registry
 from tms.security.resources import Action
 from tms.wire.registry_bodies import CompatibilityBody
 
@@ -28,8 +28,9 @@ class CompatibilityHandlers:
     async def check(self, exchange: Exchange) -> None:
         """Answer whether a schema fits a version, or those that the level says."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
-        subject, submitted = subject_of(exchange), submitted_of(request)
-        look = partial(
+        subject = subject_of(exchange)
+        submitted = submitted_of(request, subject)
+        look: Look[list[str]] = partial(
             lookup.why_unfit,
             given=subject,
             token=exchange.names.get("version"),
@@ -37,8 +38,9 @@ class CompatibilityHandlers:
             normalize=flag(exchange, "normalize"),
         )
         is_verbose = flag(exchange, "verbose")
+        look = readable(exchange, subject, look, submitted, is_whole=is_verbose)
         try:
-            messages = await self._registry.examine(readable(exchange, subject, look, submitted))
+            messages = await self._registry.examine(look)
         except RegistryError as error:
             if error.code != INVALID_SCHEMA or not is_verbose:
                 raise

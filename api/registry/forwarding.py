@@ -1,7 +1,8 @@
 """Has the master do what a server may not do that is not master itself.
 
 The answer is passed on when this server has read as far as the write, so that who asks it next
-finds what was written.
+finds what was written. A write waits for its answer until another server is elected, or nobody is,
+and for `ANSWERED_S_MAX` at most; then it may be done or not (50003).
 """
 
 import asyncio
@@ -23,8 +24,11 @@ SEQUENCE = b"tms-registry-sequence"
 PREFIX = "/v1/registry"
 """Below it the registry is, beside other paths of a server."""
 FORWARDED = b"tms-forwarded-by"
+ANSWERED_S_MAX = 3 * REACHED_S_MAX
+"""How long a master may take: to check schemas, to read the log, and to write it."""
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 _SEQUENCE = re.compile(r"[0-9]{1,18}", re.ASCII)
+_SILENT = f"there was no answer in {ANSWERED_S_MAX:g} s"
 _WRITING_POSTS = frozenset(("register_schema", "write_tags"))
 
 
@@ -57,6 +61,12 @@ class MasterForwarding:
         self._registry = registry
         self._mastership = mastership
         self._way = way
+        mastership.on_master = self._lead
+
+    def _lead(self) -> None:
+        """Forward to the present master; what an earlier one has not answered is broken off."""
+        master = self._mastership.master
+        self._way.lead_to(None if master == self._mastership.address else master)
 
     def over(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
         """Return operations, of which those that write go to the master."""
@@ -90,15 +100,17 @@ class MasterForwarding:
         return cast("Exchange", _Telling(exchange, self._registry))
 
     async def _forward(self, exchange: Exchange) -> None:
-        master = self._mastership.master
-        if master == self._mastership.address:
+        if self._mastership.master == self._mastership.address:
             begins = "this server is elected, and has not begun yet"
             raise RegistryError(NO_MASTER, reason=begins)
-        self._way.lead_to(master)
+        self._lead()
+        path = exchange.path
+        below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
         try:
-            path = exchange.path
-            below = path.removeprefix(PREFIX) if path.startswith(f"{PREFIX}/") else path
-            await self._way.forward(exchange, below, self._caught_up)
+            async with asyncio.timeout(ANSWERED_S_MAX):
+                await self._way.forward(exchange, below, self._caught_up)
+        except TimeoutError:
+            raise RegistryError(FORWARDING_FAILED, reason=_SILENT) from None
         except NoLeader as error:
             reason = error.detail.get("reason")
             if reason is None:

@@ -1,9 +1,10 @@
 """Which types the registry's bodies may have, and which one an answer gets by `Accept`."""
 
-from email.message import Message
-from functools import lru_cache
+from collections.abc import Sequence
 
 from api.http.exchange import Exchange
+from api.http.header_values import MediaType, kept, media_type_of, media_types_of
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.wire.registry_bodies import CONTENT_TYPE
 
@@ -11,7 +12,6 @@ _JSON = "application/json"
 _GIVEN = (CONTENT_TYPE, "application/vnd.schemaregistry+json", _JSON)
 """What an answer can be, in the order of our choice."""
 _TAKEN = frozenset((*_GIVEN, "application/octet-stream"))
-_KEPT = 256
 _CHARS_SHOWN = 100
 
 
@@ -19,7 +19,7 @@ def check_type(exchange: Exchange) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) if a body is of another type."""
     content_type = exchange.headers.get(b"content-type")
     if content_type is not None and not _is_taken(content_type):
-        shown = content_type.decode("latin-1")[:_CHARS_SHOWN]
+        shown = shortened(content_type.decode("latin-1"), _CHARS_SHOWN)
         raise InvalidRequest("unsupported_content_type", content_type=shown)
 
 
@@ -29,35 +29,30 @@ def answer_type(exchange: Exchange) -> bytes:
     return CONTENT_TYPE.encode() if accept is None else _chosen(accept)
 
 
-@lru_cache(_KEPT)
+@kept
 def _is_taken(content_type: bytes) -> bool:
-    return _parsed(content_type.decode("latin-1")).get_content_type() in _TAKEN
+    return media_type_of(content_type.decode("latin-1")).name in _TAKEN
 
 
-def _parsed(item: str) -> Message:
-    message = Message()
-    message["content-type"] = item
-    return message
-
-
-@lru_cache(_KEPT)
+@kept
 def _chosen(accept: bytes) -> bytes:
     """Return the type that an `Accept` likes best; of equals, the first of ours."""
-    wanted = [_parsed(item) for item in accept.decode("latin-1").split(",") if item.strip()]
+    wanted = list(media_types_of(accept))
     liked = {given: _quality(given, wanted) for given in _GIVEN}
     best = max(_GIVEN, key=lambda given: liked[given])
     if not liked[best] and wanted:
-        raise InvalidRequest("not_acceptable", accept=accept.decode("latin-1")[:_CHARS_SHOWN])
+        shown = shortened(accept.decode("latin-1"), _CHARS_SHOWN)
+        raise InvalidRequest("not_acceptable", accept=shown)
     return best.encode()
 
 
-def _quality(given: str, wanted: list[Message]) -> float:
+def _quality(given: str, wanted: Sequence[MediaType]) -> float:
     """Return how much a type is liked: as the item says that names it most closely."""
     main = given.partition("/")[0]
     for name in (given, f"{main}/*", "*/*"):
-        named = [item for item in wanted if item.get_content_type() == name]
+        named = [item for item in wanted if item.name == name]
         if named:
-            return max(_number(str(item.get_param("q", "1"))) for item in named)
+            return max(_number(item.parameters.get("q", "1")) for item in named)
     return 0.0
 
 

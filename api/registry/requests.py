@@ -13,6 +13,7 @@ from api.http.exchange import OK, Exchange
 from api.http.query_parameters import values_of
 from api.http.request_body import read_body
 from api.registry.media import answer_type, check_type
+from api.registry.resources import in_context, reader_of
 from tms.core.errors import InvalidRequest
 from tms.core.schemas import AVRO
 from tms.registry import lookup
@@ -22,9 +23,9 @@ from tms.registry.refusal import INVALID_BODY, MALFORMED, SCHEMA_NOT_FOUND, Regi
 from tms.registry.registration import Registered
 from tms.registry.schema import Reference, Schema
 from tms.registry.service import Registry
-from tms.registry.sources import Submitted
+from tms.registry.sources import Submitted, references_in
 from tms.registry.state import Version
-from tms.registry.subjects import ALL_CONTEXTS, check_context, resolved_in
+from tms.registry.subjects import ALL_CONTEXTS, qualified
 from tms.wire.json_names import strictly_decoded
 from tms.wire.registry_bodies import (
     EntityBody,
@@ -94,31 +95,21 @@ def text(exchange: Exchange, name: str, default: str = "") -> str:
     return values_of(exchange.query).get(name, default)
 
 
-def in_context(exchange: Exchange, name: str) -> str:
-    """Return a subject or a part of one, in the context that the path names.
-
-    Below `/contexts/{context}` a name that says no context itself is one of that context. Raises
-    `RegistryError` (42208) if there can be no such context.
-    """
-    context = exchange.names.get("context")
-    return name if context is None else resolved_in(name, check_context(context))
-
-
 def subject_of(exchange: Exchange) -> str:
     """Return the subject that the path names."""
-    return in_context(exchange, exchange.names["subject"])
+    return in_context(exchange.names, exchange.names["subject"])
 
 
 def hint_of(exchange: Exchange) -> str:
     """Return the subject that a query hints at, and so the context of an id."""
-    return in_context(exchange, text(exchange, "subject"))
+    return in_context(exchange.names, text(exchange, "subject"))
 
 
 def prefix_of(exchange: Exchange) -> str:
     """Return how the subjects begin that are asked for: by default, all of all contexts."""
     default = ALL_CONTEXTS if "context" not in exchange.names else ""
     prefix = text(exchange, "subjectPrefix", default)
-    return prefix if prefix.startswith(ALL_CONTEXTS) else in_context(exchange, prefix)
+    return prefix if prefix.startswith(ALL_CONTEXTS) else in_context(exchange.names, prefix)
 
 
 def page(exchange: Exchange, found: Sequence[B]) -> Sequence[B]:
@@ -149,11 +140,10 @@ def schema_id(exchange: Exchange) -> int:
     return int(given)
 
 
-def submitted_of(request: SchemaRequest) -> Submitted:
-    """Return the schema that a request sends."""
-    references = tuple(
-        Reference(each.name, each.subject, each.version) for each in request.references or ()
-    )
+def submitted_of(request: SchemaRequest, subject: str) -> Submitted:
+    """Return the schema that a request sends for a subject."""
+    named = (Reference(each.name, each.subject, each.version) for each in request.references or ())
+    references = references_in(named, subject)
     told = told_in_order(request.metadata, request.ruleSet)
     return Submitted(request.schema or "", request.schemaType or AVRO, references, told)
 
@@ -185,21 +175,29 @@ class Shown(NamedTuple):
 
 
 async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown:
-    """Return the text of a schema in the form that the query asks for, and its tags if it does."""
+    """Return the text of a schema in the form that the query asks for, and its tags if it does.
+
+    Raises `NotPermitted` as `text_of`.
+    """
     if not exchange.query:
         return Shown(schema.text)
     text = await text_of(exchange, registry, schema)
     if not flag(exchange, "findTags"):
         return Shown(text)
+    reader_of(exchange).check_references(registry.state, schema.references)
     look = partial(lookup.tags_in, schema=schema)
     return Shown(text, tags_body(await asyncio.create_task(registry.answer(look))))
 
 
 async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str:
-    """Return the text of a schema, in the form that the query asks for."""
+    """Return the text of a schema, in the form that the query asks for.
+
+    Raises `NotPermitted` for another form if who asks may not read all that the schema refers to.
+    """
     form = text(exchange, "format") if exchange.query else ""
     if not form:
         return schema.text
+    reader_of(exchange).check_references(registry.state, schema.references)
     # In a task of its own: who answers at once has none.
     look = partial(lookup.text_in, schema=schema, form=form)
     return await asyncio.create_task(registry.answer(look))
@@ -229,9 +227,16 @@ def version_body(version: Version, *, is_lookup: bool = False) -> VersionBody:
     return msgspec.structs.replace(body, ts=version.written_ms, deleted=version.is_deleted)
 
 
-async def answer_registered(exchange: Exchange, registry: Registry, registered: Registered) -> None:
-    """Answer with what became of a registration."""
-    schema = registered.schema
+async def answer_registered(
+    exchange: Exchange, registry: Registry, subject: str, registered: Registered
+) -> None:
+    """Answer with what became of a registration; without the schema to who may not read it."""
+    schema, reader = registered.schema, reader_of(exchange)
+    in_form = bool(exchange.query) and bool(text(exchange, "format"))
+    is_whole = reader.refused_in(registry.state, schema.references) is None
+    if not reader.reads(qualified(subject)) or (in_form and not is_whole):
+        await answer(exchange, RegisteredBody(registered.id, registered.version))
+        return
     body = RegisteredBody(
         id=registered.id,
         version=registered.version,

@@ -4,22 +4,28 @@
    that reads versions is done to what an alias leads to; as that may change before they are looked
    up, it is asked for once more by what they are looked up in (`readable`).
 2. What has no subject in its path is done to all of them, and needs a rule for `*`.
-3. Lists, and schemas by id or guid, have only what is of subjects that somebody may read.
-4. A schema that is sent may refer only to subjects that somebody may read.
+3. What is read besides is asked of the `SchemaReader` that somebody is (`tms.registry.readers`).
+4. A schema that is sent may refer only to what somebody may read, with all that this refers to.
+5. Who may write and not read is told numbers, and no word of what is there.
+6. A version that a write destroys has to be one that somebody may delete.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import Never, TypeVar
 
 from api.http.exchange import Exchange
 from api.http.operation import DecidedBy, Operation
+from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
+from tms.registry.readers import EVERYTHING, SchemaReader
+from tms.registry.records import SCHEMA, Purged, SchemaWritten
+from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, RegistryError
 from tms.registry.service import Registry
 from tms.registry.sources import Submitted
-from tms.registry.state import State, Version
-from tms.registry.subjects import check_context, context_of, qualified, resolved_in
+from tms.registry.state import State
+from tms.registry.subjects import check_context, qualified, resolved_in
 from tms.security.resources import Action, Resource, subject_resource
 
 A = TypeVar("A")
@@ -57,27 +63,53 @@ def with_resources(registry: Registry, operations: Iterable[Operation]) -> tuple
     )
 
 
+def in_context(names: Mapping[str, str], name: str) -> str:
+    """Return a subject or a part of one, in the context that a path names.
+
+    Below `/contexts/{context}` a name that says no context itself is one of that context. Raises
+    `RegistryError` (42208) if there can be no such context.
+    """
+    context = names.get("context")
+    return name if context is None else resolved_in(name, check_context(context))
+
+
 def _resource(registry: Registry, operation: Operation, names: Mapping[str, str]) -> Resource:
     """Return what an operation is done to. Raises `RegistryError` (42208)."""
-    given, context = names.get("subject", ""), names.get("context")
-    if context is not None:
-        given = resolved_in(given, check_context(context))
+    given = in_context(names, names.get("subject", ""))
     has_alias = operation.action is Action.READ and operation.name not in _OF_ITS_NAME
     subject = registry.state.meant(given) if has_alias else qualified(given)
     return subject_resource(subject or None)
 
 
-def may_read(exchange: Exchange, subject: str) -> bool:
-    """Whether who asks may read a subject."""
-    return exchange.may(Action.READ, subject_resource(subject))
+def reader_of(exchange: Exchange) -> SchemaReader:
+    """Return the reader that somebody who asks is."""
+    if exchange.admission is None or exchange.context.access is None:
+        return EVERYTHING
+    return SchemaReader(partial(_may_read, exchange), partial(_refuse, exchange))
+
+
+def _may_read(exchange: Exchange, subject: str) -> bool:
+    return exchange.may(Action.READ, subject_resource(subject or None))
+
+
+def _refuse(exchange: Exchange, subject: str | None) -> Never:
+    access = exchange.context.access
+    assert access is not None, "nothing is refused where nobody is asked"
+    access.refuse(exchange, Action.READ, subject_resource(subject or None))
 
 
 def readable(
-    exchange: Exchange, given: str, look: Callable[[S], A], submitted: Submitted | None = None
+    exchange: Exchange,
+    given: str,
+    look: Callable[[S], A],
+    submitted: Submitted | None = None,
+    *,
+    is_whole: bool = False,
 ) -> Callable[[S], A]:
     """Return `look`, but it raises `NotPermitted` unless who asks may read what it looks up.
 
-    `given` is the subject that is asked for, `submitted` a schema that is sent with it.
+    `given` is the subject that is asked for, `submitted` a schema that is sent with it. With
+    `is_whole` also what the versions of the subject refer to.
     """
     if exchange.admission is None:
         return look
@@ -86,27 +118,67 @@ def readable(
         state = known if isinstance(known, State) else known.state
         subject = state.meant(given)
         exchange.check_access(Action.READ, subject_resource(subject or None))
+        reader = reader_of(exchange)
         if submitted is not None:
-            check_references(exchange, subject, submitted)
+            reader.check_references(state, submitted.references)
+        for version in state.versions(subject) if is_whole else ():
+            reader.check_whole(state, version)
         return look(known)
 
     return look_if_allowed
 
 
-def check_references(exchange: Exchange, subject: str, submitted: Submitted) -> None:
-    """Raise `NotPermitted` unless who asks may read all that a schema refers to."""
-    for each in submitted.references:
-        referred = resolved_in(each.subject, context_of(subject))
-        exchange.check_access(Action.READ, subject_resource(referred or None))
+def writable(
+    exchange: Exchange,
+    given: str,
+    command: Callable[[Knowledge], Decided[A]],
+    submitted: Submitted | None = None,
+    telling: Collection[int] = (INCOMPATIBLE,),
+) -> Callable[[Knowledge], Decided[A]]:
+    """Return `command`, but it destroys no version that who asks may not delete.
 
-
-def readable_of(exchange: Exchange, uses: Iterable[Version]) -> Sequence[Version]:
-    """Return the versions whose subjects who asks may read, in order.
-
-    Raises `NotPermitted` if there is none. That names no subject: ids can be guessed.
+    And refusals with the codes `telling` have no word of versions of `given`, a subject, if who
+    asks may not read them. `submitted` refers to what they may read, or `NotPermitted` is raised.
     """
-    found = [version for version in uses if may_read(exchange, version.subject)]
-    access = exchange.context.access
-    if not found and exchange.admission is not None and access is not None:
-        access.refuse(exchange, Action.READ, subject_resource(None))
-    return sorted(found, key=lambda version: (version.subject, version.number))
+    if exchange.admission is None:
+        return command
+
+    def decide(known: Knowledge) -> Decided[A]:
+        reader = reader_of(exchange)
+        if submitted is not None:
+            reader.check_references(known.state, submitted.references)
+        try:
+            decided = command(known)
+        except RegistryError as error:
+            versions = known.state.versions(qualified(given))
+            if error.code not in telling or reader.reads_whole(known.state, versions):
+                raise
+            raise _without_words(error, given) from None
+        for subject in _destroyed(known.state, decided):
+            exchange.check_access(Action.DELETE, subject_resource(subject))
+        return decided
+
+    return decide
+
+
+def _without_words(error: RegistryError, subject: str) -> RegistryError:
+    """Return a refusal that tells nothing of the versions that there are."""
+    hidden = "you may not read all that it is compared with"
+    if error.code == INCOMPATIBLE:
+        return RegistryError(INCOMPATIBLE, subject=subject, details=hidden)
+    return RegistryError(INVALID_SCHEMA, reason=f"Invalid schema, details: {hidden}")
+
+
+def _destroyed(state: State, decided: Decided[A]) -> list[str]:
+    """Return the subjects of which a decision takes versions that it writes no more."""
+    written = {
+        (each.subject, each.id) for each in decided.records if isinstance(each, SchemaWritten)
+    }
+    gone = []
+    for record in decided.records:
+        if isinstance(record, Purged) and record.key.keytype == SCHEMA:
+            subject = record.key.subject or ""
+            version = state.version(subject, record.key.version or 0)
+            if version is not None and (subject, version.id) not in written:
+                gone.append(subject)
+    return list(dict.fromkeys(gone))

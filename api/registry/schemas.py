@@ -25,7 +25,7 @@ from api.registry.requests import (
     text_of,
     version_body,
 )
-from api.registry.resources import may_read, readable_of
+from api.registry.resources import reader_of
 from tms.registry import lookup
 from tms.registry.service import Registry
 from tms.registry.sources import KINDS
@@ -63,9 +63,10 @@ class SchemaHandlers:
     async def _of_id(self, exchange: Exchange) -> Version:
         wanted, hint = schema_id(exchange), hint_of(exchange)
         version = await self._registry.find(lambda state: lookup.version_of_id(state, wanted, hint))
-        if exchange.admission is None or may_read(exchange, version.subject):
+        if exchange.admission is None:
             return version
-        return readable_of(exchange, lookup.all_uses_of_id(self._registry.state, wanted, hint))[0]
+        uses = lookup.all_uses_of_id(self._registry.state, wanted, hint)
+        return reader_of(exchange).one_of(version, uses)
 
     async def subjects_of_id(self, exchange: Exchange) -> None:
         """Answer with the subjects that have an id."""
@@ -85,15 +86,14 @@ class SchemaHandlers:
             lookup.uses_of_id, schema_id=wanted, hint=hint, deleted=flag(exchange, "deleted")
         )
         found = await self._registry.list(look)
-        return readable_of(exchange, found)
+        return reader_of(exchange).those_of(found)
 
     async def by_guid(self, exchange: Exchange) -> None:
         """Answer with the schema of a guid."""
         look = partial(lookup.version_of_guid, guid=exchange.names["guid"])
         version = await self._registry.find(look)
-        if exchange.admission is not None and not may_read(exchange, version.subject):
-            uses = lookup.all_uses_of_guid(self._registry.state, exchange.names["guid"])
-            version = readable_of(exchange, uses)[0]
+        uses = lookup.all_uses_of_guid(self._registry.state, exchange.names["guid"])
+        version = reader_of(exchange).one_of(version, uses)
         schema = version.schema
         told = await shown(exchange, self._registry, schema)
         body = _body(version, told)
@@ -108,7 +108,8 @@ class SchemaHandlers:
         found = await self._registry.list(look)
         if exchange.admission is not None:
             uses = lookup.all_uses_of_guid(self._registry.state, exchange.names["guid"])
-            seen = {(v.id, context_of(v.subject)) for v in readable_of(exchange, uses)}
+            readable = reader_of(exchange).those_of(uses)
+            seen = {(each.id, context_of(each.subject)) for each in readable}
             found = [(context, each) for context, each in found if (each, context) in seen]
         await answer(exchange, [ContextIdBody(*each) for each in found])
 
@@ -122,7 +123,8 @@ class SchemaHandlers:
             rule_type=text(exchange, "ruleType"),
         )
         all_found = await self._registry.list(look)
-        seen = [version for version in all_found if may_read(exchange, version.subject)]
+        reads = reader_of(exchange).reads
+        seen = [version for version in all_found if reads(version.subject)]
         found = page(exchange, seen)
         if len(found) <= _AT_ONCE:
             await answer(exchange, [version_body(version) for version in found])

@@ -9,7 +9,8 @@ from api.http.exchange import Exchange
 from api.http.operation import BODY_ERRORS, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX
 from api.registry import parameters as p
-from api.registry.requests import answer, flag, in_context, read_json
+from api.registry.requests import answer, flag, read_json
+from api.registry.resources import in_context, writable
 from tms.registry import setting_commands as commands
 from tms.registry.refusal import INVALID_MODE, RegistryError
 from tms.registry.service import Registry
@@ -73,10 +74,12 @@ class SettingHandlers:
         if request.mode is None:
             raise RegistryError(INVALID_MODE)
         scope, mode, force = _scope(exchange), request.mode, flag(exchange, "force")
-        told = await self._registry.write(
-            lambda known: commands.set_mode(known.state, scope, mode, force=force)
+        command = writable(
+            exchange,
+            scope,
+            lambda known: commands.set_mode(known.state, scope, mode, force=force),
         )
-        await answer(exchange, ModeBody(told))
+        await answer(exchange, ModeBody(await self._registry.write(command)))
 
     async def delete_mode(self, exchange: Exchange) -> None:
         """Give the mode up."""
@@ -159,7 +162,8 @@ class SettingHandlers:
                 handler=self.set_mode,
                 summary=f"Set the mode {where}",
                 description="READWRITE, READONLY, READONLY_OVERRIDE or IMPORT. To import, there "
-                "must be no schemas, or `force`.",
+                "must be no schemas, or `force`; versions that were deleted softly go for good, so "
+                "one must be allowed to delete them.",
                 query=(p.FORCE,),
                 request=p.body("Mode"),
                 success="The mode, as it was given.",
@@ -181,7 +185,7 @@ class SettingHandlers:
 
 
 def _scope(exchange: Exchange) -> str:
-    return in_context(exchange, exchange.names.get("subject", DEFAULT_SCOPE))
+    return in_context(exchange.names, exchange.names.get("subject", DEFAULT_SCOPE))
 
 
 def _change(request: ConfigRequest) -> dict[str, object]:

@@ -21,9 +21,12 @@ from api.registry.requests import (
     tags_told,
     version_body,
 )
-from api.registry.resources import check_references, may_read, readable
+from api.registry.resources import readable, reader_of, writable
 from tms.registry import deletion, lookup
-from tms.registry.registration import SchemaToRegister, register
+from tms.registry.decision import Decided
+from tms.registry.knowledge import Knowledge
+from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA
+from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.service import Registry
 from tms.registry.tagging import TagChange, register_tagged
 from tms.security.resources import Action
@@ -56,12 +59,14 @@ class SubjectHandlers:
             deleted_only=flag(exchange, "deletedOnly"),
         )
         found = await self._registry.list(look)
-        await answer(exchange, page(exchange, [s for s in found if may_read(exchange, s)]))
+        reads = reader_of(exchange).reads
+        await answer(exchange, page(exchange, [each for each in found if reads(each)]))
 
     async def look_up(self, exchange: Exchange) -> None:
         """Answer with the version that has a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
-        subject, submitted = subject_of(exchange), submitted_of(request)
+        subject = subject_of(exchange)
+        submitted = submitted_of(request, subject)
         look = partial(
             lookup.same,
             given=subject,
@@ -97,8 +102,8 @@ class SubjectHandlers:
     async def register(self, exchange: Exchange) -> None:
         """Register a schema."""
         request = await read_json(exchange, schema_decoder, self._body_bytes_max)
-        subject, submitted = subject_of(exchange), submitted_of(request)
-        check_references(exchange, subject, submitted)
+        subject = subject_of(exchange)
+        submitted = submitted_of(request, subject)
         registration = SchemaToRegister(
             subject=subject,
             submitted=submitted,
@@ -111,13 +116,19 @@ class SubjectHandlers:
             tags_told(request.schemaTagsToRemove),
             from_latest=bool(request.propagateSchemaTags),
         )
-        if change == TagChange():
-            registered = await self._registry.write(lambda known: register(known, registration))
-        else:
-            registered = await self._registry.write(
-                lambda known: register_tagged(known, registration, change)
-            )
-        await answer_registered(exchange, self._registry, registered)
+        has_tags = change != TagChange()
+
+        def command(known: Knowledge) -> Decided[Registered]:
+            if has_tags:
+                return register_tagged(known, registration, change)
+            return register(known, registration)
+
+        is_of_latest = has_tags or not submitted.text
+        telling = (INCOMPATIBLE, INVALID_SCHEMA) if is_of_latest else (INCOMPATIBLE,)
+        registered = await self._registry.write(
+            writable(exchange, subject, command, submitted, telling)
+        )
+        await answer_registered(exchange, self._registry, subject, registered)
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""
@@ -195,6 +206,6 @@ class SubjectHandlers:
                 request=p.body("SchemaRequest"),
                 success="Its id and version.",
                 answer=p.body("Registered"),
-                errors=("409", "42201", "42205", "42208", "42209", "42210", *BODY_ERRORS),
+                errors=("409", "42201", "42202", "42205", "42208", "42209", "42210", *BODY_ERRORS),
             ),
         )

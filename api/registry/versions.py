@@ -21,11 +21,11 @@ from api.registry.requests import (
     text_of,
     version_body,
 )
-from api.registry.resources import readable
+from api.registry.resources import readable, reader_of, writable
 from api.registry.subjects import OTHER_BYTES_MAX, SUBJECT, TAG, VERSIONS
 from tms.registry import deletion, lookup
 from tms.registry.contracts import told_in_order
-from tms.registry.refusal import MALFORMED, RegistryError
+from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA, MALFORMED, RegistryError
 from tms.registry.service import Registry
 from tms.registry.state import Version
 from tms.registry.tagging import TagChange, TagsToWrite, write_tags
@@ -102,15 +102,17 @@ class VersionHandlers:
         """Answer with the ids of the schemas that refer to a version."""
         subject = subject_of(exchange)
         look = partial(lookup.referrers, given=subject, token=exchange.names["version"])
-        found = await self._registry.list(readable(exchange, subject, look))
+        referring = await self._registry.list(readable(exchange, subject, look))
+        reads = reader_of(exchange).reads
+        found = sorted({each.id for each in referring if reads(each.subject)})
         await answer(exchange, page(exchange, found))
 
     async def write_tags(self, exchange: Exchange) -> None:
         """Register a version that is an earlier one with other tags."""
         request = await read_json(exchange, tags_decoder, OTHER_BYTES_MAX)
-        told = told_in_order(request.metadata, request.rule_set)
+        subject, told = subject_of(exchange), told_in_order(request.metadata, request.rule_set)
         wanted = TagsToWrite(
-            subject=subject_of(exchange),
+            subject=subject,
             token=exchange.names["version"],
             change=TagChange(tags_told(request.tags_to_add), tags_told(request.tags_to_remove)),
             told=told,
@@ -118,8 +120,15 @@ class VersionHandlers:
             rules_to_remove=tuple(request.rules_to_remove or ()),
             new_version=request.new_version,
         )
-        registered = await self._registry.write(lambda known: write_tags(known, wanted))
-        await answer_registered(exchange, self._registry, registered)
+        registered = await self._registry.write(
+            writable(
+                exchange,
+                subject,
+                lambda known: write_tags(known, wanted),
+                telling=(INCOMPATIBLE, INVALID_SCHEMA),
+            )
+        )
+        await answer_registered(exchange, self._registry, subject, registered)
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""

@@ -39,8 +39,12 @@ _STATE = answer_of(
             "`superseded`, `tombstone`, `rolled_back`."
         ),
         "CleanupState.last_rows": "Rows that it deleted or inverted.",
+        "CleanupState.clock_step_s": (
+            "By how many seconds the clock is ahead, in doubt: meanwhile things wait (`getClock`)."
+        ),
     },
 )
+del _STATE["properties"]["clock_step_s"]["minimum"]  # it is negative if the clock was set back
 _EXAMPLE = {
     "is_running": False,
     "passes": 12,
@@ -54,6 +58,7 @@ _EXAMPLE = {
     "dropped_bytes": 100_000,
     "inverted_rows": 3,
     "dropped_by_reason": {"ttl": 900, "superseded": 100},
+    "clock_step_s": 0,
     "bounds": [
         {
             "table": "message",

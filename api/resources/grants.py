@@ -152,7 +152,7 @@ async def add_token(exchange: Exchange) -> None:
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)
     _check_superuser(exchange, grants, request.principal)
-    ends_ms, now_ms = request.expires_ms, exchange.context.clock.now_ms()
+    ends_ms, now_ms = request.expires_ms, exchange.context.clock.keys_ms()
     if ends_ms is not None and not now_ms < ends_ms <= JSON_INTEGER_MAX:
         raise InvalidRequest("invalid_token", expires_ms=ends_ms)
     token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)

@@ -4,12 +4,16 @@ import asyncio
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, Metric, generate_latest
 from prometheus_client.registry import Collector
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import DecidedBy, Operation
 from tms import __version__
+from tms.core.errors import TmsError
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.supervision import failing
 from tms.security.resources import Action
 
 _TEXT_TYPE = b"text/plain; charset=utf-8"
@@ -20,6 +24,29 @@ _STATUS = {
             "type": "object",
             "required": ["status"],
             "properties": {"status": {"type": "string"}},
+        }
+    }
+}
+_COUNT = {"type": "integer", "minimum": 0, "maximum": JSON_INTEGER_MAX}
+_FAILING = {
+    "type": "object",
+    "required": ["task", "since_ms", "times", "reason"],
+    "properties": {
+        "task": {"type": "string"},
+        "since_ms": _COUNT,
+        "times": _COUNT,
+        "reason": {"type": "string"},
+    },
+}
+_READY = {
+    "application/json": {
+        "schema": {
+            "type": "object",
+            "required": ["status"],
+            "properties": {
+                "status": {"type": "string"},
+                "failing": {"type": "array", "items": _FAILING},
+            },
         }
     }
 }
@@ -42,9 +69,11 @@ async def welcome(exchange: Exchange) -> None:
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
     topic = f"http://{host}/v1/namespaces/default/topics/hello"
     post = "curl -X POST -H 'Content-Type: application/json'"
+    # Strangers, who may ask for this, are not told which version's faults to try.
+    version = {"version": __version__} if exchange.context.access is None else {}
     told = {
         "name": "TMS, a transactional messaging service",
-        "version": __version__,
+        **version,
         "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",
@@ -57,7 +86,7 @@ async def welcome(exchange: Exchange) -> None:
             "tms --help",
         ],
     }
-    await exchange.answer(OK, json.dumps(told, indent=1).encode(), JSON_TYPE)
+    await exchange.answer(OK, msgspec.json.format(json.dumps(told).encode(), indent=1), JSON_TYPE)
 
 
 async def health(exchange: Exchange) -> None:
@@ -66,9 +95,14 @@ async def health(exchange: Exchange) -> None:
 
 
 async def ready(exchange: Exchange) -> None:
-    """Answer whether publishing would be taken now."""
-    exchange.context.services.messaging.check_ready()
-    await exchange.answer(OK, b'{"status": "ready"}', JSON_TYPE)
+    """Answer whether publishing would be taken now, and which of the server's tasks fail."""
+    told = {"failing": [each._asdict() for each in failing()]} if failing() else {}
+    try:
+        exchange.context.services.messaging.check_ready()
+    except TmsError as error:
+        error.detail = {**error.detail, **told}
+        raise
+    await exchange.answer(OK, json.dumps({"status": "ready", **told}).encode(), JSON_TYPE)
 
 
 async def metrics(exchange: Exchange) -> None:
@@ -111,6 +145,7 @@ OPERATIONS = (
         method="GET",
         path="/health",
         handler=health,
+        is_probe=True,
         tag="Server",
         summary="Is the process up?",
         description="A process that does not answer this is to be restarted.",
@@ -124,11 +159,14 @@ OPERATIONS = (
         method="GET",
         path="/ready",
         handler=ready,
+        is_probe=True,
         tag="Server",
         summary="Would a publish be taken now?",
-        description="503 while it would not: no requests should be sent here for the moment.",
+        description="503 while it would not: no requests should be sent here for the moment. "
+        "`failing` lists tasks of the server that an unexpected error ended in the last minute; "
+        "they are started again. It is left out if there are none.",
         success="It would.",
-        answer=_STATUS,
+        answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full", "internal"),
     ),
     Operation(

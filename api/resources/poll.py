@@ -171,7 +171,7 @@ class _Poll:
                 stopped.set_result(transaction_id)
 
         page = asyncio.create_task(self.page(wait_s, stopped=tell))
-        gone = asyncio.create_task(exchange.gone())
+        gone = asyncio.create_task(exchange.ended())
         check_s = None if exchange.admission is None else CHECK_S
         awaited: list[asyncio.Future[Any]] = [page, gone, stopped]
         first = asyncio.FIRST_COMPLETED
@@ -189,6 +189,7 @@ class _Poll:
             return page.result()
         finally:
             await _cancel(page, gone)
+            del page  # its error keeps this frame, which must not keep the task
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

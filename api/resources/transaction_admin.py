@@ -44,7 +44,7 @@ async def show(exchange: Exchange) -> None:
             codec = encode_transaction(snapshot)
         except (TransactionNotInProgress, TransactionUnknown):
             info = await transactions.info(transaction_id, caller=caller)
-    await exchange.answer(OK, encode_info(info, exchange.context.clock.now_ms(), codec), JSON_TYPE)
+    await exchange.answer(OK, encode_info(info, codec), JSON_TYPE)
 
 
 async def list_transactions(exchange: Exchange) -> None:
@@ -57,7 +57,7 @@ async def list_transactions(exchange: Exchange) -> None:
         infos = await transactions.invalid(limit)
     else:
         infos = (await transactions.in_progress())[:limit]
-    await exchange.answer(OK, encode_infos(infos, exchange.context.clock.now_ms()), JSON_TYPE)
+    await exchange.answer(OK, encode_infos(infos), JSON_TYPE)
 
 
 async def invalid_size(exchange: Exchange) -> None:

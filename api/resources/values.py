@@ -7,6 +7,7 @@ A poll that accepts `application/json;decode=true` is answered in JSON with `val
 from collections.abc import Sequence
 
 from api.http.exchange import Exchange
+from tms.core.caller import Caller
 from tms.core.errors import SchemasUnavailable
 from tms.core.frame import bodies_of, framed_of
 from tms.core.message import Message
@@ -36,10 +37,11 @@ async def _schemas_of(exchange: Exchange) -> TopicSchemas:
 async def encoded(exchange: Exchange, request: PublishRequest) -> PublishRequest:
     """Return a request with the bodies of the messages that it gives as values.
 
-    Raises `PayloadRefused`, `SchemasUnavailable`, `TopicNotFound`.
+    Raises `PayloadRefused`, `SchemasUnavailable`, `TopicNotFound`, `NotPermitted`.
     """
     values = _values_of(exchange)
-    made = await values.encoded(await _schemas_of(exchange), request.values)
+    schemas = await _schemas_of(exchange)
+    made = await values.encoded(schemas, request.values, caller=exchange.caller)
     framed = frozenset(framed_of(request.payloads))
     bodies = [(body, index in framed) for index, body in enumerate(request.payloads)]
     for index, body in made.items():
@@ -52,15 +54,16 @@ class DecodedAnswer:
 
     content_type = TYPE
 
-    def __init__(self, values: PayloadValues, schemas: TopicSchemas) -> None:
+    def __init__(self, values: PayloadValues, schemas: TopicSchemas, caller: Caller) -> None:
         self._values = values
+        self._caller = caller
         self._schemas = schemas
         self._is_first = True
 
     @classmethod
     async def to(cls, exchange: Exchange) -> "DecodedAnswer":
         """Return the answer to a request. Raises `SchemasUnavailable`, `TopicNotFound`."""
-        return cls(_values_of(exchange), await _schemas_of(exchange))
+        return cls(_values_of(exchange), await _schemas_of(exchange), exchange.caller)
 
     async def part(self, page: Page) -> Sequence[bytes]:
         """Return the next bytes of the answer; none for a page without messages."""
@@ -76,7 +79,7 @@ class DecodedAnswer:
         return (start, b",".join(rows))
 
     async def _rows(self, messages: Sequence[Message]) -> bytes:
-        told = await self._values.told(self._schemas, messages)
+        told = await self._values.told(self._schemas, messages, caller=self._caller)
         return encode_told(messages, told)
 
     def end(self) -> bytes:

@@ -100,9 +100,13 @@ class RegionCleaner:
                 _log.exception("the topic %s is not cleaned up", topic.id)
 
     def _toured(self) -> Iterator[Step]:
-        services = self._services if self._inverts_invalid else None
         self._tour = Tour(
-            self._work, services, self._bounds, recording=self._recording, inverted=self._inverted
+            self._work,
+            self._services,
+            self._bounds,
+            recording=self._recording,
+            inverted=self._inverted,
+            inverts_invalid=self._inverts_invalid,
         )
         yield from self._tour.steps(self._workers, self.lease.keep)
         self._inverted = self._tour.inverted
@@ -113,7 +117,7 @@ class RegionCleaner:
         if listed is None:
             return
         limits, clock = self._work.limits, self._work.clock
-        pointers = may_go(listed, self._bounds.of_all, limits, clock.now_ms())
+        pointers = may_go(listed, self._bounds.of_all, limits, clock.expiry_ms())
         if pointers:
             self._services.invert_published(pointers)
             self._services.truncate(pointers)

@@ -19,6 +19,7 @@ from tables.store import MESSAGE, Store
 from tables.transaction_table import StoreTransactionTable
 from tms.core.clock import Clock
 from tms.core.limits import Limits
+from tms.core.mark import ClockElsewhere, latest_mark
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.recovery import recover
 
@@ -32,6 +33,15 @@ Options = Mapping[str, Any]
 
 def _opened(url: str, workers: int, options: Options) -> HBaseStore:
     return open_store(url, **{**options, "size": workers + _OTHER_CONNECTIONS})
+
+
+def recorded_invalid_list(store: Store, limits: Limits, now_ms: int) -> InvalidList | None:
+    """Return the invalid list as the log has it; None where it has none. Raises as `recover`."""
+    table = StoreTransactionTable(store)
+    if not table.snapshots():
+        return None
+    state = recover(table, limits, now_ms).state
+    return invalid_list(state, state.last_write_pointer)
 
 
 class ServerCleaner(RegionCleaner):
@@ -80,18 +90,15 @@ class Pruning:
         """Open the store. Raises as `open_store`."""
         self._store = _opened(url, workers, options)
         self._limits = limits
-        self._clock = clock
+        mark = latest_mark(StoreTransactionTable(self._store))
+        clock = self._clock = ClockElsewhere(mark, clock)
         services = TableServices(self._store, self._invalid_list)
         self._cleaner = RegionCleaner(
             self._store, services, limits, clock, workers=workers, rows_max=_ROWS_MAX
         )
 
     def _invalid_list(self) -> InvalidList | None:
-        table = StoreTransactionTable(self._store)
-        if not table.snapshots():
-            return None
-        state = recover(table, self._limits, self._clock.now_ms()).state
-        return invalid_list(state, state.last_write_pointer)
+        return recorded_invalid_list(self._store, self._limits, self._clock.now_ms())
 
     def steps(self) -> Generator[Step, None, None]:
         """Do the pass. Close it before this, which waits for what its workers read.

@@ -1,10 +1,10 @@
 """Takes out of a part of the Payload table what has expired: row by row, in one scan.
 
 `cleanup.expiry` seeks from write pointer to write pointer, which is nothing on local disk; over the
-network each would cost as much as a thousand rows. Rows before those that may still be written are
-a range, which is deleted as a whole; of those up to the first that cannot have expired, the keys
-are read. The greatest row of a pointer that may still be written under stays, as it does there; and
-one at the end of the part, because it is not known here what the next region has of its pointer.
+network each would cost as much as a thousand rows. So the keys of all rows are read, or of those
+under pointers alone that seem to be old enough. The greatest row of a pointer that may still be
+written under stays, as it does there; and one at the end of the part, because it is not known here
+what the next region has of its pointer.
 
 The seal of a run (`tables.sealing.runs`) is needed for as long as a row that it hides would live.
 """
@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from cleanup.expiry import stored_ms
+from cleanup.expiry import ASKED_AGAIN_MS, stored_ms
 from cleanup.hbase.drops import PartDrop
 from cleanup.hbase.parts import RegionPart
 from cleanup.ranges import Reason, Step, first_key
@@ -31,22 +31,20 @@ def expire_payloads(
     store: HBaseStore,
     part: RegionPart,
     now_ms: int,
-    writable_ms: int,
+    ended_up_to: int,
     *,
     drop: PartDrop,
     rows_max: int,
+    looks_at_all: bool,
 ) -> Generator[Step, None, int]:
     """Drop what has expired of a part; return when more may, in ms since 1970.
 
-    Nothing is written under a pointer once it is older than `writable_ms`. `rows_max` are read at a
-    time. Raises as `drop`.
+    Up to the pointer `ended_up_to`, nothing is written any more. `rows_max` are read at a time.
+    Look at all pointers, or at those alone that seem to be old enough. Raises as `drop`.
     """
     topic = part.known.topic
     live_ms = topic.first_live_ms(now_ms)
     start = prefix(topic.id, topic.generation)
-    old_ms = max(0, topic.young_from_ms(now_ms) - writable_ms)  # as in `cleanup.expiry`
-    writable = payload_prefix(start, old_ms * WRITE_POINTERS_PER_MS)
-    yield from drop(PAYLOAD, start, writable, reason=Reason.TTL)
     stop = max(part.start, min(part.stop, after_prefix(start)))
     live = payload_prefix(start, live_ms * WRITE_POINTERS_PER_MS)
     due_ms = topic.dies_ms(now_ms)
@@ -54,11 +52,11 @@ def expire_payloads(
     if oldest is not None:
         started_ms = payload_pointer_of(oldest) // WRITE_POINTERS_PER_MS
         due_ms = min(due_ms, topic.dies_ms(started_ms))
-    at, end = max(writable, part.start), min(live, stop)
+    at, end = max(start, part.start), stop if looks_at_all else min(live, stop)
     if at >= end:
         return due_ms
     with store.filtered(PAYLOAD, at, end, KEYS_ONLY) as rows:
-        decided = _decided(rows, _Times(store, topic, now_ms, live_ms, writable_ms))
+        decided = _decided(rows, _Times(store, topic, now_ms, live_ms, ended_up_to))
         while some := list(islice(decided, rows_max)):
             due_ms = min([due_ms, *(due for _, due in some if due)])
             dead = [row for row, due in some if not due]
@@ -75,16 +73,15 @@ class _Times:
     topic: TopicMetadata
     now_ms: int
     live_ms: int
-    writable_ms: int
+    ended_up_to: int
 
     def due_ms(self, row: Row, pointer: int, *, is_greatest: bool) -> int:
         """Return when a row may go, 0 for now."""
         when_ms = self._seal_ms(row[0]) if is_seal(row[0]) else stored_ms(row[0])
         if when_ms >= self.live_ms:
             return self.topic.dies_ms(when_ms)
-        started_ms = pointer // WRITE_POINTERS_PER_MS
-        if is_greatest and self.now_ms - started_ms < self.writable_ms:
-            return started_ms + self.writable_ms
+        if is_greatest and pointer > self.ended_up_to:
+            return self.now_ms + ASKED_AGAIN_MS
         return 0
 
     def _seal_ms(self, key: bytes) -> int:

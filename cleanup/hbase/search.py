@@ -1,10 +1,10 @@
-"""Finds in a part of the Message table what invalid transactions wrote, by time.
+"""Finds in a part of the Message table what invalid transactions wrote.
 
-A write pointer is the time of its transaction's start, and nothing is written under it once the
-longest lifetime is over; the clock of the messages may differ from that of the pointers, so there
-is a margin on both sides. HBase leaves out of the answer what has no write pointer, or one below.
-It answers only when it has found something, or is at the end: so that no call takes long, however
-little there is, a scan covers a span of time that grows while scans are fast, and else shrinks.
+They recorded the least time that their entries can have; from there on all of a part is looked at.
+HBase leaves out of the answer what has no write pointer, or one below. It answers only when it has
+found something, or is at the end: so that no call takes long, however little there is, a scan
+covers a span of time that grows while scans are fast, and else shrinks. The spans begin at the
+first row that there is, and end with the last, so that times without rows cost no calls.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from cleanup.hbase.parts import RegionPart
-from cleanup.ranges import Reason, Step
+from cleanup.ranges import Reason, Step, first_key, last_key
 from tables.hbase.regions import value_starts
 from tables.hbase.store import HBaseStore
 from tables.keys import after_prefix, entry_pointer_of, prefix, transactional_start
 from tables.store import MESSAGE, Row
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS, Limits
 from tms.core.message import KEY, KEY_BYTES
 from tms.core.topic import TopicMetadata
 
@@ -43,14 +42,11 @@ class InvalidRows:
 class Search:
     """Searches the parts of one region, one after another."""
 
-    def __init__(self, store: HBaseStore, pointers: Collection[int], limits: Limits) -> None:
-        """Look for what is under `pointers`, of which there is one at least."""
+    def __init__(self, store: HBaseStore, pointers: Collection[int], from_ms: int) -> None:
+        """Look for what is under `pointers`, of which there is one at least, from a time on."""
         self._store = store
         self._pointers = pointers
-        lifetime_ms = limits.transaction_lifetime_s_max * MS_PER_S
-        margin_ms = lifetime_ms + limits.cleanup_grace_s * MS_PER_S
-        self._from_ms = max(0, min(pointers) // WRITE_POINTERS_PER_MS - margin_ms)
-        self._to_ms = max(pointers) // WRITE_POINTERS_PER_MS + lifetime_ms + margin_ms
+        self._from_ms = from_ms
         self._filter = value_starts(transactional_start(min(pointers)))
         self._span_ms = _SPAN_MS_FIRST
 
@@ -58,8 +54,14 @@ class Search:
         """Give what a part has; some of it twice. Raises `StoreUnavailable`, `StoreCorrupt`."""
         topic = part.known.topic
         whole = prefix(topic.id, topic.generation)
-        at = max(part.start, whole + KEY.pack(self._from_ms, 0))
-        stop = min(part.stop, after_prefix(whole), whole + KEY.pack(self._to_ms, 0))
+        start = max(part.start, whole + KEY.pack(self._from_ms, 0))
+        stop = min(part.stop, after_prefix(whole))
+        first = first_key(self._store, MESSAGE, start, stop) if start < stop else None
+        yield Step(MESSAGE, Reason.INVALID)
+        if first is None:
+            return
+        last = last_key(self._store, MESSAGE, first, stop) or first
+        at, stop = first, last + b"\x00"
         while at < stop:
             # A region may begin within a key; what is missing of it counts as zeros.
             at_ms, _ = KEY.unpack(at[len(whole) :].ljust(KEY_BYTES, b"\x00")[:KEY_BYTES])
@@ -77,7 +79,8 @@ class Search:
                 self._span_ms = min(_SPAN_MS_MAX, self._span_ms * 2)
             elif took_s > _SLOW_S:
                 self._span_ms = max(_SPAN_MS_MIN, self._span_ms // 2)
-            at = end
+            is_long = self._span_ms == _SPAN_MS_MAX  # a clock may have been years ahead
+            at = end if not is_long else first_key(self._store, MESSAGE, end, stop) or stop
 
     def _found(
         self, topic: TopicMetadata, start: bytes, stop: bytes

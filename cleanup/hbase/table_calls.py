@@ -51,6 +51,9 @@ class TableServices:
         """Return 0: the list is left as it is."""
         return 0
 
+    def keep_keys_from(self, floor_ms: int) -> None:
+        """Do nothing: no row is forgotten here."""
+
     def forget(self, topic: TopicMetadata) -> bool:  # noqa: ARG002  none for the Metadata table
         """Return False: the row is left as it is."""
         return False

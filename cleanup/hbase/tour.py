@@ -57,13 +57,14 @@ class Tour:
     def __init__(
         self,
         work: WorkerContext,
-        services: ServiceCalls | None,
+        services: ServiceCalls,
         bounds: RegionBounds,
         *,
         recording: Store,
         inverted: frozenset[int],
+        inverts_invalid: bool,
     ) -> None:
-        """Prepare a pass; without services, invalid transactions are left as they are.
+        """Prepare a pass, which leaves invalid transactions as they are if so wished.
 
         `inverted` are the pointers above the bounds that an earlier pass has done everywhere.
         """
@@ -74,7 +75,11 @@ class Tour:
         self._before = inverted
         self._common: frozenset[int] | None = None
         """What is inverted in all regions that are done; None: none is."""
+        self._inverts_invalid = inverts_invalid
+        self._open: InvalidList | None = None
+        """The list as it was last asked for."""
         self._listed: InvalidList | None = None
+        """The same, if what is on it is to be inverted."""
         self._listed_ms = 0
         self._regions: list[Region] = []
         self._regions_ms = 0
@@ -129,8 +134,8 @@ class Tour:
     def _list_invalid(self) -> Iterator[Step]:
         """Ask for the invalid list, and invert what is known of it; then read the topics."""
         self._listed_ms = self._work.clock.steady_ms()
-        if self._services is not None:
-            self._listed = self._services.invalid_list()
+        self._open = self._services.invalid_list()
+        self._listed = self._open if self._inverts_invalid else None
         if self._listed is not None:
             bound, knows_publications_after = (
                 self._bounds.of_all,
@@ -139,7 +144,6 @@ class Tour:
             new = self._listed.seen_by_all() - self._before
             known = sorted(p for p in new if p > max(bound, knows_publications_after))
             for first in range(0, len(known), _POINTERS_AT_ONCE):
-                assert self._services is not None
                 some = known[first : first + _POINTERS_AT_ONCE]
                 inverted = self._services.invert_published(some)
                 yield Step(MESSAGE, Reason.INVALID, scanned=len(some), inverted=inverted)
@@ -164,13 +168,14 @@ class Tour:
             yield from self._list_invalid()
         region = self._left.pop(0)
         proof = self._recording.batch()
-        listed, search = self._listed, set()
+        listed, search, from_ms = self._listed, set(), 0
         if listed is not None:
             bound = self._bounds.of(region)
             new = listed.seen_by_all() - self._before
             search = {p for p in new if bound < p <= listed.knows_publications_after}
+            from_ms = listed.searched_from_ms(search)
         inverted = frozenset() if listed is None else self._before | listed.seen_by_all()
-        worker = Worker(self._work, region, search)
+        worker = Worker(self._work, region, search, from_ms, self._open)
         self._tasks[worker] = _Task(proof, listed, inverted)
         crew.begin(worker)
 
@@ -180,7 +185,6 @@ class Tour:
             case Step():
                 yield done
             case InvalidRows(topic, pointer, rows):
-                assert self._services is not None
                 count = self._services.invert(topic.id, topic.generation, pointer, rows)
                 yield Step(MESSAGE, Reason.INVALID, scanned=len(rows), inverted=count)
             case Ended(failure):

@@ -11,7 +11,13 @@ import logging
 from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass
 
-from cleanup.expiry import drop_dead_generations, drop_sealed, expire_messages
+from cleanup.expiry import (
+    ALL_PAYLOADS_MS,
+    drop_dead_generations,
+    drop_sealed,
+    expire_messages,
+)
+from cleanup.fates import ended_up_to
 from cleanup.hbase.drops import PartDrop, TopicChanged
 from cleanup.hbase.parts import CachedTopics, RegionPart
 from cleanup.hbase.payloads import expire_payloads
@@ -23,7 +29,8 @@ from tables.sealing.seal import seal_of
 from tables.store import MESSAGE
 from tms.core.clock import Clock
 from tms.core.errors import StoreCorrupt
-from tms.core.limits import MS_PER_S, Limits
+from tms.core.limits import Limits
+from tms.transactions.pruning import InvalidList
 
 _OLD_MS = 60_000
 """After so long, what was under way when a topic was deleted has ended."""
@@ -42,6 +49,7 @@ class Due:
     expiry_ms: int = 0
     generations_steady_ms: int = 0
     sealed_steady_ms: int = 0
+    all_payloads_steady_ms: int = 0
 
 
 class Memory:
@@ -80,16 +88,27 @@ class WorkerContext:
 class Worker:
     """Cleans up one region, or what is left of one."""
 
-    def __init__(self, work: WorkerContext, region: Region, pointers: Collection[int]) -> None:
-        """Find what is under `pointers` too, which are invalid."""
+    def __init__(
+        self,
+        work: WorkerContext,
+        region: Region,
+        pointers: Collection[int],
+        from_ms: int,
+        listed: InvalidList | None,
+    ) -> None:
+        """Find what is under `pointers` too, which are invalid, and not of before `from_ms`.
+
+        `listed` is the invalid list as it was asked for, None if transactions are not managed here.
+        """
         self.region = region
         self.position = region.start
         """Before this row, all is done."""
         self._work = work
+        self._listed = listed
         self.is_whole = True
         """Whether no topic was left out, so that all under the pointers was found."""
         is_searched = bool(pointers) and region.table == MESSAGE
-        self._search = Search(work.store, pointers, work.limits) if is_searched else None
+        self._search = Search(work.store, pointers, from_ms) if is_searched else None
 
     @property
     def left(self) -> Region:
@@ -131,19 +150,30 @@ class Worker:
             yield from drop_sealed(topic, seal_of(part.known.row), drop)
             # Once more after a while: there is no saying how late something comes.
             due.sealed_steady_ms = steady_ms + _LOOK_AGAIN_MS
-        if part.known.as_of_ms >= due.expiry_ms:
-            due.expiry_ms = yield from self._expire(part, drop)
+        if part.region.table == MESSAGE:
+            if part.known.as_of_ms >= due.expiry_ms:
+                expiry = expire_messages(work.store, topic, part.known.as_of_ms, drop)
+                due.expiry_ms = yield from expiry
+        else:
+            yield from self._expire_payloads(part, drop, due)
         if self._search is not None:
             yield from self._search.steps(part)
 
-    def _expire(self, part: RegionPart, drop: PartDrop) -> Generator[Step, None, int]:
-        """Drop what has expired; return when more may, in ms since 1970."""
-        work, topic, as_of_ms = self._work, part.known.topic, part.known.as_of_ms
-        if part.region.table == MESSAGE:
-            return (yield from expire_messages(work.store, topic, as_of_ms, drop))
-        limits = work.limits
-        writable_ms = (limits.transaction_lifetime_s_max + limits.cleanup_grace_s) * MS_PER_S
-        expiry = expire_payloads(
-            work.store, part, as_of_ms, writable_ms, drop=drop, rows_max=work.rows_max
+    def _expire_payloads(self, part: RegionPart, drop: PartDrop, due: Due) -> Iterator[Step]:
+        """Drop what has expired of stored payloads, if it is time."""
+        work, as_of_ms = self._work, part.known.as_of_ms
+        steady_ms = work.clock.steady_ms()
+        looks_at_all = steady_ms >= due.all_payloads_steady_ms
+        if not looks_at_all and as_of_ms < due.expiry_ms:
+            return
+        due.expiry_ms = yield from expire_payloads(
+            work.store,
+            part,
+            as_of_ms,
+            ended_up_to(self._listed, work.limits, as_of_ms),
+            drop=drop,
+            rows_max=work.rows_max,
+            looks_at_all=looks_at_all,
         )
-        return (yield from expiry)
+        if looks_at_all:
+            due.all_payloads_steady_ms = steady_ms + ALL_PAYLOADS_MS

@@ -15,12 +15,13 @@ import json
 import os
 import socket
 import struct
-import time
 from collections.abc import Mapping
 
 from tables.hbase.writes import Run
 from tables.store import TRANSACTION
+from tms.core.clock import SystemClock
 from tms.core.errors import StoreLocked
+from tms.core.limits import MS_PER_S
 
 OPEN_KEY = b"\xffopen"
 RANGE = (OPEN_KEY, OPEN_KEY + b"\xff")
@@ -35,7 +36,11 @@ def key_of(token: int) -> bytes:
 
 def opened(token: int) -> Run:
     """Return what says that this process has the store open."""
-    now = {"host": socket.gethostname(), "pid": os.getpid(), "since": int(time.time())}
+    now = {
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "since": SystemClock().now_ms() // MS_PER_S,
+    }
     return _put(key_of(token), json.dumps(now).encode())
 
 
@@ -46,7 +51,7 @@ def closed_alone() -> Run:
 
 def left_by_cluster() -> Run:
     """Return what has the next server, if alone, wait as after one that died alone."""
-    return _put(OPEN_KEY, json.dumps({"released": int(time.time())}).encode())
+    return _put(OPEN_KEY, json.dumps({"released": SystemClock().now_ms() // MS_PER_S}).encode())
 
 
 def taken_away(marks: Mapping[bytes, bytes], through: int) -> Run:

@@ -25,7 +25,7 @@ from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
 from tables.store import PAYLOAD, Row, Store
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import INT64_MAX, WRITE_POINTERS_PER_MS
+from tms.core.limits import INT64_MAX
 from tms.core.message import KEY
 from tms.core.repeatable import repeatable
 
@@ -51,15 +51,19 @@ class RunSeals:
         self._token_of = token_of
         self._lock = Lock()
         self._hidden: dict[bytes, Sequence[Hidden]] = {}
-        self._through = INT64_MAX
+        self._through = self._before_last = INT64_MAX
         self._going_on: Collection[int] | None = None
 
-    def know(self, last_write_pointer: int, going_on: Collection[int]) -> None:
+    def know(
+        self, last_write_pointer: int, going_on: Collection[int], before_last: int | None = None
+    ) -> None:
         """Take note of the last write pointer before this leader, and of those that go on.
 
-        Without that, as where another manager has the transactions, each run is sealed.
+        `before_last` is the last one before the leader before; None where that is not known.
+        Without all that, as where another manager has the transactions, each run is sealed.
         """
         self._through, self._going_on = last_write_pointer, frozenset(going_on)
+        self._before_last = INT64_MAX if before_last is None else before_last
 
     def hidden(self, run: bytes) -> Sequence[Hidden]:
         """Return what is hidden of the run with that payload prefix. Raises `StoreUnavailable`."""
@@ -81,7 +85,7 @@ class RunSeals:
         if self._lease is None or self._going_on is None:
             return False
         pointer = _pointer_of(run)
-        is_of_last = pointer // WRITE_POINTERS_PER_MS > self._lease.earlier_ms
+        is_of_last = pointer > self._before_last
         return pointer > self._through or (is_of_last and pointer not in self._going_on)
 
     def _has_ended(self, run: bytes) -> bool:

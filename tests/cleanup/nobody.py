@@ -31,6 +31,9 @@ class NoServices:
     def truncate(self, write_pointers: Collection[int]) -> int:
         raise AssertionError(write_pointers)
 
+    def keep_keys_from(self, floor_ms: int) -> None:
+        pass
+
     def forget(self, topic: TopicMetadata) -> bool:
         return self._store is not None and StoreMetadataTable(self._store).forget(topic)
 

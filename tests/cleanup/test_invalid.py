@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from cleanup.invalid import bound_of
+from tests.cleanup.clock_stories import a_dead_message_far_from_its_pointer
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import (  # noqa: F401  run here on memory
     OTHER,
@@ -95,3 +96,7 @@ def test_an_abort_after_a_restart_shows_nothing_of_an_invalid_transaction(twin: 
 
     assert committed(twin) == []
     assert listed(twin) == [pointer]
+
+
+def test_a_dead_message_is_found_however_far_from_its_pointer(twin: Twin) -> None:
+    a_dead_message_far_from_its_pointer(twin)

@@ -85,7 +85,7 @@ async def test_how_long_a_transaction_holds_a_bound(rest: Rest) -> None:
         return  # there is none that could be told
     await rest.create(retention_messages=2)
     started = (await rest.http.post("/v1/transactions", json={})).json()
-    stored = {"messages": ["a"], "transactionWritePointer": int(started["transaction_id"])}
+    stored = {"messages": ["a"], "transactionWritePointer": started["transaction_id"]}
     assert (await rest.post("store", stored)).status_code == 200
     for number in range(6):
         rest.clock.advance(1_000)
@@ -104,7 +104,7 @@ async def test_a_bound_where_transactions_are_managed_elsewhere(rest: Rest) -> N
     if rest.services.own_transactions is not None:
         return
     await rest.create(retention_messages=2)
-    stored = {"messages": ["a"], "transactionWritePointer": NOW_MS * 1_000_000}
+    stored = {"messages": ["a"], "transactionWritePointer": str(NOW_MS * 1_000_000)}
     assert (await rest.post("store", stored)).status_code == 200
     for number in range(6):
         rest.clock.advance(1)

@@ -70,8 +70,9 @@ class Twin:
 
     def open(self) -> None:
         self.services = self._opened()
-        rules = TopicRules(self.store, self, self.limits, self.clock)
-        self.cleaner = Cleaner(self.store, self, self.limits, self.clock, rules=rules)
+        clock = self.services._engine.clock
+        rules = TopicRules(self.store, self, self.limits, clock)
+        self.cleaner = Cleaner(self.store, self, self.limits, clock, rules=rules)
         self.passing: Generator[Step, None, None] | None = None
 
     def _opened(self) -> OpenServices:
@@ -94,6 +95,10 @@ class Twin:
 
         async def end() -> None:
             self.transactions._timer.cancel()
+            mark = self.services._engine.mark
+            assert mark is not None
+            assert mark._timer is not None
+            mark._timer.cancel()
             await self.transactions._journal.close()
 
         self.await_(end())
@@ -165,6 +170,9 @@ class Twin:
 
     def truncate(self, write_pointers: Collection[int]) -> int:
         return self.await_(self.transactions.truncate_invalid_ids(write_pointers))
+
+    def keep_keys_from(self, floor_ms: int) -> None:
+        self.await_(self.services.messaging.cleaned.keep_keys_from(floor_ms))
 
     def forget(self, topic: TopicMetadata) -> bool:
         return self.await_(self.services.messaging.forget_topic(topic))

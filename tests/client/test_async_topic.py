@@ -11,6 +11,7 @@ import tms
 import tms.aio
 from tests.servers.server_process import ServerProcess
 from tms.client import http
+from tms.client.transport_errors import typed_errors
 
 pytestmark = pytest.mark.anyio
 
@@ -126,6 +127,6 @@ async def test_calls_do_not_wait_behind_follows(
 def test_who_waits_too_long_for_other_calls_is_told_so() -> None:
     with (
         pytest.raises(tms.ServerUnreachable, match="other calls of this client were under way"),
-        http._typed_errors("http://server"),
+        typed_errors("http://server"),
     ):
         raise httpx.PoolTimeout("")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.hands import LEASE_S, Hands
-from tms.cluster.lease import BootClock, Lease, LeaseRecord, Sighting
-from tms.core.clock import KeyTime, ManualClock
+from tms.cluster.lease import Lease, LeaseRecord, Sighting, SteadySeconds
+from tms.core.clock import KeyTime, ManualClock, SystemClock
 from tms.core.errors import NoLeader, StoreUnavailable
 
 RECORD = LeaseRecord(token=1, holder=1, address="http://a", store="s", lease_s=LEASE_S, fence_s=5.0)
@@ -85,7 +85,7 @@ def test_one_that_was_given_back_is_free_and_needs_no_wait() -> None:
 
 
 def test_the_clock_goes_on() -> None:
-    clock = BootClock()
+    clock = SteadySeconds(SystemClock())
     assert clock.now_s() <= clock.now_s()
 
 

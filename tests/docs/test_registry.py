@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.cli.conftest import run_command
 from tests.docs.markdown import ROOT, blocks, links
+from tms.core.clock import SystemClock
 from tms.registry_part import RegistryPart
 from tms.settings import Settings, flag_of
 
@@ -48,7 +49,7 @@ def test_flags_are_there() -> None:
 
 async def metrics() -> str:
     registry = CollectorRegistry()
-    RegistryPart(Settings()).register(registry)
+    RegistryPart(Settings(), SystemClock()).register(registry)
     return generate_latest(registry).decode()
 
 

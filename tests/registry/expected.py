@@ -100,6 +100,8 @@ class Expected:
         return self.subjects[subject][number].shape.what
 
     def register(self, subject: str, shape: Shape, wanted: int | None = None) -> tuple[int, int]:
+        if wanted is not None and not 0 < wanted < 2**31:
+            refuse(42201)
         if shape.target is not None and shape.target[1] not in self.live(shape.target[0]):
             refuse(42201)
         live = self.live(subject)
@@ -115,7 +117,8 @@ class Expected:
         number = max(self.subjects.get(subject, {}), default=0) + 1
         self.subjects.setdefault(subject, {})[number] = Kept(schema_id, shape)
         self.used.setdefault(schema_id, shape)
-        self.next_id = max(self.next_id, schema_id + 1)
+        if schema_id <= 2**30:
+            self.next_id = max(self.next_id, schema_id + 1)
         for other, kept in list(self.subjects[subject].items()):
             if kept.is_deleted and kept.id == schema_id:
                 self.remove(subject, other)

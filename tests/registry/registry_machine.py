@@ -26,6 +26,7 @@ SHAPES = st.one_of(
 )
 WHICH = st.integers(0, 5)
 NUMBERS = st.integers(1, 3)
+IMPORTED = st.one_of(st.integers(1, 12), st.sampled_from([2**31 - 1, 2**31, 2**64]))
 LOSSES = st.sampled_from([None, None, None, None, "lost", "not sent", "died", "died before"])
 LEVELS = st.sampled_from([None, "NONE", "BACKWARD", "FULL_TRANSITIVE"])
 MODES = st.sampled_from([*["READWRITE"] * 6, "READONLY", "READONLY_OVERRIDE", "IMPORT", "IMPORT"])
@@ -109,7 +110,7 @@ class Histories(RuleBasedStateMachine):
         if kept is None or kept.shape.kind == "fixed":
             self.write_schema(which, loss, subject, Shape("user", 0, (other, number)), None)
 
-    @rule(which=WHICH, loss=LOSSES, subject=SUBJECTS, shape=SHAPES, wanted=st.integers(1, 12))
+    @rule(which=WHICH, loss=LOSSES, subject=SUBJECTS, shape=SHAPES, wanted=IMPORTED)
     def import_schema(
         self, which: int, loss: str | None, subject: str, shape: Shape, wanted: int
     ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from tms.core.errors import NoLeader, OutcomeUnknown, StoreCorrupt
 from tms.core.frame import bodies_of
 from tms.core.message import Message, MessageBlock
 from tms.core.messaging import Messaging
+from tms.registry.log import WayToLog
 from tms.registry.registration import Registered
 
 pytestmark = pytest.mark.anyio
@@ -202,3 +203,27 @@ async def test_nobody_else_writes_the_topic(registries: Registries) -> None:
     topic = await registries.services.messaging.topic(TOPIC)
     assert topic.is_compact
     assert topic.ttl_s == 2**31 - 1
+
+
+async def test_an_error_of_a_way_that_was_left_means_nothing(registries: Registries) -> None:
+    """A client that was closed meanwhile raises `RuntimeError`; the other way is taken."""
+    way = WayToLog()
+
+    class Left:
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def __getattr__(self, name: str) -> Any:
+            self.asked.append(name)
+            way.lead_to(registries.services.messaging)
+            raise RuntimeError("the connections are closed")
+
+    for act in ("read", "write"):
+        called = registries.make()
+        called.registry.log._way = way
+        if act == "write":
+            await called.registry.log.read_to_end()
+        left = Left()
+        way.lead_to(cast("Any", left))
+        assert await called.id_of(act, fixed(1)) == 1
+        assert left.asked

@@ -1,7 +1,7 @@
 """One master writes: elections by hand, what an earlier master still may, and ids in batches."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -10,50 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
-from tests.registry.registries import Called, Registries, fixed, opened
+from tests.registry.elected_by_hand import Server
+from tests.registry.registries import Registries, fixed, opened
 from tms.core.clock import ManualClock
 from tms.metadata.host import MetadataHost
 from tms.metadata.interface import MetadataStore
 from tms.registry.ids import StoreIds
 from tms.registry.log import WayToLog
-from tms.registry.mastership import Elected, Mastership
+from tms.registry.mastership import Elected
 from tms.registry.members import Announcement, MembersElection, Seen, first_of
 from tms.registry.service import NotMaster
 from tms.registry.store_election import StoreElection
 
 pytestmark = pytest.mark.anyio
-
-
-class ByHand:
-    """An election in which the test says who is elected."""
-
-    def __init__(self) -> None:
-        self.tell: Callable[[Elected], None] = lambda _: None
-        self.given_way = 0
-
-    def start(self, tell: Callable[[Elected], None]) -> None:
-        self.tell = tell
-
-    def give_way(self) -> None:
-        self.given_way += 1
-
-    async def close(self) -> None:
-        pass
-
-
-class Server:
-    """A registry that is one of several, with an election by hand or another one."""
-
-    def __init__(self, registries: Registries, name: str, *, is_eligible: bool = True) -> None:
-        self.called: Called = registries.make()
-        self.name = f"http://{name}:1"
-        self.mastership = Mastership(self.called.registry, self.name, is_eligible=is_eligible)
-        self.hand = ByHand()
-
-    async def become(self) -> None:
-        """Be elected, and begin."""
-        self.hand.tell(Elected(self.name, is_self=True))
-        await until(lambda: self.mastership.is_master)
 
 
 @pytest.fixture

@@ -7,37 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.security.drawn_rules import IDENTITIES, NAMES, RESOURCES, WHO, rules
+from tests.security.drawn_rules import IDENTITIES, NAMES, RESOURCES, WHO, naive, rules
 from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource
 from tms.security.resources import subject_resource as subject
 from tms.security.resources import topic_resource as topic
 from tms.security.rules import Effect, Identity, InvalidRule, Rule, RuleBook, Ruling
-
-
-def fits(pattern: str, name: str) -> bool:
-    if pattern == "*":
-        return True
-    if pattern[-1] == "*":
-        return name[: len(pattern) - 1] == pattern[:-1]
-    return pattern == name
-
-
-def naive(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:
-    """Return whether it is allowed, by looking at each rule for itself."""
-    effects = set()
-    for rule in given:
-        is_for = rule.who in ("*", who.principal) or rule.who in [f"group:{g}" for g in who.groups]
-        is_of = rule.kind is what.kind and action in rule.actions
-        if not is_for or not is_of:
-            continue
-        is_there = what.kind is not Kind.TOPIC or fits(rule.namespace, what.namespace)
-        if what.kind is not Kind.SERVER:
-            is_there = is_there and (
-                rule.name == "*" if what.name is None else fits(rule.name, what.name)
-            )
-        if is_there and (rule.subscription == "*" or (name and fits(rule.subscription, name))):
-            effects.add(rule.effect)
-    return effects == {Effect.ALLOW}
 
 
 def is_told(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:

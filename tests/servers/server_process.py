@@ -13,6 +13,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
+from tests.servers.stepping_clock import SteppingClock
+
 ROOT = Path(__file__).parents[2]
 MAIN = "from tms.cli.main import main; main()"
 PYTHON = (sys.executable, "-c")
@@ -37,11 +39,17 @@ class ServerProcess:
     """
 
     def __init__(
-        self, store: str | None, *flags: str, port: int = 0, without: tuple[str, ...] = ()
+        self,
+        store: str | None,
+        *flags: str,
+        port: int = 0,
+        without: tuple[str, ...] = (),
+        clock: SteppingClock | None = None,
     ) -> None:
         """Start it, and do not wait. Port 0 is any free one. None: it has no store.
 
-        It does not find the modules `without`, as if their packages were not installed.
+        It does not find the modules `without`, as if their packages were not installed. Its clock
+        may be one that a test sets.
         """
         hide = f"import sys; sys.modules.update(dict.fromkeys({without}))\n"
         self._lines: list[str] = []
@@ -52,7 +60,7 @@ class ServerProcess:
         self._process = subprocess.Popen(
             [*PYTHON, hide + MAIN, "serve", *where, *flags],
             cwd=ROOT,
-            env=environment(),
+            env={**environment(), **({} if clock is None else clock.environment)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from tests.servers.stepping_clock import SteppingClock
 from tests.simulation.everything_model import (
     Difference,
     Entry,
@@ -40,6 +41,7 @@ BOUNDS = {"e": 10, "f": 40}
 TIMEOUT_S = 3
 OPEN_MAX = 5
 LOST = (OutcomeUnknown, Unavailable)
+STEPS_MS = (300_000, 93_600_000, 34_560_000_000)
 
 Settle = Callable[[], Awaitable[None]]
 T = TypeVar("T")
@@ -56,8 +58,11 @@ class Killed(Exception):
 class Acts:
     """What is done to one server after another, and what is known of it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, clock: SteppingClock) -> None:
         self.chance = random.Random(seed)
+        self.clock = clock
+        self.greatest_ms = 0
+        """No id is of a later time, unless its time has come."""
         self.topics = {name: TopicModel(name, bound=BOUNDS.get(name)) for name in NAMES}
         self.open: list[Tx] = []
         self.settle: list[Settle] = []
@@ -65,6 +70,14 @@ class Acts:
         self.counts: Counter[str] = Counter()
         self.number = 0
         """Of the latest payload."""
+
+    async def set_the_clock(self) -> None:
+        """Set the server's clock far ahead, or right again. It does not believe that."""
+        if self.clock.wall_ms:
+            self.clock.step(-self.clock.wall_ms)
+        else:
+            self.clock.step(self.chance.choice(STEPS_MS))
+            self.greatest_ms = max(self.greatest_ms, now_ms() + self.clock.wall_ms + STEPS_MS[0])
 
     def ask(self, services: RemoteServices) -> None:
         """Ask these from now on."""
@@ -162,7 +175,8 @@ class Acts:
 
     def added(self, topic: TopicModel, entries: list[Entry], began: int) -> None:
         for entry in entries:
-            entry.written = (began, now_ms())
+            # Under a clock that was ahead once, a topic's ids, or a transaction's, stay there.
+            entry.written = (began, max(now_ms(), self.greatest_ms))
         topic.entries += entries
 
     async def publish_to_many(self) -> None:

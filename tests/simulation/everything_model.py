@@ -61,6 +61,11 @@ class Entry:
     is_gone: bool = False
 
 
+def _is_open(tx: Tx | None, asked: Window) -> bool:
+    """Whether a transaction is in progress all the time; none is whose end was lost."""
+    return tx is not None and tx.fate is Fate.OPEN and asked[1] < tx.open_until_ms
+
+
 class Difference(AssertionError):
     """Readers were given something else than they may be."""
 
@@ -143,10 +148,11 @@ class TopicModel:
             if entry in found and live is False:
                 raise Difference(f"{self.name}: {entry.payload!r} has expired, and was given")
             if entry not in found:
-                is_open = entry.of.tx is not None and entry.of.tx.fate is Fate.OPEN
-                may_be_trimmed = index < too_many and not is_open
+                may_be_trimmed = index < too_many and not _is_open(entry.of.tx, asked)
                 if live and entry.of.is_sure and not (entry.is_gone or may_be_trimmed):
-                    raise Difference(f"{self.name}: {entry.payload!r} is lost")
+                    fate = None if entry.of.tx is None else entry.of.tx.fate
+                    where = f"{index} of {len(self.entries)}, of which {too_many} may go"
+                    raise Difference(f"{self.name}: {entry.payload!r} is lost ({where}; {fate})")
                 entry.is_gone = True
         self.entries = [entry for entry in self.entries if not self._is_past(entry, asked)]
 
@@ -186,5 +192,4 @@ class TopicModel:
                     raise Difference(f"{self.name}: {entry.payload!r} is committed, and lost")
             elif fate is not Fate.DEAD and live is not False and not entry.is_gone:
                 may_stop = True
-                is_open = fate is Fate.OPEN and tx is not None and asked[1] < tx.open_until_ms
-                must_stop = must_stop or bool(live and entry.of.is_sure and is_open)
+                must_stop = must_stop or bool(live and entry.of.is_sure and _is_open(tx, asked))

@@ -46,7 +46,6 @@ class Leader:
             0.0,
             keys_after_ms=after_ms,
             keys_until_ms=until_ms,
-            earlier_ms=0 if last is None else last.keys_after_ms,
         )
         self.gateway = SimulatedGateway(rows, self.lease.check)
         self.is_open = False

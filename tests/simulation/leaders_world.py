@@ -150,9 +150,23 @@ class LeadersWorld(RuleBasedStateMachine):
     @rule(by_ms=st.sampled_from([0, 1, 300, 1_500, -300]))
     def pass_time(self, by_ms: int) -> None:
         self.now_ms += abs(by_ms)
-        leader = self.leader
-        leader.clock.advance(by_ms)
-        leader.lease.renewed(0.0, leader.lease.ceiling_ms(leader.clock.now_ms()))
+        self.leader.clock.advance(by_ms)
+        self.renew()
+
+    def renew(self) -> None:
+        """Renew the lease, with a ceiling by the trusted time, as members do."""
+        lease, clock = self.leader.lease, self.services._engine.clock
+        lease.renewed(0.0, lease.ceiling_ms(clock.now_ms()))
+
+    @rule(by_s=st.sampled_from([61, 3_000, 691_200]), sign=st.sampled_from([1, -1]))
+    def the_clock_of_one_steps(self, by_s: int, sign: int) -> None:
+        """While it leads. The ceiling, and so the keys of all leaders to come, stay with time."""
+        clock, before_ms = self.services._engine.clock, self.leader.lease.keys_until_ms
+        before_now_ms = clock.now_ms()
+        self.leader.clock.step(sign * by_s * 1_000)
+        self.renew()
+        least_ms = max(before_ms, before_now_ms, self.leader.lease.wanted_ms)
+        assert self.leader.lease.keys_until_ms <= least_ms + 60_000
 
     def payloads(self, number: int, work: int = 0) -> list[bytes]:
         self.count += number

@@ -1,18 +1,38 @@
-"""Each guard against late calls is needed: without it the simulation of leaders fails."""
+"""Each guard is needed: without it a simulation fails.
 
+Those against late calls by the simulation of leaders, those against clocks that step by that model
+which meets the rule.
+"""
+
+import asyncio
 from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tables.memory import MemoryStore
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
+from tables.store import Store
+from tests.cleanup import clock_stories
+from tests.cleanup.twins import NOW_MS, Twin
+from tests.cleanup.twins_machine import Twins
+from tests.contracts import invalid_contract
+from tests.core.time_machine import TimeMachine
+from tests.messaging.ranges.ends_machine import Ends
+from tests.messaging.service_machine import ServiceMachine
 from tests.simulation.leaders_machine import LeadersMachine
-from tms.core.clock import KeyTime, ManualClock
+from tms.core.clock import KeyTime, ManualClock, SessionTime
 from tms.core.tables import TransactionTable
+from tms.core.trusted_clock import TrustedClock
+from tms.messaging.loaded_topics import TopicState
+from tms.messaging.mark import StoreMark
 from tms.transactions import recovery, segments
+from tms.transactions import service as transaction_service
+from tms.transactions.pruning import InvalidList
+from tms.transactions.service import TransactionService
 
 pytestmark = pytest.mark.slow
 
@@ -83,3 +103,123 @@ def test_without_a_guard_the_simulation_fails(
     except Exception:
         return
     pytest.fail("nothing fails without it")
+
+
+class MemoryMachine(ServiceMachine):
+    def open_store(self) -> Store:
+        if not hasattr(self, "store"):
+            return MemoryStore()
+        assert isinstance(self.store, MemoryStore)
+        self.store._closed = False
+        return self.store
+
+
+CLOCKS = settings(SETTINGS, max_examples=1_500)
+
+
+def floor_of_transactions(patch: pytest.MonkeyPatch) -> None:
+    check = TransactionService.check
+    patch.setattr(TransactionService, "check", lambda self, pointer: min(0, check(self, pointer)))
+
+
+def expiry_by_the_earlier_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TrustedClock, "expiry_ms", lambda self: self.candidates()[1])
+
+
+def keys_by_the_later_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TrustedClock, "keys_ms", lambda self: self.candidates()[1])
+
+
+def steps_are_held(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TrustedClock, "now_ms", lambda self: self._source.now_ms())
+
+
+def doubts_end(patch: pytest.MonkeyPatch) -> None:
+    believe = TrustedClock._believe
+
+    def only_if_near(self: TrustedClock, offset_ms: int) -> None:
+        if abs(offset_ms - self._offset_ms) <= 60_000:
+            believe(self, offset_ms)
+
+    patch.setattr(TrustedClock, "_believe", only_if_near)
+
+
+def sessions_never_step(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SessionTime, "now_ms", lambda self: self._clock.now_ms())
+
+
+def line_of_the_cache(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TopicState, "cached_from", lambda self, _: self.cache.floor)
+
+
+def ceilings_by_the_trusted_time(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TrustedClock, "now_ms", TrustedClock.keys_ms)
+
+
+@pytest.mark.parametrize(
+    ("switch_off", "machine"),
+    [
+        (floor_of_transactions, Ends),  # C1, C4
+        (expiry_by_the_earlier_time, TimeMachine),  # C5, C10
+        (expiry_by_the_earlier_time, Twins),
+        (keys_by_the_later_time, TimeMachine),
+        (steps_are_held, TimeMachine),
+        (doubts_end, TimeMachine),  # C9
+        (sessions_never_step, TimeMachine),  # C7
+        (line_of_the_cache, MemoryMachine),  # C6
+        (ceilings_by_the_trusted_time, LeadersMachine),
+    ],
+)
+def test_without_a_rule_of_clocks_a_model_fails(
+    monkeypatch: pytest.MonkeyPatch,
+    switch_off: SwitchOff,
+    machine: type[RuleBasedStateMachine],
+) -> None:
+    monkeypatch.setattr(transaction_service, "_TICK_S", 3600.0)  # timeouts are by hand, as there
+    switch_off(monkeypatch)
+    try:
+        run_state_machine_as_test(machine, settings=CLOCKS)
+    except Exception:
+        return
+    pytest.fail("nothing fails without it")
+
+
+def search_from_the_least_time(patch: pytest.MonkeyPatch) -> None:
+    """As before: from the time in the pointer on, less a margin."""
+    patch.setattr(
+        InvalidList,
+        "searched_from_ms",
+        lambda _, pointers: max(0, min(pointers) // 1_000_000 - 49 * 3_600_000),
+    )
+
+
+def versions_above_the_mark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StoreMark, "cover", lambda *_: None)
+
+
+def keys_above_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TrustedClock, "keep_keys_from", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("switch_off", "check"),
+    [
+        (search_from_the_least_time, clock_stories.a_dead_message_far_from_its_pointer),  # C3
+        (versions_above_the_mark, clock_stories.versions_ascend),  # C8
+        (keys_above_what_is_forgotten, clock_stories.ids_ascend),  # C2
+    ],
+)
+def test_without_a_rule_of_stores_a_story_fails(
+    monkeypatch: pytest.MonkeyPatch, switch_off: SwitchOff, check: Callable[[Twin], None]
+) -> None:
+    loop = asyncio.new_event_loop()
+    twin = Twin(loop, ManualClock(NOW_MS))
+    for topic_id in (invalid_contract.TOPIC, clock_stories.TOPIC):
+        twin.await_(twin.services.messaging.create_topic(topic_id))
+    switch_off(monkeypatch)
+    try:
+        with pytest.raises(AssertionError):
+            check(twin)
+    finally:
+        twin.close()
+        loop.close()

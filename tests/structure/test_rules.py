@@ -17,3 +17,57 @@ def test_only_a_topic_says_what_has_expired() -> None:
     }
 
     assert places == TTL_PLACES
+
+
+CLOCK = "tms/core/clock.py"
+WALLS = {"time", "time_ns", "clock_gettime", "clock_gettime_ns", "now", "utcnow", "today"}
+"""Functions of `time`, and methods of `datetime` and `date`, that read a clock which may step. What
+took how long is measured by `perf_counter` and `monotonic`, which nobody sets."""
+
+
+def _clocks_read(tree: ast.AST) -> set[str]:
+    modules = {"time", "datetime", "date"}
+    read = {
+        f"{node.value.id}.{node.attr}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in modules
+        and node.attr in WALLS
+    }
+    imported = {
+        f"time.{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "time"
+        for name in node.names
+        if name.name in WALLS
+    }
+    return read | imported
+
+
+def test_only_the_clock_reads_a_clock_that_may_be_set() -> None:
+    places = {source.place for source in sources(*PRODUCT) if _clocks_read(source.tree)}
+
+    assert places == {CLOCK}
+
+
+def test_what_goes_by_the_wall_alone_is_no_server() -> None:
+    """A server's parts are given its clock, which does not believe a step at once."""
+    places = {
+        source.place
+        for source in sources(*PRODUCT)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Name) and node.id == "SystemClock"
+    }
+    alone = {place for place in places if place.startswith(("tms/cli/", "tms/metadata/"))}
+
+    assert places - alone == {
+        CLOCK,
+        "tables/hbase/open_marks.py",
+        "tms/cluster/member.py",
+        "tms/core/mark.py",
+        "tms/core/supervision.py",  # tells people when a task failed
+        "tms/core/trusted_clock.py",
+        "tms/jobs.py",
+        "tms/stores.py",
+    }

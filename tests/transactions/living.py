@@ -40,6 +40,7 @@ class Living:
         if_open: IfOpen = IfOpen.REFUSE,
         client: str = "",
         caller: Caller = ANYBODY,
+        keys_from_ms: int = 0,
     ) -> Transaction:
         request = StartRequest(
             type=type_,
@@ -50,7 +51,7 @@ class Living:
             origin=origin,
             if_open=if_open,
         )
-        started = self.state.start(request, self.now_ms, caller)
+        started = self.state.start(request, self.now_ms, caller, keys_from_ms=keys_from_ms)
         self.do(started.edits)
         return self.state.transaction(started.transaction_id)
 

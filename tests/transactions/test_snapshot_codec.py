@@ -281,3 +281,25 @@ def test_varints_come_back(numbers: list[int], sets: dict[int, list[bytes]]) -> 
 )
 def test_varints_are_avros(number: int, encoded: str) -> None:
     assert encode_long(number).hex() == encoded
+
+
+def test_the_least_times_of_messages_are_kept() -> None:
+    """Only a state that knows some is of the version that has them: others read the rest."""
+    living = eventful()
+    before = encode_snapshot(living.state, NOW_MS)
+    dead = living.checkpoint(living.start(keys_from_ms=7))
+    living.invalidate(dead)
+    opened = living.checkpoint(living.start(keys_from_ms=9))
+    data = encode_snapshot(living.state, NOW_MS)
+    state = decode_snapshot(data, LIMITS)
+
+    assert [state.opened.by_pointer[p].keys_from_ms for p in _pointers(opened)] == [9, 9]
+    assert [state.invalids.by_pointer[p].keys_from_ms for p in _pointers(dead)] == [7, 7]
+    assert encode_snapshot(state, NOW_MS) == data
+    again = decode_snapshot(before, LIMITS)
+    assert {opened.keys_from_ms for opened in again.opened} == {0}
+    assert {invalid.keys_from_ms for invalid in again.invalids.by_pointer.values()} == {0}
+
+
+def _pointers(transaction: Transaction) -> tuple[int, ...]:
+    return transaction.transaction_id, transaction.write_pointer

@@ -116,7 +116,7 @@ def test_what_is_told_of_a_transaction_survives_it_too(first: int, others: list[
         owner="o",
         sequence=JSON_INTEGER_MAX,
     )
-    told = encode_info(info, now_ms=2)
+    told = encode_info(info)
     rounded = json.loads(told, parse_int=lambda digits: int(float(digits)))
 
     assert decode_info(json.dumps(rounded).encode()) == (info, None)

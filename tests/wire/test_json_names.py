@@ -65,7 +65,7 @@ def test_it_is_found_in_a_publish_of_texts(
 ) -> None:
     """Whose messages are not parsed a second time if they are long."""
     members: list[tuple[str, Any]] = [("messages", array) for array in arrays]
-    members += [("transactionWritePointer", 5)] * pointers
+    members += [("transactionWritePointer", "5")] * pointers
     random.shuffle(members)
     body = text_of(tuple(members), is_ascii=False).encode()
     if len(arrays) == 1 and pointers < 2:

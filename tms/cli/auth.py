@@ -20,6 +20,8 @@ from tms.cli.configured import answering, stop
 from tms.cli.new_files import FilesRefused, write_new
 from tms.cli.target import JsonOption
 from tms.core import extras
+from tms.core.clock import SystemClock
+from tms.core.limits import MS_PER_S
 from tms.security.tokens import new_token
 
 app = typer.Typer(
@@ -55,6 +57,10 @@ ListenOption = Annotated[
 ]
 
 
+def _now() -> datetime:
+    return datetime.fromtimestamp(SystemClock().now_ms() // MS_PER_S, UTC)
+
+
 @app.command(epilog=INIT_EXAMPLES)
 def init(
     context: typer.Context,
@@ -69,7 +75,7 @@ def init(
     """
     authority = _authority_module()
     folder = folder.absolute()
-    now = datetime.now(UTC)
+    now = _now()
     try:
         own = authority.new_authority("TMS's own authority", now)
         server = authority.issue_for_server(own, _hosts(host or []), now)
@@ -105,7 +111,7 @@ def certificate(
     except OSError as error:
         stop(f"{error.filename} cannot be read ({error.strerror}): `tms auth init DIR` makes it.")
     try:
-        issued = authority.issue_for_client(own, name, datetime.now(UTC))
+        issued = authority.issue_for_client(own, name, _now())
     except (TypeError, ValueError) as error:
         stop(f"{folder / _AUTHORITY_FILES[0]} cannot sign this: {error}")
     files = {f"{name}.pem": issued.certificate, f"{name}-key.pem": issued.key}

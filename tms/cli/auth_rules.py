@@ -6,7 +6,6 @@ A secret is printed by `token` alone, and by itself, so that it can go into a fi
 import asyncio
 import difflib
 import sys
-import time
 from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
@@ -18,6 +17,7 @@ from tms.cli.columns import aligned
 from tms.cli.configured import stop
 from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
+from tms.core.clock import SystemClock
 from tms.security.resources import ACTIONS_OF, Action, Kind
 from tms.wire.json_grants import (
     CallerBody,
@@ -152,7 +152,7 @@ def token(
     expires: ExpiresOption = None,
 ) -> None:
     """Make a token and print it: it is shown this once, as the server keeps only a hash."""
-    ends_ms = None if expires is None else int((time.time() + expires) * _MS_PER_S)
+    ends_ms = None if expires is None else SystemClock().now_ms() + int(expires * _MS_PER_S)
     made = _send(
         target, "POST", _TOKENS, NewTokenBody, TokenRequest(principal, group or [], ends_ms)
     )

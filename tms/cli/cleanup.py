@@ -61,4 +61,6 @@ def _text(state: CleanupState) -> str:
         lines.append(f"The last pass took {state.last_seconds:.3f} s, for {state.last_rows} rows.")
     if state.last_failure is not None:
         lines.append(f"It could not be finished: {state.last_failure}")
+    if state.clock_step_s:
+        lines.append(f"A step of the clock, {state.clock_step_s} s, is in doubt: see `tms clock`.")
     return "\n".join([*lines, bounds_text(state.bounds, state.invalid)])

@@ -1,7 +1,6 @@
 """`tms cluster`: the servers of a cluster, which of them leads, and the end of a cluster."""
 
 import asyncio
-import time
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.target import JsonOption, Target, with_target
+from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
 from tms.core.durations import span
 from tms.core.store_url import HBASE, has_scheme
@@ -64,7 +64,7 @@ async def _ask(target: Target) -> ClusterState:
 def _text(state: ClusterState) -> str:
     if state.role is Role.ALONE:
         return "This server is alone: it was started without --advertise."
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = SystemClock().now_ms()
     rows = []
     for instance in state.instances:
         role = Role.LEADER if instance.id == state.leader else Role.STANDBY

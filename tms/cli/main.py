@@ -15,6 +15,7 @@ from tms import __version__
 from tms.cli import (
     auth,
     cleanup,
+    clock,
     cluster,
     copy,
     debug,
@@ -134,6 +135,7 @@ app.add_typer(registry.app, name="registry")
 app.add_typer(spark.app, name="spark")
 app.add_typer(metadata.app, name="metadata")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(clock.app, name="clock")
 app.add_typer(auth.app, name="auth")
 app.command(epilog=publish.EXAMPLES)(publish.publish)
 app.command("publish-all", epilog=publish_all.EXAMPLES)(publish_all.publish_all)

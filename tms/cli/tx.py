@@ -1,6 +1,5 @@
 """`tms tx`: look after transactions, and use one from a script."""
 
-import time
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,6 +10,7 @@ from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
+from tms.core.store_access import StoreAccess
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionInfo
 from tms.wire.json_reports import info_record
@@ -55,12 +55,8 @@ Before = Annotated[
 ]
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _facts(info: TransactionInfo) -> dict[str, Any]:
-    return info_record(info, _now_ms())
+    return info_record(info)
 
 
 def _owner(info: TransactionInfo) -> str:
@@ -72,7 +68,7 @@ def _owner(info: TransactionInfo) -> str:
 def _row(info: TransactionInfo) -> tuple[str, ...]:
     return (
         str(info.transaction_id),
-        span(max(0, _now_ms() - info.started_ms)),
+        span(info.age_ms),
         info.type.name.lower(),
         _owner(info),
         info.client or "-",
@@ -85,7 +81,7 @@ def _row(info: TransactionInfo) -> tuple[str, ...]:
 @with_target
 def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit = 1000) -> None:
     """List the transactions in progress, oldest first."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         found = client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
     if found or target.as_json:
         target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(_facts, found)])
@@ -95,7 +91,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
 @with_target
 def show(target: Target, transaction_id: TransactionArgument) -> None:
     """Show where a transaction stands, also one that ended of late."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         facts = _facts(client.transactions.info(transaction_id))
     told = {key: value for key, value in facts.items() if value not in (None, "", [])}
     width = max(map(len, told))

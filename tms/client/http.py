@@ -9,7 +9,6 @@ sent were refused: then nothing was done. A redirect is never followed.
 
 import asyncio
 import gzip
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
@@ -29,7 +28,9 @@ from tms.client.access import Access
 from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
+from tms.client.transport_errors import CALLS_MAX, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
+from tms.core.credentials import shortened
 from tms.core.errors import (
     InternalError,
     NotAuthenticated,
@@ -37,7 +38,6 @@ from tms.core.errors import (
     NotTms,
     OutcomeUnknown,
     SchemaRefused,
-    ServerUnreachable,
     TmsError,
     Unavailable,
     class_of,
@@ -45,15 +45,13 @@ from tms.core.errors import (
 )
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.forks import tell_in_child
+from tms.core.http_connections import close_quietly, guard
 from tms.core.tls import client_context
 from tms.wire.json_errors import ErrorBody, detail_of
 from tms.wire.media_types import ARROW_TYPE, AVRO_TYPE, JSON_TYPE
 from tms.wire.registry_bodies import CONTENT_TYPE as REGISTRY_TYPE
 from tms.wire.registry_bodies import RefusalBody
 
-CALLS_MAX = 1000
-"""So many calls are under way at a time; more wait for their turn. Polls, which may wait for
-messages, or for whoever takes them, have connections of their own: only the server bounds them."""
 CONNECT_S_MAX = 5.0
 IDLE_S_MAX = 4.0
 """An idle connection is given up long before a server does so: none breaks as it is used again."""
@@ -61,6 +59,7 @@ FORWARDED_BY = "tms-forwarded-by"
 """The header by which a server says that the leader has answered, not itself."""
 COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
+_CLOSED = "the connections are closed"
 
 
 _error_decoder = msgspec.json.Decoder(ErrorBody)
@@ -76,9 +75,6 @@ _CODE_OF_STATUS = {
 }
 """What an answer without one of our error bodies is taken for, which a proxy may have sent. Any
 other below 500 is from another server, and above it `internal`."""
-
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-_TRUST_IT = "name the file of its authority by ca, --ca or TMS_CA"
 
 _OUR_TYPES = frozenset(
     {
@@ -102,7 +98,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
             return refused
         is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
         code = _CODE_OF_STATUS.get(status, "not_tms" if is_others else "internal")
-        shown = body.decode(errors="replace").strip()[:ANSWER_CHARS_SHOWN_MAX]
+        shown = shortened(body.decode(errors="replace").strip(), ANSWER_CHARS_SHOWN_MAX)
         detail: dict[str, Any] = {"status": status, "answer": shown}
         if code == "not_tms":
             detail["reason"] = _told(status, headers)
@@ -132,49 +128,12 @@ def _refusal_of(status: int, body: bytes) -> TmsError | None:
     return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
 
 
-@contextmanager
-def _typed_errors(url: str) -> Iterator[None]:
-    """Raise httpx's errors as ours."""
-    try:
-        yield
-    except httpx.ConnectError as error:
-        distrust = _distrust(error)
-        if distrust is not None:
-            raise NotTms(url=url, reason=distrust) from error
-        raise ServerUnreachable(url=url, reason=_reason(error)) from error
-    except httpx.PoolTimeout as error:
-        reason = f"{CALLS_MAX} other calls of this client were under way all the time"
-        raise ServerUnreachable(url=url, reason=reason) from error
-    except (httpx.ConnectTimeout, httpx.ProxyError) as error:
-        raise ServerUnreachable(url=url, reason=_reason(error)) from error
-    except httpx.TransportError as error:
-        raise OutcomeUnknown(url=url, reason=_reason(error)) from error
-    except httpx.DecodingError as error:
-        raise InternalError(url=url, reason=_reason(error)) from error
-
-
-def _distrust(error: BaseException) -> str | None:
-    """Return why a server is not what its https:// URL says; None if that was not the failure."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message}): {_TRUST_IT}"
-        if isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS:
-            return "it does not speak TLS: write http://, if that is meant"
-        cause = cause.__cause__ or cause.__context__
-    return None
-
-
 def _told(status: int, headers: Mapping[str, str]) -> str:
     return f"it answers {status} {_type_of(headers)}".rstrip()
 
 
 def _type_of(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
 
 
 Meet = Callable[[Callable[[], Awaitable[httpx.Response]], str], Awaitable[httpx.Response]]
@@ -190,8 +149,8 @@ async def _answer(
 ) -> AsyncGenerator[httpx.Response, None]:
     """Give a server's answer. Raises the error that it is, or that there was instead of it."""
     async with AsyncExitStack() as answering:
-        with _typed_errors(url):
-            enter = partial(answering.enter_async_context, ask(f"{url}/{path}"))
+        enter = partial(answering.enter_async_context, ask(f"{url}/{path}"))
+        with typed_errors(url):
             answer = await enter() if meet is None else await meet(enter, url)
             status, headers = answer.status_code, answer.headers
             if status != httpx.codes.OK:
@@ -243,18 +202,18 @@ class Http:
 
     def _connections_of(self, *, polls: bool) -> httpx.AsyncClient:
         if self._closed:
-            raise RuntimeError("the connections are closed")
+            raise RuntimeError(_CLOSED)
         if polls not in self._connections:
-            self._connections[polls] = httpx.AsyncClient(
+            most = None if polls else CALLS_MAX
+            made = httpx.AsyncClient(
                 headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
                 verify=self._tls or False,  # without TLS there is nothing to load
                 trust_env=self._trusts_proxies,
                 auth=self._signing,
                 follow_redirects=False,
-                limits=httpx.Limits(
-                    max_connections=None if polls else CALLS_MAX, keepalive_expiry=IDLE_S_MAX
-                ),
+                limits=httpx.Limits(max_connections=most, keepalive_expiry=IDLE_S_MAX),
             )
+            self._connections[polls] = guard(made)
         return self._connections[polls]
 
     async def send(
@@ -266,8 +225,10 @@ class Http:
         caller: Caller = ANYBODY,
     ) -> bytes:
         """Return the body of the answer. Raises any `TmsError`."""
-        async with self._open(method, path, body, content_type, caller=caller) as answer:
-            return await answer.aread()
+        opened = self._open(method, path, body, content_type, caller=caller)
+        async with opened as (url, answer):
+            with self._reading(url):
+                return await answer.aread()
 
     @asynccontextmanager
     async def stream(
@@ -288,8 +249,27 @@ class Http:
         asked = f"{path}?{urlencode(query)}" if query else path
         async with self._open(
             "POST", asked, body, content_type, wait_s, accept=accept, is_poll=True
-        ) as answer:
-            yield answer.headers, answer.aiter_bytes()
+        ) as (url, answer):
+            yield answer.headers, self._parts(url, answer)
+
+    async def _parts(self, url: str, answer: httpx.Response) -> AsyncIterator[bytes]:
+        """Give the parts of a body. The errors of whom they are given to are not looked at."""
+        parts = answer.aiter_bytes()
+        while True:
+            with self._reading(url):
+                part = await anext(parts, None)
+            if part is None:
+                return
+            yield part
+
+    @contextmanager
+    def _reading(self, url: str) -> Iterator[None]:
+        try:
+            with typed_errors(url):
+                yield
+        except OutcomeUnknown as error:
+            self._addresses.failed(url, error)
+            raise
 
     @asynccontextmanager
     async def _open(
@@ -303,7 +283,7 @@ class Http:
         accept: str | None = None,
         caller: Caller = ANYBODY,
         is_poll: bool = False,
-    ) -> AsyncGenerator[httpx.Response, None]:
+    ) -> AsyncGenerator[tuple[str, httpx.Response], None]:
         headers = {"Content-Type": content_type} if content_type else {}
         if caller.part is not None:
             headers[PART_HEADER] = caller.part
@@ -319,12 +299,7 @@ class Http:
             url, answer = await self._answer_of_somebody(answering, ask, path, headers)
             if FORWARDED_BY in answer.headers:
                 self._addresses.make_way(url)
-            try:
-                with _typed_errors(url):
-                    yield answer
-            except OutcomeUnknown as error:
-                self._addresses.failed(url, error)
-                raise
+            yield url, answer
 
     async def _answer_of_somebody(
         self,
@@ -347,16 +322,24 @@ class Http:
         as_somebody = partial(ask, headers={**headers, "Authorization": renewed})
         return await self._first_answer(answering, as_somebody, path)
 
-    @asynccontextmanager
-    async def _ask(
+    def _ask(
         self, connections: httpx.AsyncClient, method: str, url: str, **parts: Any
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        if self._closed:
+            raise RuntimeError(_CLOSED)
+        return self._sent(connections, connections.build_request(method, url, **parts))
+
+    @asynccontextmanager
+    async def _sent(
+        self, connections: httpx.AsyncClient, request: httpx.Request
     ) -> AsyncGenerator[httpx.Response, None]:
-        async with connections.stream(method, url, **parts) as answer:
-            try:
-                yield answer
-            finally:
-                if self._closed:  # while this was under way: httpx has lost the connection
-                    await answer.extensions["network_stream"].aclose()
+        answer = await connections.send(request, stream=True)
+        try:
+            yield answer
+        finally:
+            if self._closed:  # while this was under way: httpx has lost the connection
+                await answer.extensions["network_stream"].aclose()
+            await close_quietly(answer)
 
     async def _first_answer(
         self, answering: AsyncExitStack, ask: Ask, path: str
@@ -385,4 +368,4 @@ class Http:
         """Close the connections. Calls after that raise `RuntimeError`."""
         self._closed = True
         for connections in self._connections.values():
-            await connections.aclose()
+            await close_quietly(connections)

@@ -88,10 +88,10 @@ class RemoteSchemas:
             subject,
             told.version,
             told.id,
-            told.schema,
-            told.schemaType,
+            told.schema or schema,  # who may not read it is not told it
+            told.schemaType or schema_type,
             _references(told.references),
-            told.guid,
+            told.guid or "",
             metadata=told.metadata,
             rule_set=told.ruleSet,
         )

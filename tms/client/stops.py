@@ -103,7 +103,7 @@ class Stops:
         except TmsError:  # such as that only others may look at it
             who = f"transaction {transaction_id}"
         else:
-            who = standing(info, time.time_ns() // 1_000_000)
+            who = standing(info)
             if info.status not in _IN_PROGRESS:
                 if isinstance(view, Isolation):
                     return  # it has just ended

@@ -8,9 +8,11 @@ later are refused by the store.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from tms.core.cluster import Instance
 from tms.core.errors import TmsError
+from tms.core.supervision import supervised
 
 STORE_FORMAT = 2
 """The format of stores on HBase that this version writes (`tables.hbase.layout`)."""
@@ -37,3 +39,13 @@ async def raise_when_all_know(
         except TmsError as error:
             _log.warning("the format of the store is not raised yet: %s", error)
         await asyncio.sleep(look_s)
+
+
+def raising_when_all_know(
+    instances: Callable[[], Awaitable[Sequence[Instance]]],
+    raise_format: Callable[[], Awaitable[None]],
+) -> "asyncio.Task[None]":
+    """Return a task that does `raise_when_all_know`."""
+    return supervised(
+        "raising the store's format", partial(raise_when_all_know, instances, raise_format)
+    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tms.coordination import CoordinationService
 from tms.core.cluster import Instance
 from tms.core.errors import TmsError, ValueUnreadable
+from tms.core.supervision import supervised
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import MetadataStore, SessionEvent
 
@@ -47,7 +48,7 @@ async def is_last(store: MetadataStore, within_s: float) -> bool:
     try:
         async with asyncio.timeout(within_s):
             return len(await instances_of(store)) <= 1
-    except (TimeoutError, TmsError):
+    except Exception:  # whatever it is, the services are to be closed
         return False
 
 
@@ -66,7 +67,7 @@ class Registration:
     async def open(self) -> None:
         """Register. Raises `Unavailable`."""
         await self._put()
-        self._keeping = asyncio.create_task(self._keep())
+        self._keeping = supervised("registering in the cluster", self._keep)
 
     async def _put(self) -> None:
         await self._store.put(self._path, _codec.encode(self._instance), ephemeral=True)
@@ -83,9 +84,11 @@ class Registration:
                 # One that the lost session left, if it is there still, would go with that.
                 await self._store.delete_recursive(self._path)
                 await self._put()
-            except TmsError as error:
-                _log.warning("not registered yet: %s", error)
+            except BaseException as error:
                 self._is_due.set()
+                if not isinstance(error, TmsError):
+                    raise
+                _log.warning("not registered yet: %s", error)
                 await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:

@@ -23,12 +23,13 @@ Clocks go on while a process is stopped or the machine sleeps, and are compared 
 """
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
+from tms.core.clock import Clock
 from tms.core.errors import NoLeader, StoreUnavailable
-from tms.core.limits import INT64_MAX
+from tms.core.limits import INT64_MAX, MS_PER_S
+from tms.core.trusted_clock import TrustedClock
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
@@ -36,12 +37,15 @@ _GAP = 0.5
 """How long nobody may have looked at a lease, in parts of it, for the time to count."""
 
 
-class BootClock:
-    """Seconds since the machine was started, its sleep included."""
+class SteadySeconds:
+    """A clock's steady time, which goes on while the machine sleeps, in seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
 
     def now_s(self) -> float:
         """Return the time in seconds."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return self._clock.steady_ms() / MS_PER_S
 
 
 class LeaseClock(Protocol):
@@ -73,6 +77,8 @@ class LeaseRecord:
     0 where the holder is of a version that has none."""
     keys_after_ms: int = INT64_MAX
     """The ceiling of the leaders before this one; above all where that is not known."""
+    time_ms: int = 0
+    """The trusted time of the holder at this renewal; 0 where it is of a version that has none."""
     renewals: int = 0
     is_serving: bool = False
     """False while it takes over."""
@@ -92,14 +98,11 @@ class Lease:
         *,
         keys_after_ms: int = 0,
         keys_until_ms: int = 0,
-        earlier_ms: int = INT64_MAX,
     ) -> None:
         """Hold it under `token`; the claim was sent at `sent_s` by `clock`.
 
-        Keys are given above the first ceiling, and not above the second. The third is that of the
-        leaders before the last one.
+        Keys are given above the first ceiling, and not above the second.
         """
-        self.earlier_ms = earlier_ms
         self.token = token
         self.keys_after_ms = keys_after_ms
         self.keys_until_ms = keys_until_ms
@@ -165,6 +168,8 @@ class Sighting:
         self._version: tuple[int, int] | None = None
         self._since_s = 0.0
         self._looked_s = -math.inf
+        self._is_timed = False
+        """Whether the latest renewal was seen as it came."""
 
     def see(self, version: tuple[int, int] | None, lease_s: float) -> None:
         """Take note of what was just read of a lease that lasts so many seconds.
@@ -174,8 +179,10 @@ class Sighting:
         """
         now_s = self._clock.now_s()
         is_renewed = version is not None and version != self._version
-        if is_renewed or now_s - self._looked_s > lease_s * _GAP:
+        is_gap = now_s - self._looked_s > lease_s * _GAP
+        if is_renewed or is_gap:
             self._since_s = now_s
+            self._is_timed = not is_gap
         self._version = version or self._version
         self._looked_s = now_s
 
@@ -192,6 +199,20 @@ class Sighting:
         """Return how long until the lease that was seen last has run out, in seconds."""
         waited_s = self._clock.now_s() - self._since_s
         return max(0.0, record.lease_s * DRIFT - waited_s)
+
+    def set_time(self, time: Clock, record: LeaseRecord | None) -> None:
+        """Have the time of whoever claims go on from that of the leader before, if they differ.
+
+        How long ago that was is known if its last renewal was seen as it came; otherwise this is as
+        a start after a stop.
+        """
+        if record is None or not record.time_ms or not isinstance(time, TrustedClock):
+            return
+        if self._is_timed:
+            passed_ms = int((self._clock.now_s() - self._since_s) * MS_PER_S)
+            time.go_on_from(record.time_ms + passed_ms)
+        else:
+            time.start_after(record.time_ms, "", 0)
 
     def claim_wait_s(self, record: LeaseRecord | None) -> float:
         """Return how long whoever claims a lease that has run out must wait before it begins."""

@@ -16,10 +16,11 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
 from tms.cluster.instances import ROOT, Registration, instances_of, is_last
-from tms.cluster.lease import BootClock, Lease, LeaseClock, LeaseRecord, Sighting, ceiling_ms
+from tms.cluster.lease import Lease, LeaseClock, LeaseRecord, Sighting, SteadySeconds, ceiling_ms
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
 from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
+from tms.core.supervision import supervised
 from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent, Value
 
@@ -61,7 +62,7 @@ class Member:
         self._store = store
         self._instance = instance
         self._open_services = lead
-        self._clock: LeaseClock = clock or BootClock()
+        self._clock: LeaseClock = clock or SteadySeconds(self._time)
         self._own = LeaseRecord(
             token=0,
             holder=instance.id,
@@ -82,8 +83,6 @@ class Member:
         self._news = asyncio.Event()
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
-        self.on_failure: Callable[[], None] = _nothing
-        """Called where this server takes part no more though it was not closed."""
         self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
         self.on_leader: Callable[[str | None], None] = _nobody
         """Told the address of the leader that serves, None where there is none; also anew."""
@@ -97,8 +96,8 @@ class Member:
                 "each store a metadata path of its own"
             )
         await self._registration.open()
-        self._running = asyncio.create_task(self._run())
-        self._running.add_done_callback(self._ended)
+        name = "taking part in the cluster"
+        self._running = supervised(name, self._run, until=self._stopping)
 
     async def state(self) -> ClusterState:
         """Return how the cluster stands, as one moment has it. Raises `Unavailable`.
@@ -127,17 +126,6 @@ class Member:
         for stop in self._stops:
             stop()
         await self._registration.close()
-
-    def _ended(self, running: "asyncio.Task[None]") -> None:
-        if running.cancelled() or running.exception() is None:
-            return
-        _log.error("this server takes part in its cluster no more", exc_info=running.exception())
-        self.on_failure()
-
-    def check(self) -> None:
-        """Raise what has ended this server's part, where it was not closed."""
-        if self._running is not None and self._running.done():
-            self._running.result()
 
     def _hear(self, _: Notification) -> None:
         self._news.set()
@@ -201,6 +189,7 @@ class Member:
     ) -> tuple[LeaseRecord, int, Lease, float] | None:
         token = max(0 if old is None else old.token, self._token_known) + 1
         wait_s = self._sighting.claim_wait_s(old)
+        self._sighting.set_time(self._time, old)
         # Until this one serves, whoever follows it has to wait for the leader before it too.
         after_ms = 0 if old is None else old.keys_until_ms
         until_ms = ceiling_ms(max(self._time.now_ms(), after_ms + 1), self._own.lease_s)
@@ -210,21 +199,15 @@ class Member:
             fence_s=max(self._own.fence_s, wait_s),
             keys_until_ms=until_ms,
             keys_after_ms=after_ms,
+            time_ms=self._time.now_ms(),
         )
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), version)
         except BadVersion:
             return None  # somebody else was quicker, or the leader is back
-        lease = Lease(
-            token,
-            record.lease_s,
-            self._clock,
-            sent_s,
-            keys_after_ms=after_ms,
-            keys_until_ms=until_ms,
-            earlier_ms=0 if old is None else old.keys_after_ms,
-        )
+        ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
+        lease = Lease(token, record.lease_s, self._clock, sent_s, **ceilings)
         _log.info("this server is to lead, under token %d", token)
         return record, stat.version, lease, wait_s
 
@@ -234,7 +217,7 @@ class Member:
         holding = _Holding(self._store, record, version, lease, clock=self._clock, time=self._time)
         self._holding = holding
         leading = asyncio.create_task(self._lead(holding, wait_s))
-        renewing = asyncio.create_task(holding.renew_until_lost())
+        renewing = supervised("renewing the lease", holding.renew_until_lost)
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -335,8 +318,9 @@ class _Holding:
                 _log.warning("the lease is not renewed, %.1f s left: %s", self.lease.left_s, error)
 
     async def _renew(self) -> None:
-        until_ms = self.lease.ceiling_ms(self._time.now_ms())
-        record = replace(self._record, renewals=self._record.renewals + 1, keys_until_ms=until_ms)
+        now_ms, renewals = self._time.now_ms(), self._record.renewals + 1
+        until_ms = self.lease.ceiling_ms(now_ms)
+        record = replace(self._record, renewals=renewals, keys_until_ms=until_ms, time_ms=now_ms)
         sent_s = self._clock.now_s()
         try:
             stat = await self._store.put(LEASE, _codec.encode(record), self._version)
@@ -375,6 +359,7 @@ class _Holding:
             is_serving=False,
             is_released=True,
             keys_until_ms=self.lease.last_given_ms,
+            time_ms=self._time.now_ms(),
         )
         try:
             await self._store.put(LEASE, _codec.encode(record), self._version)
@@ -394,7 +379,3 @@ async def _unless(event: asyncio.Event, other: Awaitable[object]) -> None:
 
 def _nobody(_: str | None) -> None:
     """Tell nobody."""
-
-
-def _nothing() -> None:
-    """Do nothing."""

@@ -9,9 +9,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from tms.coordination.taking import give_back, take
 from tms.core.errors import LockBusy, MetadataClosed, RequestError, TmsError
+from tms.core.supervision import supervised
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
 
 _log = logging.getLogger(__name__)
@@ -94,7 +96,11 @@ class LeaderElection:
             self._store.observe_session(self._happen),
         ]
         self._wake.set()
-        self._standing = asyncio.ensure_future(self._stand(self._ending))
+        self._standing = supervised(
+            f"standing for leader at {self._path}",
+            partial(self._stand, self._ending),
+            until=self._ending,
+        )
 
     async def wait_until_leading(self) -> int:
         """Return the fencing token when this member leads. Raises `MetadataClosed`."""
@@ -142,6 +148,9 @@ class LeaderElection:
             except TmsError as error:
                 _log.warning("no leader is known at %s yet: %s", self._path, error)
                 await self._pause()
+            except BaseException:
+                self._wake.set()  # to be done when this is called again
+                raise
             else:
                 self._steal = False
                 self._become(LeaderState.LEADING, stat.created_revision)

@@ -20,6 +20,7 @@ from tms.core.errors import (
     TmsError,
     Unavailable,
 )
+from tms.core.supervision import supervised
 from tms.metadata.interface import MetadataStore, Stat
 
 _log = logging.getLogger(__name__)
@@ -147,7 +148,7 @@ class ResourceLock:
             return
         self._wake.set()
         if self._checking is None or self._checking.done():
-            self._checking = asyncio.ensure_future(self._check_until_known())
+            self._checking = supervised(f"checking the lock {self._path}", self._check_until_known)
 
     async def _check_until_known(self) -> None:
         while self._wake.is_set() and self.is_valid:
@@ -165,6 +166,9 @@ class ResourceLock:
             except TmsError:
                 _log.exception("lock %s could not be checked", self._path)
                 await self._pause()
+            except BaseException:
+                self._wake.set()  # to be done when this is called again
+                raise
 
     async def _pause(self) -> None:
         try:

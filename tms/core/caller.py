@@ -5,8 +5,8 @@ which alone may write, change or delete them. Everybody may read them. The rule 
 accidents: a caller is taken to be what it says it is.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from tms.core.errors import NotPermitted
 from tms.core.topic import TopicId
@@ -38,6 +38,8 @@ class Caller:
     """The part of the service that asks; None if it is none of them."""
     may_end_any: bool = False
     """Whether it may end the transactions of others, and publish in them (`transact-any`)."""
+    may_on_subject: Callable[[str, str], bool] | None = field(default=None, compare=False)
+    """Whether it may do an action to a subject of the registry; None: any to all of them."""
 
 
 ANYBODY = Caller()

@@ -63,6 +63,8 @@ class CleanupState:
     bounds: Sequence[PruneBound] = ()
     invalid: InvalidState | None = None
     """None where transactions are managed elsewhere."""
+    clock_step_s: int = 0
+    """By how much the clock is ahead, in doubt, so that things wait; 0 if it is not in doubt."""
 
 
 class WrittenSoFar(NamedTuple):

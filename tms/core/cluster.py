@@ -60,11 +60,6 @@ class HeldLease(Protocol):
         ...
 
     @property
-    def earlier_ms(self) -> int:
-        """The ceiling of the leaders before the last one; above all where it is not known."""
-        ...
-
-    @property
     def keys_until_ms(self) -> int:
         """The ceiling: keys are of no later millisecond. It moves on with each renewal."""
         ...

@@ -22,7 +22,7 @@ LIMIT_MAX = 2**31 - 1
 """The largest limit a poll's body can carry: an Avro int."""
 
 
-_MAY_BE_NONE = ("cache_bytes_max", "principal_transactions_max")
+_MAY_BE_NONE = ("cache_bytes_max", "principal_transactions_max", "clock_hold_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,11 @@ class Limits:
     transaction_snapshot_s: int = 300
     transaction_snapshot_edits: int = 500_000
     transaction_snapshots_kept: int = 3
+
+    clock_step_s_max: float = 60.0
+    """By how much the machine's clock may step and be followed at once."""
+    clock_hold_s: float = 3_600.0
+    """How long it must stay as it is after a larger step to be believed; 0: not at all."""
 
     cleanup_period_s: float = 60.0
     cleanup_slice_rows: int = 2_000

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.extras import install_command
 from tms.core.frame import NO_HEADERS
 from tms.core.message import Message
@@ -38,24 +39,36 @@ class ToldValue:
 class PayloadValues(Protocol):
     """Payloads and keys, by the schemas of the registry.
 
-    Each method raises `SchemasUnavailable` if the registry does not answer.
+    Each method raises `SchemasUnavailable` if the registry does not answer. `caller` is told of
+    schemas that it may read alone.
     """
 
-    async def check(self, topic: TopicSchemas, bodies: Sequence[bytes]) -> None:
-        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them."""
+    async def check(
+        self, topic: TopicSchemas, bodies: Sequence[bytes], *, caller: Caller = ANYBODY
+    ) -> None:
+        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them.
+
+        Raises `NotPermitted` if the caller may neither read nor write the subject.
+        """
         ...
 
     async def encoded(
-        self, topic: TopicSchemas, values: Mapping[int, GivenValue]
+        self,
+        topic: TopicSchemas,
+        values: Mapping[int, GivenValue],
+        *,
+        caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
         """Return the bodies of messages that say values, each with whether it is framed.
 
         They are encoded by the latest schemas of the subjects. Raises `PayloadRefused`, which names
-        a value by its number.
+        a value by its number, and `NotPermitted`.
         """
         ...
 
-    async def told(self, topic: TopicSchemas, messages: Sequence[Message]) -> list[ToldValue]:
+    async def told(
+        self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
+    ) -> list[ToldValue]:
         """Return what messages say."""
         ...
 

@@ -294,6 +294,14 @@ class TransactionTable(Protocol):
         """Return a snapshot that `snapshots` named."""
         ...
 
+    def marks(self) -> list[tuple[int, bytes]]:
+        """Return the marks of the time with the tokens of those who put them, ascending."""
+        ...
+
+    def put_mark(self, batch: Batch, token: int, row: bytes) -> None:
+        """Add to `batch` the mark of the leader with that token."""
+        ...
+
     def drop_before(self, sequence: int, limit: int) -> int:
         """Delete at most `limit` rows of the log, and of snapshots, below `sequence`, durably.
 

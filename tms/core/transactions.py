@@ -74,6 +74,11 @@ class TransactionInfo:
     started_ms: int
     expires_ms: int | None
     """When it becomes invalid by itself; None once it is not in progress."""
+    age_ms: int = 0
+    """How long ago it began, by the clock of the server that has it."""
+    ends_in_ms: int | None = None
+    """After how long it becomes invalid by itself, by the same clock; None as `expires_ms`, and of
+    a server that does not tell it."""
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
@@ -85,16 +90,15 @@ class TransactionInfo:
     server that was restarted has forgotten."""
 
 
-def standing(info: TransactionInfo, now_ms: int) -> str:
+def standing(info: TransactionInfo) -> str:
     """Return for people who has a transaction, for how long, and when it ends by itself."""
     who = f"transaction {info.transaction_id}"
     if info.client:
         who += f", {info.client}"
     if info.expires_ms is None:
         return f"{who}, {info.status.value}"
-    age_ms = max(0, now_ms - info.started_ms)
-    left_ms = max(0, info.expires_ms - info.started_ms - age_ms)
-    return f"{who}, {span(age_ms)} old, ends in {span(left_ms)} by itself"
+    told = f"{who}, {span(info.age_ms)} old"
+    return told if info.ends_in_ms is None else f"{told}, ends in {span(info.ends_in_ms)} by itself"
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
@@ -222,11 +226,16 @@ class AsyncTransactions(Protocol):
 class OpenTransactions(Protocol):
     """What messaging asks of the manager in the same process. From the event loop's thread."""
 
-    def check(self, write_pointer: int) -> None:
-        """Raise `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
+    def check(self, write_pointer: int) -> int:
+        """Return the least time, in ms since 1970, of what is written under a pointer.
 
+        Raises `TransactionNotInProgress` or `TransactionUnknown` unless it may be written under.
         Also within a flush: then what the flush did before counts.
         """
+        ...
+
+    def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
+        """Return from when on there may be entries under pointers in progress, in ms since 1970."""
         ...
 
     def check_rollback(self, write_pointer: int) -> None:
@@ -260,6 +269,10 @@ class OpenTransactions(Protocol):
 
         Where none has it, the pointer itself.
         """
+        ...
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
         ...
 
     @property

@@ -148,11 +148,22 @@ class Admission:
             )
         return total
 
-    def write_pointer(self, write_pointer: int) -> None:
-        """Raise `InvalidRequest`, `TransactionExpired` if nothing may be written under it."""
+    @staticmethod
+    def write_pointer(write_pointer: int) -> None:
+        """Raise `InvalidRequest` if it cannot be a write pointer."""
         if not 0 < write_pointer <= INT64_MAX:
             raise InvalidRequest("invalid_write_pointer", write_pointer=write_pointer)
-        age_ms = self._clock.now_ms() - write_pointer // WRITE_POINTERS_PER_MS
+
+    def age_s(self, write_pointer: int) -> float:
+        """Return how old a pointer is that another manager gave: those are times."""
+        return self._clock.now_ms() / MS_PER_S - write_pointer / WRITE_POINTERS_PER_MS / MS_PER_S
+
+    def check_age(self, write_pointer: int) -> None:
+        """Raise `TransactionExpired` if a pointer, if it is a time, is past the longest lifetime.
+
+        Only what another manager gave is refused by its age. Of our own, the manager knows.
+        """
+        age_ms = self._clock.expiry_ms() - write_pointer // WRITE_POINTERS_PER_MS
         lifetime_s_max = self._limits.transaction_lifetime_s_max
         if age_ms >= lifetime_s_max * MS_PER_S:
             raise TransactionExpired(

@@ -76,7 +76,8 @@ class CacheCheck:
                 each for each in cached.keys() | stored if cached.get(each) != stored.get(each)
             ]
             key = found.next_key
-        oldest = KEY.pack(state.topic.first_live_ms(self._clock.now_ms()), 0)
+        live = KEY.pack(state.topic.first_live_ms(self._clock.expiry_ms()), 0)
+        oldest = max(live, state.cached_from(self._clock))
         return sorted(each for each in different if each >= oldest)
 
     def _stored(self, prefix: bytes, first_key: bytes, last_key: bytes) -> _Rows:

@@ -10,6 +10,7 @@ from tms.core.errors import TopicNotFound
 from tms.core.message import KEY
 from tms.core.topic import TopicMetadata
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.mark import StoreMark
 from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import Generation, UnfinishedPublications
 
@@ -18,11 +19,21 @@ class CleanedTopics:
     """The topics of one service, for cleanup."""
 
     def __init__(
-        self, states: LoadedTopics, topics: Topics, publications: UnfinishedPublications
+        self,
+        states: LoadedTopics,
+        topics: Topics,
+        publications: UnfinishedPublications,
+        mark: StoreMark | None,
     ) -> None:
         self._states = states
         self._topics = topics
         self._publications = publications
+        self._mark = mark
+
+    async def keep_keys_from(self, floor_ms: int) -> None:
+        """Give no key of a time before `floor_ms` any more, in any topic; durable on return."""
+        if self._mark is not None:
+            await self._mark.keep_keys_from(floor_ms)
 
     async def _state(self, topic: TopicMetadata) -> TopicState | None:
         """Return the state of a topic's generation, None if that is gone."""

@@ -16,7 +16,7 @@ from tms.core.transactions import OpenTransactions
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.write_requests import Publication, Writing
 
-Admit = Callable[[TopicState, Sequence[bytes]], Awaitable[TopicMetadata]]
+Admit = Callable[[TopicState, Sequence[bytes], Caller], Awaitable[TopicMetadata]]
 """Returns the topic with the properties that payloads were found to fit."""
 
 
@@ -131,7 +131,7 @@ async def publish_all(
     async with writing.states.held(publications) as states:
         parts = []
         for state, payloads in zip(states, publications.values(), strict=True):
-            checked = await admit(state, payloads)
+            checked = await admit(state, payloads, caller)
             size = sum(map(len, payloads))
             parts.append(Publication(writing, state, payloads, None, size, checked=checked))
         write = PublishAll(transactions, parts, owner, sequence, caller)

@@ -39,10 +39,11 @@ class LagCount:
         state: TopicState | None,
         view: View,
         oldest: bytes,
+        cached_from: bytes,
     ) -> None:
         """Count in a topic's generation; `state` is there if the topic is in memory.
 
-        Messages before `oldest` have expired.
+        Messages before `oldest` have expired. Before `cached_from` the tables are read.
         """
         self._tables = tables
         self._threads = threads
@@ -50,6 +51,7 @@ class LagCount:
         self._state = state
         self._view = view
         self._oldest_key = oldest[:KEY_BYTES]
+        self._cached_from = cached_from
         self.messages = 0
         """How many were found."""
         self.first_key: bytes | None = None
@@ -81,7 +83,8 @@ class LagCount:
 
     async def _slice(self, key: bytes, bounds: CountBounds) -> Slice:
         state = self._state
-        if state is not None and not state.stale and key >= state.cache.floor:
+        from_key = self._cached_from
+        if state is not None and not state.stale and key >= max(state.cache.floor, from_key):
             limit = min(_ROWS_AT_ONCE, bounds.messages - self.messages)
             return state.cache.slice(key, limit=limit, bytes_max=_BYTES_AT_ONCE)
         entries, next_key = await self._threads.read(

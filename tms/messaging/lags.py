@@ -127,10 +127,16 @@ class SubscriptionLags:
         self, stored: StoredPosition, topic: TopicMetadata, state: TopicState | None, rows_max: int
     ) -> tuple[Lag | None, int]:
         """Return how far one is behind, None if its turn is next, and the rows read."""
-        oldest = first_id_at(topic.first_live_ms(self._clock.now_ms()))
+        oldest = first_id_at(topic.first_live_ms(self._clock.expiry_ms()))
         view = View(None if self._transactions is None else self._transactions.latest())
         count = LagCount(
-            self._tables, self._threads, stored.topic_prefix, state=state, view=view, oldest=oldest
+            self._tables,
+            self._threads,
+            stored.topic_prefix,
+            state=state,
+            view=view,
+            oldest=oldest,
+            cached_from=b"" if state is None else state.cached_from(self._clock),
         )
         after = stored.position.after
         position = oldest if after is None else max(oldest, id_after(after))
@@ -160,7 +166,7 @@ class SubscriptionLags:
             "1 if the counting ended at a bound: at least so many messages are behind.",
             labels=labels,
         )
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.expiry_ms()
         shown = rest_messages = 0
         rest_s, is_rest_at_least = 0.0, False
         for stored, lag in self._lags.values():

@@ -6,7 +6,8 @@ reference that lives, adds nothing. One that was rolled back, or has expired, li
 
 What this process has seen is kept here, as far as there is room. For other pointers, which may
 have a reference from before a restart, or from a write that failed, the Message table is searched
-once, from about where their transaction began.
+once, from the least time that their entries can have. Where transactions are managed elsewhere,
+that is when they began, less the longest lifetime of one, by which clocks may differ.
 
 References are noted as they join a flush, so what a flush has done before is known within it. Used
 from the event loop's thread alone.
@@ -16,11 +17,11 @@ from collections import OrderedDict
 from collections.abc import Collection
 
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.limits import MS_PER_S, WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, first_id_at
 from tms.core.transactions import LocalTransactions
 from tms.messaging.loaded_topics import TopicState
-from tms.messaging.ranges.entries_before_restart import PAGE_BYTES, PAGE_ROWS, first_key_under
+from tms.messaging.ranges.entries_before_restart import PAGE_BYTES, PAGE_ROWS
 from tms.messaging.store_runtime import StoreRuntime
 
 _POINTERS_MAX = 50_000
@@ -36,6 +37,8 @@ class LiveReferences:
         self._tables = engine.tables
         self._threads = engine.threads
         self._clock = engine.clock
+        self._transactions = transactions
+        self._lifetime_ms = engine.limits.transaction_lifetime_s_max * MS_PER_S
         self._known_after = (
             (engine.clock.now_ms() + _CLOCKS_APART_MS) * WRITE_POINTERS_PER_MS
             if transactions is None
@@ -47,7 +50,7 @@ class LiveReferences:
         self._doubts = 0
         """Goes up whenever a search under way may have seen what does not hold any more."""
 
-    def key(self, state: TopicState, write_pointer: int, now_ms: int) -> bytes | None:
+    def key(self, state: TopicState, write_pointer: int) -> bytes | None:
         """Return the key of the reference that lives, None if there is none.
 
         Raises `StoreUnavailable` if that is not known: `find` finds it out.
@@ -58,7 +61,7 @@ class LiveReferences:
                 return None
             raise StoreUnavailable(reason="what was published is looked up again; try again")
         key = self._keys[name]
-        live_from = first_id_at(state.topic.first_live_ms(now_ms))[:KEY_BYTES]
+        live_from = first_id_at(state.topic.first_live_ms(self._clock.expiry_ms()))[:KEY_BYTES]
         return key if key is not None and key >= live_from else None
 
     def noted(self, state: TopicState, write_pointer: int, key: bytes) -> None:
@@ -104,13 +107,19 @@ class LiveReferences:
             if name not in self._keys:  # it may have been noted meanwhile
                 self._note(name, found.get(pointer))
 
+    def _searched_from_ms(self, pointers: Collection[int]) -> int:
+        """Return a time before which no entry is under `pointers`."""
+        if self._transactions is not None:
+            return self._transactions.searched_from_ms(pointers)
+        if max(pointers) // WRITE_POINTERS_PER_MS > self._clock.now_ms():
+            return 0  # ahead of the clock, it says nothing about when it was used
+        return min(pointers) // WRITE_POINTERS_PER_MS - self._lifetime_ms
+
     async def _search(self, state: TopicState, pointers: Collection[int]) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
-        now_ms = self._clock.now_ms()
-        live_from = first_id_at(state.topic.first_live_ms(now_ms))[:KEY_BYTES]
-        # If a pointer is ahead of the clock, that says nothing about when it was used.
-        is_ahead = max(pointers) // WRITE_POINTERS_PER_MS > now_ms
-        position: bytes | None = live_from if is_ahead else first_key_under(pointers)
+        live_ms = state.topic.first_live_ms(self._clock.expiry_ms())
+        from_ms = max(live_ms, self._searched_from_ms(pointers))
+        position: bytes | None = first_id_at(from_ms)[:KEY_BYTES]
         stop = state.end
         while position is not None and position < stop:
             entries, position = await self._threads.read(

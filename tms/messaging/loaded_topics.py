@@ -21,8 +21,9 @@ from contextlib import asynccontextmanager
 
 from cachetools import LRUCache
 
+from tms.core.clock import Clock
 from tms.core.errors import StoreUnavailable, TooLarge, TopicMoved, TopicNotFound
-from tms.core.message import KEY_BYTES, NO_PAYLOAD_KEY
+from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY
 from tms.core.messaging import NO_ENTRIES
 from tms.core.tables import Batch, LastKeys, Tables
 from tms.core.topic import TopicId, TopicMetadata
@@ -87,6 +88,14 @@ class TopicState:
                 topic=str(self.topic.id),
                 last_id=None if last is None else (last + NO_PAYLOAD_KEY).hex(),
             )
+
+    def cached_from(self, clock: Clock) -> bytes:
+        """Return the key from which on the cache has all that the table has.
+
+        The time may go back after something was deleted by it: that is not shown from the cache.
+        """
+        line: bytes = KEY.pack(self.topic.first_live_ms(clock.deleted_ms), 0)
+        return max(self.cache.floor, line)
 
     def changed(self) -> None:
         """Wake the readers that wait for something new."""
@@ -236,6 +245,7 @@ class LoadedTopics:
             topic, last = await self._read(topic_id)
         finally:
             del self._loading[topic_id]
+            loading.task = None  # its error keeps this frame, which must not keep the task
         prefix = self._tables.prefix(topic_id, topic.generation)
         state = loading.state = TopicState(
             topic, prefix, last, self._budget, self._traffic.of(topic_id)

@@ -42,6 +42,8 @@ class _PageBuilder:
     size: int = 0
     done: bool = False
     stopped_at: int | None = None
+    cached_from: bytes = b""
+    """What is before this key is read from the table: it may have been deleted there."""
 
     def add(self, block: MessageBlock) -> None:
         if block.count:
@@ -88,7 +90,8 @@ class Reader:
 
         Nothing else than whole entries is given so: no part of what was stored in a batch.
         """
-        oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
+        expiry_ms = self._clock.expiry_ms()
+        oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         position = max(reading.position, oldest)
         key, limit = position[:KEY_BYTES], reading.limit
         cache = state.cache
@@ -96,6 +99,7 @@ class Reader:
             limit is None
             or reading.end is not None
             or key < cache.floor
+            or (self._clock.deleted_ms > expiry_ms and key < state.cached_from(self._clock))
             or position[KEY_BYTES:] != NO_PAYLOAD_KEY
         ):
             return None
@@ -122,10 +126,13 @@ class Reader:
 
         None as a snapshot sees everything.
         """
-        oldest = first_id_at(state.topic.first_live_ms(self._clock.now_ms()))
+        expiry_ms = self._clock.expiry_ms()
+        oldest = first_id_at(state.topic.first_live_ms(expiry_ms))
         limit = self._limits.poll_messages_default if reading.limit is None else reading.limit
         position = max(reading.position, oldest)
         draft = _PageBuilder(position, limit, self._limits.poll_block_bytes, reading.end)
+        if self._clock.deleted_ms > expiry_ms:
+            draft.cached_from = state.cached_from(self._clock)
         view = View(snapshot)
         while not draft.done and not draft.full:
             await self._add_slice(state, draft, view, oldest[:KEY_BYTES])
@@ -176,7 +183,7 @@ class Reader:
         stop_key = draft.stop_key
         if stop_key is not None and key >= stop_key:
             return Slice(EMPTY, 0, 0, None)
-        if key >= state.cache.floor:
+        if key >= state.cache.floor and key >= draft.cached_from:
             self._metrics.cache_hits += 1
             found = state.cache.slice(key, limit=limit, bytes_max=bytes_max, stop_key=stop_key)
         else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, SchemasUnavailable, TopicIsCompact
 from tms.core.payload_values import PayloadValues, no_registry
 from tms.core.topic import TopicMetadata
@@ -29,30 +30,42 @@ class SchemaChecks:
             )
 
     async def admit(
-        self, state: TopicState, payloads: Sequence[bytes], *, are_stored: bool = False
+        self,
+        state: TopicState,
+        payloads: Sequence[bytes],
+        caller: Caller,
+        *,
+        are_stored: bool = False,
     ) -> TopicMetadata:
         """Return the topic with the properties that payloads were found to fit.
 
-        They are checked again if it was given others meanwhile. The caller holds the state. Raises
-        `InvalidRequest` (key_required), `TopicIsCompact` for what is stored, and as `check`.
+        They are checked again if it was given others meanwhile. The state is held. Raises
+        `InvalidRequest` (key_required), `TopicIsCompact` for what is stored, and as
+        `PayloadValues.check`.
         """
         while True:
             topic = state.topic
-            if topic.is_compact and are_stored:
-                raise TopicIsCompact(topic=str(topic.id))
+            if are_stored:
+                check_not_compact(topic)
             if topic.is_compact:
                 check_keys(payloads)
             if SCHEMA_CHECK not in topic.properties:
                 return topic
-            await self.check(topic, payloads)
+            await self._check(topic, payloads, caller)
             if state.topic.properties == topic.properties:
                 return topic
 
-    async def check(self, topic: TopicMetadata, payloads: Sequence[bytes]) -> None:
-        """Raise `PayloadRefused`, `SchemasUnavailable` unless the topic takes payloads."""
+    async def _check(self, topic: TopicMetadata, payloads: Sequence[bytes], caller: Caller) -> None:
+        """Raise as `PayloadValues.check` unless the topic takes payloads."""
         schemas = schemas_of(topic.id, topic.properties)
         if schemas.check is SchemaCheck.OFF or not payloads:
             return
         if self.values is None:
             raise SchemasUnavailable(reason=no_registry())
-        await self.values.check(schemas, payloads)
+        await self.values.check(schemas, payloads, caller=caller)
+
+
+def check_not_compact(topic: TopicMetadata) -> None:
+    """Raise `TopicIsCompact` if nothing may be stored in a topic to be published later."""
+    if topic.is_compact:
+        raise TopicIsCompact(topic=str(topic.id))

@@ -12,12 +12,11 @@ from tms.core.caller import ANYBODY, Caller, check_may_change
 from tms.core.errors import (
     InvalidRequest,
     Stopping,
-    TmsError,
     TopicMoved,
     TransactionDuplicate,
     TransactionsElsewhere,
+    TransactionUnknown,
 )
-from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, MessageBlock, id_after
 from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stopped, Stored
 from tms.core.namespaces import NamespaceRules
@@ -38,7 +37,7 @@ from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
 from tms.messaging.rollbacks import Rollbacks
-from tms.messaging.schema_checks import SchemaChecks
+from tms.messaging.schema_checks import SchemaChecks, check_not_compact
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import UnfinishedPublications
@@ -79,7 +78,7 @@ class Service:
         self.unchanging = self._topics.unchanging
         """Read while no topic is being changed."""
         self._publications = publications or UnfinishedPublications()
-        self.cleaned = CleanedTopics(self._states, self._topics, self._publications)
+        self.cleaned = CleanedTopics(self._states, self._topics, self._publications, engine.mark)
         """What cleanup needs of topics in use."""
         self._publications.wake_by(self._states.wake, self._states.wake_all)
         self._transactions = transactions
@@ -97,18 +96,10 @@ class Service:
         )
         self._stopping = False
         self._waiting = WaitingReader(self._states, self._read, lambda: self._stopping)
-        metrics.age_s = self._age_s
+        metrics.age_s = self._admission.age_s if transactions is None else transactions.age_s
         told = "Memory that recent messages take, in bytes."
         metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
         metrics.gauge("topics_in_memory", "Topics kept in memory.", lambda: len(self._states))
-
-    def _age_s(self, write_pointer: int) -> float | None:
-        """Return how old what is in progress under a write pointer is, None where nothing is."""
-        try:
-            self._writing.check(write_pointer)
-        except TmsError:
-            return None
-        return (self._clock.now_ms() - write_pointer / WRITE_POINTERS_PER_MS) / 1000
 
     @property
     def metrics(self) -> MessagingMetrics:
@@ -197,7 +188,7 @@ class Service:
             )
             return published
         async with self._states.held((topic_id,)) as [state]:
-            topic = await self.schema_checks.admit(state, payloads)
+            topic = await self.schema_checks.admit(state, payloads, caller)
             if if_last is not None and if_last[KEY_BYTES:].strip(b"\0"):
                 await self._check_last_stored(topic_id, if_last)
             if not payloads and write_pointer is not None:
@@ -257,9 +248,10 @@ class Service:
         async with self._states.held((topic_id,)) as [state]:
             if not payloads:
                 raise InvalidRequest("invalid_store")
+            check_not_compact(state.topic)
             self._check_write_pointer(write_pointer, caller)
             payload_bytes = self._admission.payload_bytes(topic_id.namespace, payloads)
-            topic = await self.schema_checks.admit(state, payloads, are_stored=True)
+            topic = await self.schema_checks.admit(state, payloads, caller, are_stored=True)
             sequence = await self._states.payload_sequence(state, write_pointer)
             await self._writer.submit(
                 StorePayloads(
@@ -275,7 +267,13 @@ class Service:
 
     def _check_write_pointer(self, write_pointer: int, caller: Caller) -> None:
         self._admission.write_pointer(write_pointer)
-        self._writing.check(write_pointer, caller)
+        if self._transactions is None:
+            self._admission.check_age(write_pointer)
+        try:
+            self._writing.check(write_pointer, caller)
+        except TransactionUnknown:
+            self._admission.check_age(write_pointer)  # it is told so if that is why
+            raise
 
     def references(self, stored: Sequence[Stored]) -> AbstractAsyncContextManager[References]:
         """Give what a commit publishes that was stored, while its topics are held."""

@@ -11,6 +11,7 @@ from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.tables import Tables
 from tms.messaging.inline_flush import InlineFlushPolicy
+from tms.messaging.mark import StoreMark
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.store_threads import StoreThreads
 from tms.messaging.traffic import TrafficByTopic
@@ -28,16 +29,19 @@ class StoreRuntime:
         registry: CollectorRegistry,
         *,
         lease: HeldLease | None = None,
+        mark: StoreMark | None = None,
         may_block_loop: bool = False,
     ) -> None:
         """Start the threads. Call it within a running event loop.
 
-        Under a `lease` keys are given as that allows. Where it `may_block_loop`, nobody else's work
-        is done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
+        Under a `lease` keys are given as that allows. `mark` is the store's, open; without one,
+        numbers ascend only as long as the process lives. Where it `may_block_loop`, nobody else's
+        work is done in the event loop: then that may write itself (`tms.messaging.inline_flush`).
         """
         self.tables = tables
         self.limits = limits
         self.clock = clock
+        self.mark = mark
         self.metrics = MessagingMetrics(registry)
         self.traffic = TrafficByTopic(limits.metric_series_max)
         self.metrics.include(self.traffic)

@@ -28,6 +28,7 @@ from tms.core.topic import TopicId
 from tms.core.transactions import LocalTransactions
 from tms.messaging.lags import SubscriptionLags
 from tms.messaging.loaded_topics import LoadedTopics, TopicState
+from tms.messaging.mark import StoreMark
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
 
@@ -66,6 +67,7 @@ class PositionsWriting:
     tables: Tables
     states: LoadedTopics
     versions: Versions
+    mark: StoreMark | None
 
 
 class _PositionsWrite:
@@ -74,6 +76,7 @@ class _PositionsWrite:
     def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
         self.size_bytes = _ROW_BYTES * len(positions)
         self._table = writing.tables.subscriptions
+        self._mark = writing.mark
         self._states = writing.states
         self._versions = writing.versions
         self._positions = positions
@@ -184,10 +187,14 @@ class Creation(_PositionsWrite):
         created = SubscriptionPosition(state.topic.id, name, self._after, version)
         self._created = positions.current[name] = created
         self._table.put(batch, state.prefix, created)
+        if self._mark is not None:
+            self._mark.cover(batch, version)
 
     def on_durable(self) -> None:
         """Show it to readers."""
         assert self._created is not None
+        if self._mark is not None:
+            self._mark.is_durable(self._created.version)
         self._positions[0].durable[self._name] = self._created
 
     def result(self) -> SubscriptionPosition | None:
@@ -240,7 +247,12 @@ class SubscriptionService:
         self._states = states
         self._lags = SubscriptionLags(engine, states, transactions)
         engine.metrics.include(self._lags)
-        self._writing = PositionsWriting(engine.tables, states, Versions())
+        self._writing = PositionsWriting(
+            engine.tables,
+            states,
+            Versions(0 if engine.mark is None else engine.mark.high),
+            engine.mark,
+        )
         self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()
 
     async def create_subscription(

@@ -59,8 +59,10 @@ class Topics:
         ttl_s, others = self._admission.properties(topic_id.namespace, properties)
 
         def updated(old: TopicMetadata | None) -> TopicMetadata:
-            # The time is taken within the change: see `unchanging`.
-            return _existing(old, topic_id).changed(ttl_s, others, self._clock.now_ms())
+            # The time is taken within the change: see `unchanging`. It may have gone back since
+            # something was deleted by it.
+            expired_ms = max(self._clock.expiry_ms(), self._clock.deleted_ms)
+            return _existing(old, topic_id).changed(ttl_s, others, expired_ms)
 
         await self._change(topic_id, updated)
 
@@ -68,7 +70,7 @@ class Topics:
         """Let expire what was written before a time. Raises `TopicNotFound`, `InvalidTrimTime`."""
 
         def trimmed(old: TopicMetadata | None) -> TopicMetadata:
-            now_ms = self._clock.now_ms()
+            now_ms = self._clock.keys_ms()
             if not 0 <= before_ms <= now_ms:
                 raise InvalidTrimTime(before_ms=before_ms, now_ms=now_ms)
             return _existing(old, topic_id).trimmed(before_ms)
@@ -127,7 +129,10 @@ class Topics:
         await self._changing.acquire()
         task = asyncio.ensure_future(work())
         task.add_done_callback(lambda _: self._changing.release())
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # its error keeps this frame, which must not keep the task
 
     async def _change(
         self,

@@ -2,7 +2,8 @@
 
 A first version is the time in microseconds, and each move adds one: so what a consumer knows of a
 subscription that was deleted, or whose topic was, is behind that of one made again. A clock may be
-set back. So a first version is above all that this process knows of, too.
+set back. So a first version is above all that this process knows of, too, and above all that the
+processes before gave: the store's mark says so (`tms.messaging.mark`).
 """
 
 _US_PER_MS = 1_000
@@ -11,8 +12,9 @@ _US_PER_MS = 1_000
 class Versions:
     """The versions of one store's subscriptions. Used from the event loop's thread alone."""
 
-    def __init__(self) -> None:
-        self._greatest = 0
+    def __init__(self, greatest: int = 0) -> None:
+        """Begin above `greatest`."""
+        self._greatest = greatest
 
     def first(self, now_ms: int) -> int:
         """Return the version of a subscription that is made at a time, in ms since 1970."""

@@ -37,15 +37,19 @@ class Writing:
     transactions: OpenTransactions | None
     """None where write pointers are another manager's."""
 
-    def check(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
-        """Raise `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written.
+    def check(self, write_pointer: int, caller: Caller = ANYBODY) -> int:
+        """Return the least time, in ms, of what is written under a pointer.
 
+        So all that a transaction wrote is found from there on, whatever the clock did meanwhile.
+        Raises `TransactionNotInProgress`, `TransactionUnknown` where nothing may be written.
         Raises `NotPermitted` where the caller may not. A caller need be told only once.
         """
-        if self.transactions is not None:
-            self.transactions.check(write_pointer)
-            if caller.principal is not None:
-                self.transactions.check_own(write_pointer, caller)
+        if self.transactions is None:
+            return 0
+        keys_from_ms = self.transactions.check(write_pointer)
+        if caller.principal is not None:
+            self.transactions.check_own(write_pointer, caller)
+        return keys_from_ms
 
     def check_rollback(self, write_pointer: int, caller: Caller = ANYBODY) -> None:
         """Raise `TransactionNotInProgress`, `TransactionUnknown` where it may be committed.
@@ -138,12 +142,12 @@ class Publication(_TopicWrite):
         self.check_topic()
         write_pointer = self._write_pointer
         if write_pointer is not None:
-            self._writing.check(write_pointer)
+            now_ms = max(now_ms, self._writing.check(write_pointer))
         if self._if_last is not None:
             self.state.check_last(self._if_last)
         if not self._payloads:
             assert write_pointer is not None
-            key = self._writing.references.key(self.state, write_pointer, now_ms)
+            key = self._writing.references.key(self.state, write_pointer)
             if key is not None:
                 self._keys, self._is_there = [key], True
                 return
@@ -233,11 +237,10 @@ class StorePayloads(_TopicWrite):
         """Add a row for each payload."""
         self.check_topic()
         writing = self._writing
-        writing.check(self._write_pointer)
         # Not before the topic's last entry, also if the clock was set back: what a bound takes away
         # is older than an entry that was there when it looked at what is stored.
-        least_ms = max(self._key_ms(now_ms), self.state.sequence.last_ms)
-        keys = self._sequence.take(len(self._payloads), least_ms)
+        least_ms = max(writing.check(self._write_pointer), self.state.sequence.last_ms)
+        keys = self._sequence.take(len(self._payloads), max(self._key_ms(now_ms), least_ms))
         self._first_key = keys[0]
         if writing.transactions is not None:
             writing.publications.stored(self._write_pointer, self.state.topic, keys[0])

@@ -213,7 +213,7 @@ class Writer:
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
         """Add the requests to the batch; answer those that can not be carried out any more."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.keys_ms()
         added: list[Queued] = []
         for write, answer in taken:
             try:

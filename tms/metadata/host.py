@@ -13,6 +13,7 @@ session too (`disconnect`, `expire`, `reconnect`), so that applications can be t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from tms.core.clock import Clock, SystemClock
@@ -75,7 +76,10 @@ class MetadataHost:
         task = asyncio.ensure_future(self._change(self._journal, decide))
         self._running.add(task)
         task.add_done_callback(self._finished)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del task  # its error keeps this frame, which must not keep the task
 
     def _finished(self, task: "asyncio.Task[list[TreeEdit]]") -> None:
         self._running.discard(task)
@@ -169,11 +173,13 @@ class MetadataHost:
 async def open_host(journal: MetadataJournal, clock: Clock | None = None) -> MetadataHost:
     """Return a host of what the journal has, without the ephemeral values of former processes.
 
-    Raises `StoreUnavailable`, `StoreCorrupt`, `StoreFormatUnknown`.
+    Their rows stay for the next opening if no writes are taken now. Raises `StoreUnavailable`,
+    `StoreCorrupt`, `StoreFormatUnknown`.
     """
     tree = await asyncio.to_thread(journal.load)
     left = tree.decide_delete_all(tree.owned_by(NOBODY))
     if left:
-        await asyncio.to_thread(journal.write, left)
+        with suppress(StoreUnavailable):
+            await asyncio.to_thread(journal.write, left)
         tree.apply(left)
     return MetadataHost(tree, journal, clock)

@@ -58,6 +58,7 @@ class Kept(Generic[T]):
         finally:
             if self._loads.get(path) is this:
                 del self._loads[path]
+            del this  # its error keeps this frame, which must not keep the task
 
     def _finished(self, task: "asyncio.Task[T]") -> None:
         self._tasks.discard(task)

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from tms.core.clock import Clock
 from tms.core.errors import MetadataUnavailable, OutcomeUnknown, Unavailable
+from tms.core.supervision import supervised
 from tms.metadata.cache import Codec
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Value
 
@@ -62,7 +63,7 @@ class LiveValues(Generic[T]):
     async def open(self) -> None:
         """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
         await self._read_all()
-        self._following = asyncio.create_task(self._follow())
+        self._following = supervised(f"following {self._root} in the metadata store", self._follow)
 
     async def close(self) -> None:
         """Follow the store no more."""
@@ -114,11 +115,13 @@ class LiveValues(Generic[T]):
             every, self._all_changed = self._all_changed, False
             try:
                 await (self._read_all() if every else self._read(names))
-            except Unavailable as error:
-                _log.warning("%s cannot be read: %s", self._root, error)
+            except BaseException as error:
                 self._changed |= names
                 self._all_changed |= every
                 self._has_news.set()
+                if not isinstance(error, Unavailable):
+                    raise
+                _log.warning("%s cannot be read: %s", self._root, error)
                 await asyncio.sleep(RETRY_S)
 
     async def _read_all(self) -> None:

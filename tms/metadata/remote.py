@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol, TypeVar
 
 from tms.core.clock import Clock, SystemClock
-from tms.core.errors import MetadataClosed, MetadataUnavailable, TooLarge
+from tms.core.errors import MetadataClosed, MetadataUnavailable, TmsError, TooLarge
+from tms.core.supervision import supervised
 from tms.metadata.interface import (
     VALUE_BYTES_MAX,
     Change,
@@ -123,7 +124,7 @@ class RemoteStore:
         self._server = server
         self._link = link
         self._closed = False
-        self._looking = asyncio.ensure_future(self._look())
+        self._looking = supervised("keeping the session with the metadata store", self._look)
 
     @property
     def is_connected(self) -> bool:
@@ -173,7 +174,7 @@ class RemoteStore:
         """Delete `path` and all below it."""
         self._check_usable()
         check_path(path)
-        await self._server.delete_recursive(path)  # bounded by its own calls
+        await _with_own_errors(self._server.delete_recursive(path))  # bounded by its own calls
 
     def observe(self, observer: Observer, under: str = "/") -> Stop:
         """Call `observer` with each change of `under` and what is below it."""
@@ -200,7 +201,7 @@ class RemoteStore:
         timeout_s = self._link.watch.timeout_ms / 1000
         try:
             async with asyncio.timeout(timeout_s):
-                return await call
+                return await _with_own_errors(call)
         except TimeoutError:
             raise MetadataUnavailable(reason=f"no answer within {timeout_s} s") from None
 
@@ -235,3 +236,14 @@ class RemoteStore:
         self._link.observers.clear()
         self._link.session_observers.clear()
         await self._server.close()
+
+
+async def _with_own_errors(call: Awaitable[T]) -> T:
+    """Return what a call does. Whatever its transport raises is `MetadataUnavailable`."""
+    try:
+        return await call
+    except TmsError:
+        raise
+    except Exception as error:
+        _log.warning("a call to the metadata store failed", exc_info=error)
+        raise MetadataUnavailable(reason=f"{type(error).__name__}: {error}") from error

@@ -32,6 +32,7 @@ from tms.core.errors import (
 )
 from tms.core.limits import Limits
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings, rules_of
+from tms.core.supervision import supervised
 from tms.core.topic import check_namespace
 from tms.metadata.cache import CachedValue, MetadataCache
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
@@ -95,7 +96,7 @@ class NamespaceStore:
     async def open(self) -> None:
         """Read all that is declared, and follow it from now on. Raises `MetadataUnavailable`."""
         await self._read_all()
-        self._following = asyncio.create_task(self._follow())
+        self._following = supervised("following namespaces in the metadata store", self._follow)
 
     async def namespaces(self) -> Sequence[Namespace]:
         """Return the declared namespaces in the order of their names."""
@@ -187,11 +188,13 @@ class NamespaceStore:
             every, self._all_changed = self._all_changed, False
             try:
                 await (self._read_all() if every else self._read(names))
-            except Unavailable as error:
-                _log.warning("namespaces cannot be read: %s", error)
+            except BaseException as error:
                 self._changed |= names
                 self._all_changed |= every
                 self._has_news.set()
+                if not isinstance(error, Unavailable):
+                    raise
+                _log.warning("namespaces cannot be read: %s", error)
                 await asyncio.sleep(RETRY_S)
 
     async def _read_all(self) -> None:

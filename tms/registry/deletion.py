@@ -30,7 +30,7 @@ from tms.registry.refusal import (
     VERSION_SOFT_DELETED,
     RegistryError,
 )
-from tms.registry.registration import VERSION_MAX
+from tms.registry.schema import is_number
 from tms.registry.state import State, Version
 from tms.registry.subjects import (
     DEFAULT_CONTEXT,
@@ -41,7 +41,7 @@ from tms.registry.subjects import (
 )
 
 LATEST = -1
-_NUMBER = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
+_NUMBER = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 
 
 def parse_version(text: str) -> int:
@@ -52,9 +52,10 @@ def parse_version(text: str) -> int:
     token = text.strip().lower()
     if token in ("latest", "-1"):
         return LATEST
-    if not _NUMBER.fullmatch(token) or int(token) > VERSION_MAX:
+    found = _NUMBER.fullmatch(token)
+    if found is None or not is_number(int(found[1])):
         raise RegistryError(INVALID_VERSION, version=text)
-    return int(token)
+    return int(found[1])
 
 
 def delete_version(state: State, given: str, token: str, *, permanent: bool) -> Decided[int]:

@@ -22,7 +22,7 @@ from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.schema import Reference
 from tms.registry.service import Registry, RegistryOptions
-from tms.registry.sources import Submitted
+from tms.registry.sources import Submitted, references_in
 from tms.registry.state import Version
 
 
@@ -82,7 +82,8 @@ class LocalSchemas:
     ) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
         submitted = replace(
-            _submitted(schema, schema_type, references), told=told_in_order(metadata, rule_set)
+            _submitted(subject, schema, schema_type, references),
+            told=told_in_order(metadata, rule_set),
         )
         request = SchemaToRegister(subject, submitted, normalize=normalize)
         async with _told():
@@ -109,7 +110,7 @@ class LocalSchemas:
         normalize: bool = False,
     ) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
-        submitted = _submitted(schema, schema_type, references)
+        submitted = _submitted(subject, schema, schema_type, references)
         look = partial(lookup.same, given=subject, submitted=submitted, normalize=normalize)
         async with _told():
             return _version(await self._registry.examine(look))
@@ -128,7 +129,7 @@ class LocalSchemas:
             lookup.why_unfit,
             given=subject,
             token=None if version is None else str(version),
-            submitted=_submitted(schema, schema_type, references),
+            submitted=_submitted(subject, schema, schema_type, references),
         )
         async with _told():
             return await self._registry.examine(look)
@@ -202,9 +203,11 @@ async def _told() -> AsyncIterator[None]:
         raise SchemaRefused(error_code=error.code, reason=str(error)) from None
 
 
-def _submitted(schema: str, kind: str, references: Sequence[SchemaReference]) -> Submitted:
-    named = tuple(Reference(each.name, each.subject, each.version) for each in references)
-    return Submitted(schema, kind, named)
+def _submitted(
+    subject: str, schema: str, kind: str, references: Sequence[SchemaReference]
+) -> Submitted:
+    named = (Reference(each.name, each.subject, each.version) for each in references)
+    return Submitted(schema, kind, references_in(named, subject))
 
 
 def _version(version: Version) -> SchemaVersion:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from tms.registry.ids import IdsWanted
 from tms.registry.questions import Findings
+from tms.registry.refusal import TOO_LARGE, RegistryError
+from tms.registry.schema import NUMBER_MAX
 from tms.registry.state import State
 
 
@@ -33,12 +35,17 @@ class Knowledge:
     """By context the ids that this server may give; None: any."""
 
     def next_id(self, context: str) -> int:
-        """Return the id that a new schema of a context gets. Raises `IdsWanted`."""
-        following = self.state.space(context).next_id
-        if self.batches is None:
-            return following
-        batch = self.batches.get(context, range(0))
-        given = max(following, batch.start)
-        if given not in batch:
-            raise IdsWanted(context, following)
+        """Return the id that a new schema of a context gets.
+
+        Raises `IdsWanted`, `RegistryError` (42209) if all ids are given.
+        """
+        space = self.state.space(context)
+        given = following = space.next_id
+        if self.batches is not None:
+            batch = self.batches.get(context, range(0))
+            given = space.free_from(max(following, batch.start))
+            if given not in batch and following <= NUMBER_MAX:
+                raise IdsWanted(context, following)
+        if given > NUMBER_MAX:
+            raise RegistryError(TOO_LARGE, reason=f"The context {context} has no more ids to give")
         return given

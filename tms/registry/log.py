@@ -11,8 +11,8 @@ It stands on the messaging interface, in the process or remote.
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -37,7 +37,15 @@ from tms.core.messaging import NO_ENTRIES, Messaging
 from tms.core.reading import Reading
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import CLEANUP, COMPACT, TOMBSTONE, TOMBSTONE_S_DEFAULT
-from tms.registry.records import Origin, Purged, Record, Unreadable, decode, encode
+from tms.registry.records import (
+    Origin,
+    Purged,
+    Record,
+    Unreadable,
+    VersionLost,
+    decode,
+    encode,
+)
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.state import State
 
@@ -77,6 +85,19 @@ class WayToLog:
             raise NoLeader
         return self._messaging
 
+    @contextmanager
+    def kept(self) -> Iterator[Messaging]:
+        """Give the way. An error of one that was left meanwhile, and is closed, means nothing."""
+        messaging = self.messaging
+        try:
+            yield messaging
+        except TmsError:
+            raise
+        except Exception as error:
+            if self._messaging is messaging:
+                raise
+            raise OutcomeUnknown(reason="the log is reached in another way since") from error
+
 
 @dataclass(slots=True)
 class LogMemory:
@@ -96,6 +117,10 @@ class LogMemory:
         except Unreadable as error:
             _log.error("a message of the log is no record, and is passed over: %s", error)
             return None
+        lost = entry.record
+        if isinstance(lost, VersionLost):
+            told = "version %d of the subject %r cannot be read, and is passed over: %s"
+            _log.error(told, lost.version, lost.subject, lost.reason)
         self.state.take(entry)
         return entry.origin
 
@@ -157,13 +182,13 @@ class SchemaLog:
 
     async def _read_once(self) -> None:
         began = self._now()
-        messaging = self._way.messaging
-        memory = self.memory if await self._is_current(messaging) else LogMemory()
-        try:
-            while await self._read_page(messaging, memory) == _PAGE_MESSAGES:
-                pass
-        except TopicNotFound:
-            memory, self._looked = LogMemory(), None
+        with self._way.kept() as messaging:
+            memory = self.memory if await self._is_current(messaging) else LogMemory()
+            try:
+                while await self._read_page(messaging, memory) == _PAGE_MESSAGES:
+                    pass
+            except TopicNotFound:
+                memory, self._looked = LogMemory(), None
         self.memory, self._read_ms = memory, began
 
     async def _read_page(self, messaging: Messaging, memory: LogMemory) -> int:
@@ -276,16 +301,16 @@ class SchemaLog:
 
         async def publish() -> Sequence[bytes]:
             nonlocal is_unknown
-            messaging = self._way.messaging
             try:
-                return await messaging.publish(
-                    self.topic_id, bodies, if_last=position, caller=_CALLER
-                )
+                with self._way.kept() as messaging:
+                    return await messaging.publish(
+                        self.topic_id, bodies, if_last=position, caller=_CALLER
+                    )
             except (OutcomeUnknown, ServerSilent):
                 is_unknown = True
                 raise
             except TopicNotFound:
-                await self._create(messaging)
+                await self._create(self._way.messaging)
                 return await publish()
             except TopicMoved as moved:
                 if not is_unknown:

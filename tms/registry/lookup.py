@@ -26,7 +26,7 @@ from tms.registry.refusal import (
 from tms.registry.schema import Schema
 from tms.registry.sources import Submitted, schema_of, source_of
 from tms.registry.state import State, Version
-from tms.registry.subjects import ALL_CONTEXTS, context_of, qualified
+from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
 FORMS = {
     AVRO: ("resolved",),
@@ -50,16 +50,12 @@ def _with_prefix(names: Iterable[str], prefix: str) -> Iterator[str]:
     """Give names of one context, or of all, that begin as a prefix says; in byte order."""
     if prefix.startswith(ALL_CONTEXTS):
         wanted = prefix.removeprefix(ALL_CONTEXTS)
-        yield from sorted(each for each in names if _name(each).startswith(wanted))
+        yield from sorted(each for each in names if parse_subject(each).name.startswith(wanted))
         return
     start, context = qualified(prefix), context_of(prefix)
     yield from sorted(
         each for each in names if each.startswith(start) and context_of(each) == context
     )
-
-
-def _name(subject: str) -> str:
-    return subject.rpartition(":")[2] if subject.startswith(":.") else subject
 
 
 def schemas(
@@ -108,10 +104,9 @@ def version(state: State, given: str, token: str, *, deleted: bool = False) -> V
     return found
 
 
-def referrers(state: State, given: str, token: str) -> list[int]:
-    """Return the ids of the schemas that refer to a version. Raises `RegistryError`."""
-    found = version(state, given, token, deleted=True)
-    return sorted({each.id for each in state.referrers(found)})
+def referrers(state: State, given: str, token: str) -> list[Version]:
+    """Return the versions that refer to a version. Raises `RegistryError`."""
+    return state.referrers(version(state, given, token, deleted=True))
 
 
 def version_of_id(state: State, schema_id: int, hint: str = "") -> Version:
@@ -136,7 +131,7 @@ def uses_of_id(
     """Return the versions that have an id, by subject and number. Raises `RegistryError`."""
     version_of_id(state, schema_id, hint)
     wanted = state.meant(hint)
-    is_of_subject = bool(_name(wanted))
+    is_of_subject = bool(parse_subject(wanted).name)
     uses = state.space(context_of(hint)).uses[schema_id].values()
     found = [
         each

@@ -8,9 +8,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
+from tms.core.supervision import supervised
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry
 
@@ -23,18 +24,6 @@ AGAIN_S = 3.0
 """Until a server begins anew that stepped down, and is still elected."""
 
 _log = logging.getLogger(__name__)
-
-
-def told(work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-    """Return a task that does some work; it is logged if that fails."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(_tell)
-    return task
-
-
-def _tell(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.error("electing a master has failed", exc_info=task.exception())
 
 
 class Elected(NamedTuple):
@@ -72,11 +61,15 @@ class Mastership:
         """How often this server began as master."""
         self._registry = registry
         self._elected = Elected(None)
+        self._knows_election = False
+        """Whether anybody was ever elected, as far as this server has heard."""
         self._epoch: int | None = None
         """The epoch in which this server is master."""
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._election: Election | None = None
+        self.on_master: Callable[[], None] = _nothing
+        """Called when `master` may have changed."""
         registry.mastership = self
 
     @property
@@ -91,7 +84,7 @@ class Mastership:
         A server that cannot become master itself, and knows of no election, asks the one that the
         log names: so a copy of the log leads to the first site.
         """
-        if self._elected.address is not None:
+        if self._elected.address is not None or self._knows_election:
             return self._elected.address
         named = self._registry.state.master
         return named if named and not self.is_eligible and named != self.address else None
@@ -110,22 +103,26 @@ class Mastership:
     def stand(self, election: Election) -> None:
         """Take part in an election."""
         self._election = election
-        self._tasks = [told(self._work()), told(self._read_on())]
+        self._tasks = [
+            supervised("beginning as the registry's master", self._work),
+            supervised("reading the log of schemas", self._read_on),
+        ]
         election.start(self._heard)
 
     def _heard(self, elected: Elected) -> None:
         if elected == self._elected:
             return
         self._elected = elected
+        self._knows_election |= elected.address is not None
         if not elected.is_self:
             self._epoch = None
         _log.info("the master is %s", "this server" if elected.is_self else elected.address)
         self._changed.set()
+        self.on_master()
 
     async def _work(self) -> None:
         """Begin as master whenever this server is elected."""
         while True:
-            await self._changed.wait()
             self._changed.clear()
             while self._elected.is_self and not self.is_master:
                 try:
@@ -138,6 +135,7 @@ class Mastership:
                     self._epoch = epoch
                     self.begun += 1
                     _log.info("master from now on, in epoch %d", epoch)
+            await self._changed.wait()
 
     async def _read_on(self) -> None:
         """Read what the master writes. A master that does not reach the log gives way."""
@@ -145,10 +143,12 @@ class Mastership:
             await asyncio.sleep(MASTER_LOOKS_S if self.is_master else REFRESH_S)
             try:
                 await self._registry.log.read_to_end()
-            except RegistryError:
+            except Exception as error:
                 if self._elected.is_self and self._election is not None:
                     _log.warning("the log is not reached: another server may be master")
                     self._election.give_way()
+                if not isinstance(error, RegistryError):
+                    raise
                 await asyncio.sleep(RETRY_S)
 
     async def close(self) -> None:
@@ -159,3 +159,7 @@ class Mastership:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._election is not None:
             await self._election.close()
+
+
+def _nothing() -> None:
+    """Do nothing."""

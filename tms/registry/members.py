@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -23,10 +24,11 @@ from tms.core.limits import MS_PER_S
 from tms.core.message import FIRST_ID, Message, id_after, tombstone
 from tms.core.messaging import NO_ENTRIES
 from tms.core.reading import Reading
+from tms.core.supervision import supervised
 from tms.core.topic import TopicId
 from tms.core.topic_properties import CLEANUP, COMPACT
 from tms.registry.log import WayToLog
-from tms.registry.mastership import Elected, told
+from tms.registry.mastership import Elected
 
 MEMBERS_TOPIC = TopicId(SYSTEM, "_schemas_members")
 PROPERTIES = {"ttl": 3600, CLEANUP: COMPACT}
@@ -90,16 +92,21 @@ class MembersElection:
 
     def start(self, tell: Callable[[Elected], None]) -> None:
         """Take part, and tell each change from now on."""
-        self._task = told(self._run(tell))
+        self._task = supervised(
+            "announcing itself to the registry's servers", partial(self._run, tell)
+        )
 
     async def _run(self, tell: Callable[[Elected], None]) -> None:
         while True:
             try:
-                await self._announce()
-                await self._read()
-            except TmsError as error:
-                _log.info("the members' topic is not reached: %s", error)
-            tell(self._elected())
+                with self._way.kept():
+                    async with asyncio.timeout(self._session_ms / MS_PER_S):
+                        await self._announce()
+                        await self._read()
+            except (TmsError, TimeoutError) as error:  # others are told by `supervised`
+                _log.info("the members' topic is not reached: %s", error or "no answer")
+            finally:
+                tell(self._elected())
             await asyncio.sleep(self._pause_s)
 
     def _elected(self) -> Elected:

@@ -4,6 +4,8 @@
 2. Whatever bytes and texts say is found out by the checker, in processes of its own: a hostile one
    holds up nobody else.
 3. A soft-deleted version counts for who reads, not for who publishes.
+4. Values are encoded and decoded for who may read the schema with all that it refers to. Payloads
+   are checked for who may read or write it; who may not read it all is not told what is wrong.
 """
 
 import asyncio
@@ -14,7 +16,8 @@ from typing import TypeVar
 
 from cachetools import LRUCache
 
-from tms.core.errors import PayloadRefused, SchemasUnavailable
+from tms.core.caller import ANYBODY, Caller
+from tms.core.errors import NotPermitted, PayloadRefused, SchemasUnavailable
 from tms.core.frame import encode_body, framed_of, read_frame
 from tms.core.message import Message
 from tms.core.payload_values import GivenValue, ToldValue
@@ -34,6 +37,7 @@ from tms.registry.questions import (
     RecordName,
     Source,
 )
+from tms.registry.readers import READ, WRITE, SchemaReader, reader_of
 from tms.registry.refusal import SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND, RegistryError
 from tms.registry.service import Registry
 from tms.registry.sources import source_of
@@ -43,6 +47,7 @@ from tms.serdes.serde import Undecodable
 from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
 
 _NAMES_KEPT = 10_000
+_HIDDEN = "it is no value of the schema, of which you may not read all"
 _NO_SUCH = (SCHEMA_NOT_FOUND, SUBJECT_NOT_FOUND)
 T = TypeVar("T")
 
@@ -67,13 +72,21 @@ class RegistryValues:
 
     # Who publishes bytes.
 
-    async def check(self, topic: TopicSchemas, bodies: Sequence[bytes]) -> None:
-        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them."""
+    async def check(
+        self, topic: TopicSchemas, bodies: Sequence[bytes], *, caller: Caller = ANYBODY
+    ) -> None:
+        """Raise `PayloadRefused` unless all bodies are as the topic's `schema_check` wants them.
+
+        Raises `NotPermitted` if the caller may neither read nor write the subject.
+        """
         await asyncio.sleep(0)  # what follows asks for its task
         for part in _parts_of(topic, bodies):
-            await self._check_part(topic, part)
+            await self._check_part(topic, part, caller)
 
-    async def _check_part(self, topic: TopicSchemas, part: _Part) -> None:
+    async def _check_part(self, topic: TopicSchemas, part: _Part, caller: Caller) -> None:
+        reader = reader_of(caller)
+        # The name of a record is a word of its schema.
+        user = reader if topic.is_by_record else reader_of(caller, READ, WRITE)
         by_id: dict[int, list[tuple[int, bytes]]] = {}
         for index, raw in part.raw:
             try:
@@ -81,58 +94,75 @@ class RegistryValues:
             except Undecodable as error:
                 raise _without_schema(topic, part.name, index, error.reason) from None
         for schema_id, found in by_id.items():
-            source = await self._source_for_publisher(topic, part.name, schema_id, found[0][0])
+            version = await self._version_for_publisher(
+                topic, part.name, schema_id, found[0][0], user
+            )
             if topic.check is SchemaCheck.FULL:
                 payloads = tuple(raw[START_BYTES:] for _, raw in found)
-                answer = await self._ask(Decodes(source, payloads))
+                answer = await self._ask(Decodes(await self._source(version), payloads))
+                is_told = reader.reads_whole(self._registry.state, [version])
                 if isinstance(answer, NoSchema):
-                    raise _unusable(topic, part.name, answer.reason)
+                    raise _unusable(topic, part.name, answer.reason if is_told else _HIDDEN)
                 if isinstance(answer, Misfit):
+                    answer = answer if is_told else Misfit(answer.index, _HIDDEN)
                     where = {"part": part.name, "index": found[answer.index][0]}
                     raise _unfit("payload_unfit", topic, answer, **where, schema_id=schema_id)
 
-    async def _source_for_publisher(
-        self, topic: TopicSchemas, part: str, schema_id: int, index: int
-    ) -> Source:
-        """Return the schema of an id, if it is one of the topic's subject."""
+    async def _version_for_publisher(
+        self, topic: TopicSchemas, part: str, schema_id: int, index: int, user: SchemaReader
+    ) -> Version:
+        """Return the version of an id, if it is one of the topic's subject.
+
+        Raises `PayloadRefused`, and `NotPermitted` if it is not for `user`.
+        """
         is_by_record = part == "payload" and topic.is_by_record
         try:
             if is_by_record:
-                version = await self._found(partial(lookup.version_of_id, schema_id=schema_id))
+                version = await self._found(partial(_seen, schema_id=schema_id, reader=user))
                 source = await self._source(version)
                 subject = topic.value_subject(await self._record_name(source))
             else:
                 name = topic.value_subject if part == "payload" else topic.subject_of_key
                 subject = name("")
-            version = await self._found(partial(_live, schema_id=schema_id, given=subject))
-            return await self._source(version)
+            look = partial(_live, schema_id=schema_id, given=subject, user=user)
+            return await self._found(look)
         except (RegistryError, ValueError) as error:
             raise _without_schema(topic, part, index, str(error), schema_id) from None
 
     # Who publishes JSON.
 
     async def encoded(
-        self, topic: TopicSchemas, values: Mapping[int, GivenValue]
+        self,
+        topic: TopicSchemas,
+        values: Mapping[int, GivenValue],
+        *,
+        caller: Caller = ANYBODY,
     ) -> dict[int, tuple[bytes, bool]]:
-        """Return the bodies of messages that say values, by the latest schemas of the subjects."""
+        """Return the bodies of messages that say values, by the latest schemas of the subjects.
+
+        Raises `PayloadRefused`, and `NotPermitted` if the caller may not read those.
+        """
+        reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
         texts = [(index, one.value) for index, one in values.items() if one.value is not None]
-        payloads = await self._encoded_part(topic, _Part("payload", texts))
+        payloads = await self._encoded_part(topic, _Part("payload", texts), reader)
         keyed = [
             (index, one.key_value) for index, one in values.items() if one.key_value is not None
         ]
-        keys = await self._encoded_part(topic, _Part("key", keyed))
+        keys = await self._encoded_part(topic, _Part("key", keyed), reader)
         return {
             index: encode_body(payloads.get(index), keys.get(index, one.key), one.headers)
             for index, one in values.items()
         }
 
-    async def _encoded_part(self, topic: TopicSchemas, part: _Part) -> dict[int, bytes]:
+    async def _encoded_part(
+        self, topic: TopicSchemas, part: _Part, reader: SchemaReader
+    ) -> dict[int, bytes]:
         if not part.raw:
             return {}
         try:
             name = topic.value_subject if part.name == "payload" else topic.subject_of_key
-            version = await self._found(partial(_latest, given=name("")))
+            version = await self._found(partial(_latest, given=name(""), reader=reader))
             source = await self._source(version)
         except (RegistryError, ValueError) as error:
             raise _unusable(topic, part.name, str(error)) from None
@@ -151,17 +181,20 @@ class RegistryValues:
 
     # Who reads JSON.
 
-    async def told(self, topic: TopicSchemas, messages: Sequence[Message]) -> list[ToldValue]:
-        """Return what messages say."""
+    async def told(
+        self, topic: TopicSchemas, messages: Sequence[Message], *, caller: Caller = ANYBODY
+    ) -> list[ToldValue]:
+        """Return what messages say, as far as the caller may read their schemas."""
+        reader = reader_of(caller)
         await asyncio.sleep(0)  # as in `check`
         payloads = [
             (index, each.payload) for index, each in enumerate(messages) if not each.is_tombstone
         ]
-        values = await self._told_part(topic.subject, payloads)
+        values = await self._told_part(topic.subject, payloads, reader)
         keys: dict[int, ToldValue] = {}
         if topic.key_subject is not None:
             raw = [(index, each.key) for index, each in enumerate(messages) if each.key is not None]
-            keys = await self._told_part(topic.key_subject, raw)
+            keys = await self._told_part(topic.key_subject, raw, reader)
         nothing = ToldValue()
         return [
             _joined(values.get(index, nothing), keys.get(index, nothing))
@@ -169,7 +202,7 @@ class RegistryValues:
         ]
 
     async def _told_part(
-        self, subject: str | None, raw: list[tuple[int, bytes]]
+        self, subject: str | None, raw: list[tuple[int, bytes]], reader: SchemaReader
     ) -> dict[int, ToldValue]:
         told: dict[int, ToldValue] = {}
         by_id: dict[int, list[tuple[int, bytes]]] = {}
@@ -179,7 +212,7 @@ class RegistryValues:
             except Undecodable as error:
                 told[index] = ToldValue(error=error.reason)
         for schema_id, found in by_id.items():
-            parts = await self._in_json(subject, schema_id, [data for _, data in found])
+            parts = await self._in_json(subject, schema_id, [data for _, data in found], reader)
             for (index, _), part in zip(found, parts, strict=True):
                 if isinstance(part, bytes):
                     told[index] = ToldValue(part, schema_id=schema_id)
@@ -188,13 +221,17 @@ class RegistryValues:
         return told
 
     async def _in_json(
-        self, subject: str | None, schema_id: int, raw: list[bytes]
+        self, subject: str | None, schema_id: int, raw: list[bytes], reader: SchemaReader
     ) -> Sequence[bytes | Misfit]:
         try:
-            look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject or "")
-            source = await self._source(await self._found(look))
+            look = partial(_seen, schema_id=schema_id, hint=subject or "", reader=reader)
+            version = await self._found(look)
+            reader.check_references(self._registry.state, version.schema.references)
+            source = await self._source(version)
         except RegistryError as error:
             return [Misfit(0, str(error))] * len(raw)
+        except NotPermitted:
+            return [Misfit(0, f"you may not read the schema {schema_id} that it names")] * len(raw)
         answer = await self._ask(InJson(source, tuple(data[START_BYTES:] for data in raw)))
         if isinstance(answer, NoSchema):
             return [Misfit(0, answer.reason)] * len(raw)
@@ -277,18 +314,31 @@ def _shown(misfit: Misfit) -> str:
     return f"{misfit.field}: {misfit.reason}" if misfit.field else misfit.reason
 
 
-def _live(state: State, schema_id: int, given: str) -> Version:
-    """Return a version of a subject that has an id. Raises `RegistryError` (40403)."""
+def _seen(state: State, schema_id: int, reader: SchemaReader, hint: str = "") -> Version:
+    """Return a version that has an id and may be read. Raises `RegistryError`, `NotPermitted`."""
+    found = lookup.version_of_id(state, schema_id, hint)
+    return reader.one_of(found, lookup.all_uses_of_id(state, schema_id, hint))
+
+
+def _live(state: State, schema_id: int, given: str, user: SchemaReader) -> Version:
+    """Return a version of a subject that has an id.
+
+    Raises `RegistryError` (40403), and `NotPermitted` if the subject is not for `user`.
+    """
     subject = state.meant(given)
+    user.check(subject)
     for version in state.space(context_of(subject)).uses.get(schema_id, {}).values():
         if version.subject == subject and not version.is_deleted:
             return version
     raise RegistryError(SCHEMA_NOT_FOUND, which=f" {schema_id} of subject '{given}'")
 
 
-def _latest(state: State, given: str) -> Version:
-    """Return the latest version of a subject. Raises `RegistryError` (40401)."""
-    version = state.latest(state.meant(given))
+def _latest(state: State, given: str, reader: SchemaReader) -> Version:
+    """Return the latest version of a subject. Raises `RegistryError` (40401), `NotPermitted`."""
+    subject = state.meant(given)
+    reader.check(subject)
+    version = state.latest(subject)
     if version is None:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
+    reader.check_references(state, version.schema.references)
     return version

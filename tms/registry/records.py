@@ -19,9 +19,11 @@ import msgspec
 from tms.core.message import Message, tombstone
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import AVRO
-from tms.registry.schema import Reference, Schema
+from tms.registry.schema import NUMBER_MAX, Reference, Schema, is_number
 from tms.registry.settings import Config, Mode
 
+SEQUENCE_MAX = 2**62
+"""Of records, and of epochs: no log has so many."""
 SCHEMA, CONFIG, MODE, COUNTERS, EPOCH = "SCHEMA", "CONFIG", "MODE", "COUNTERS", "EPOCH"
 
 
@@ -59,6 +61,15 @@ class VersionDeleted:
 
     subject: str
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLost:
+    """A version whose value is damaged or out of bounds: it is read, and never written."""
+
+    subject: str
+    version: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +123,7 @@ class Entry(NamedTuple):
 
     origin: Origin | None
     """None of a tombstone, which has no place in the sequence."""
-    record: Record | Purged
+    record: Record | Purged | VersionLost
     written_ms: int
 
 
@@ -155,6 +166,7 @@ class _EpochValue(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
+_NO_RECORD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 _decode_key = msgspec.json.Decoder(Key).decode
 _decode_schema = msgspec.json.Decoder(_SchemaValue).decode
 _decode_config = msgspec.json.Decoder(Config).decode
@@ -216,7 +228,7 @@ def decode(message: Message) -> Entry:
         if message.is_tombstone:
             return Entry(None, Purged(key), message.publish_timestamp)
         return _entry(key, message)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _NO_RECORD as error:
         raise Unreadable(str(error)) from None
 
 
@@ -224,19 +236,25 @@ def _entry(key: Key, message: Message) -> Entry:
     value, written_ms = message.payload, message.publish_timestamp
     if key.keytype == COUNTERS:
         counters = _decode_counters(value)
-        origin = Origin(counters.sequence, counters.node)
+        if not all(0 < each <= NUMBER_MAX + 1 for each in counters.next_ids.values()):
+            raise Unreadable(f"an id of its counters is not from 1 to {NUMBER_MAX}")
+        origin = _origin(counters.sequence, counters.node)
         deleted = frozenset(counters.deleted_contexts)
         return Entry(origin, CountersWritten(counters.next_ids, deleted), written_ms)
     if key.keytype == EPOCH:
         epoch = _decode_epoch(value)
-        origin = Origin(epoch.sequence, epoch.node)
+        origin = _origin(epoch.sequence, epoch.node)
+        if not 0 <= epoch.epoch <= SEQUENCE_MAX:
+            raise Unreadable("its epoch is out of bounds")
         return Entry(origin, EpochWritten(epoch.epoch, epoch.master), written_ms)
     if key.sequence is None or key.node is None or key.subject is None:
         raise Unreadable("its key lacks sequence, node or subject")
-    origin = Origin(key.sequence, key.node)
-    record: Record
+    origin = _origin(key.sequence, key.node)
+    record: Record | VersionLost
     if key.keytype == SCHEMA and key.version is not None:
-        record = _schema_record(key.subject, key.version, _decode_schema(value))
+        if not is_number(key.version):
+            raise Unreadable(f"its version is not from 1 to {NUMBER_MAX}")
+        record = _version_record(key.subject, key.version, value)
     elif key.keytype == CONFIG:
         record = ConfigWritten(key.subject, _decode_config(value))
     elif key.keytype == MODE:
@@ -246,9 +264,28 @@ def _entry(key: Key, message: Message) -> Entry:
     return Entry(origin, record, written_ms)
 
 
-def _schema_record(subject: str, version: int, value: _SchemaValue) -> Record:
-    if value.deleted:
+def _origin(sequence: int, node: str) -> Origin:
+    if not 0 <= sequence <= SEQUENCE_MAX:
+        raise Unreadable("its sequence is out of bounds")
+    return Origin(sequence, node)
+
+
+def _version_record(subject: str, version: int, value: bytes) -> Record | VersionLost:
+    """Return what a record says of a version: if it cannot be read, that the number is taken."""
+    try:
+        decoded = _decode_schema(value)
+    except _NO_RECORD as error:
+        return VersionLost(subject, version, str(error))
+    if decoded.deleted:
         return VersionDeleted(subject, version)
+    numbers = (decoded.id, *(each.version for each in decoded.references))
+    if not all(map(is_number, numbers)):
+        reason = f"its id, or the version of a reference, is not from 1 to {NUMBER_MAX}"
+        return VersionLost(subject, version, reason)
+    return _schema_record(subject, version, decoded)
+
+
+def _schema_record(subject: str, version: int, value: _SchemaValue) -> SchemaWritten:
     references = tuple(
         Reference(each.name, each.subject, each.version) for each in value.references
     )

@@ -19,14 +19,19 @@ from tms.registry.contracts import (
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
 from tms.registry.records import Purged, Record, SchemaWritten
-from tms.registry.refusal import INVALID_SCHEMA, NOT_PERMITTED, TOO_LARGE, RegistryError
-from tms.registry.schema import Schema
+from tms.registry.refusal import (
+    INVALID_SCHEMA,
+    INVALID_VERSION,
+    NOT_PERMITTED,
+    TOO_LARGE,
+    RegistryError,
+)
+from tms.registry.schema import NUMBER_MAX, Schema, is_number
 from tms.registry.settings import Mode
 from tms.registry.sources import Submitted, schema_of
 from tms.registry.state import State, Version
 from tms.registry.subjects import check_subject, context_of
 
-VERSION_MAX = 2**31 - 1
 NEXT_VERSION = -1
 
 
@@ -60,6 +65,7 @@ class Registered:
 def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]:
     """Decide on a registration. Raises `RegistryError`, `Unanswered`, `IdsWanted`."""
     state, limits = known.state, known.limits
+    _check_numbers(request)
     check_rules(request.submitted.told.rule_set)
     subject = check_subject(request.subject)
     mode = state.mode(subject)
@@ -82,6 +88,21 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     replaced = _replaced(state, record)
     records += [Purged(key) for version in replaced for key in version.keys]
     return Decided(Registered(schema_id, number, schema), records)
+
+
+def _check_numbers(request: SchemaToRegister) -> None:
+    """Raise `RegistryError` (42201, 42202) if an id or version can be none."""
+    if request.id is not None and not is_number(request.id):
+        raise RegistryError(INVALID_SCHEMA, reason=f"An id is a number from 1 to {NUMBER_MAX}")
+    wanted = request.version
+    if wanted not in (None, 0, NEXT_VERSION) and not is_number(wanted or 0):
+        raise RegistryError(INVALID_VERSION, version=_shown(wanted))
+
+
+def _shown(number: int | None) -> str:
+    """Return a number as an error tells it: one of many digits takes long to write."""
+    is_short = number is not None and abs(number) <= 2 * NUMBER_MAX
+    return str(number) if is_short else "out of bounds"
 
 
 def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mode) -> Schema:
@@ -132,8 +153,7 @@ def _check_mode(mode: Mode, subject: str, wanted_id: int | None) -> None:
 
 def _number(state: State, subject: str, wanted: int | None, mode: Mode) -> int:
     """Return the number of the new version."""
-    versions = state.versions(subject, deleted=True)
-    following = versions[-1].number + 1 if versions else 1
+    following = state.last_number(subject) + 1
     if wanted in (None, 0, NEXT_VERSION):
         number = following
     elif mode is Mode.IMPORT:
@@ -142,7 +162,7 @@ def _number(state: State, subject: str, wanted: int | None, mode: Mode) -> int:
         number = following
     else:
         raise RegistryError(INVALID_SCHEMA, reason="Version is not one more than previous version")
-    if number > VERSION_MAX:
+    if number > NUMBER_MAX:
         raise RegistryError(INVALID_SCHEMA, reason="There are no more version numbers")
     return number
 
@@ -150,7 +170,8 @@ def _number(state: State, subject: str, wanted: int | None, mode: Mode) -> int:
 def _imported(state: State, subject: str, wanted: int | None) -> int:
     assert wanted is not None
     taken = state.version(subject, wanted)
-    if taken is not None and not taken.is_deleted:
+    is_live = taken is not None and not taken.is_deleted
+    if is_live or wanted in state.lost.get(subject, ()):
         raise RegistryError(
             NOT_PERMITTED,
             reason=f"Overwrite version {wanted} of subject {subject} is not permitted.",

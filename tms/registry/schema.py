@@ -14,10 +14,17 @@ import msgspec
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, digest_metadata, digest_rules
 
+NUMBER_MAX = 2**31 - 1
+"""The greatest id, and the greatest number of a version; the least is 1."""
 _INT32 = struct.Struct(">i")
 _IDENTITY_BYTES = 16
 _FOLLOWS = b"\x01"
 _encode = msgspec.json.Encoder().encode
+
+
+def is_number(given: int) -> bool:
+    """Whether something can be an id, or the number of a version."""
+    return 0 < given <= NUMBER_MAX
 
 
 class Reference(NamedTuple):

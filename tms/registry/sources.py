@@ -1,7 +1,9 @@
 """From a submitted text to the schema that is kept: references found, text checked. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from tms.core.credentials import shortened
 from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry.contracts import NOTHING, Contract
 from tms.registry.knowledge import Knowledge
@@ -23,6 +25,7 @@ class Submitted:
     text: str
     kind: str = AVRO
     references: tuple[Reference, ...] = ()
+    """Their subjects are qualified (`references_in`)."""
     told: Contract = NOTHING
     """What is said of metadata and rules."""
 
@@ -48,7 +51,7 @@ def schema_of(
     if size > limits.schema_bytes_max:
         reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
-    references = found_references(state, submitted.references, subject)
+    references = found_references(state, submitted.references)
     normalize = normalize or bool(state.config(subject).normalize)
     kept = Schema(submitted.kind, submitted.text, references, *contract)
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
@@ -61,22 +64,27 @@ def schema_of(
 
 
 def _told(submitted: Submitted, invalid: NoSchema) -> str:
-    shown = submitted.text[:_CHARS_SHOWN]
+    shown = shortened(submitted.text, _CHARS_SHOWN)
     named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
     return (
         f"Invalid schema {shown} with refs [{named}] of type {submitted.kind}, "
-        f"details: {invalid.reason[:_CHARS_SHOWN]}"
+        f"details: {shortened(invalid.reason, _CHARS_SHOWN)}"
     )
 
 
-def found_references(
-    state: State, references: tuple[Reference, ...], subject: str
-) -> tuple[Reference, ...]:
-    """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
+def references_in(references: Iterable[Reference], subject: str) -> tuple[Reference, ...]:
+    """Return references as a schema of a subject means them: in its context, in full."""
     context = context_of(subject)
+    return tuple(
+        Reference(name, resolved_in(given, context), number) for name, given, number in references
+    )
+
+
+def found_references(state: State, references: tuple[Reference, ...]) -> tuple[Reference, ...]:
+    """Return references with the versions that they mean now. Raises `RegistryError` (42201)."""
     found = []
     for name, given, number in references:
-        version = _live(state, resolved_in(given, context), number)
+        version = _live(state, given, number)
         if version is None:
             reason = f"Invalid reference {name!r}: no version {number} of subject {given!r}"
             raise RegistryError(INVALID_SCHEMA, reason=reason)

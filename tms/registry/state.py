@@ -23,6 +23,7 @@ from tms.registry.records import (
     Record,
     SchemaWritten,
     VersionDeleted,
+    VersionLost,
 )
 from tms.registry.schema import Schema
 from tms.registry.settings import LEVEL_DEFAULT, MODE_DEFAULT, Config, Level, Mode, within
@@ -38,6 +39,8 @@ from tms.registry.subjects import (
 )
 
 FIRST_ID = 1
+IMPORTED_ID_MAX = 2**30
+"""Ids go on behind an imported one if it is at most this; so nobody uses them up by importing."""
 
 T = TypeVar("T")
 
@@ -74,6 +77,7 @@ class IdSpace:
     """The ids of one context."""
 
     next_id: int = FIRST_ID
+    """That of the next new schema: no version has it."""
     uses: dict[int, dict[tuple[str, int], Version]] = field(default_factory=dict)
     """By id the versions that have it, soft-deleted ones too, in the order of the log."""
     ids: dict[bytes, set[int]] = field(default_factory=dict)
@@ -85,7 +89,18 @@ class IdSpace:
         if not uses:
             self.ids.setdefault(version.schema.identity, set()).add(version.id)
         uses[version.subject, version.number] = version
-        self.next_id = max(self.next_id, version.id + 1)
+        if version.id <= IMPORTED_ID_MAX or version.id == self.next_id:
+            self.go_on_from(version.id + 1)
+
+    def go_on_from(self, next_id: int) -> None:
+        """Give no id below `next_id` to a new schema."""
+        self.next_id = self.free_from(max(self.next_id, next_id))
+
+    def free_from(self, first: int) -> int:
+        """Return the first id from `first` on that no version has."""
+        while first in self.uses:
+            first += 1
+        return first
 
     def remove(self, version: Version) -> None:
         """Give up a version; its id has no schema once none has it."""
@@ -125,6 +140,8 @@ class State:
         self.configs: dict[str, Written[Config]] = {}
         """By scope."""
         self.modes: dict[str, Written[Mode]] = {}
+        self.lost: dict[str, set[int]] = {}
+        """By subject the numbers of versions whose records cannot be read: they stay taken."""
         self._referrers: dict[tuple[str, int], dict[Version, None]] = {}
         self._by_guid: dict[bytes, dict[tuple[str, int], None]] = {}
         """By the bytes of a guid the contexts and ids of its schemas."""
@@ -147,6 +164,11 @@ class State:
     def version(self, subject: str, number: int) -> Version | None:
         """Return a version, soft-deleted or not; None if there is none."""
         return self.subjects.get(subject, {}).get(number)
+
+    def last_number(self, subject: str) -> int:
+        """Return the greatest number that a version of a subject has or had; 0 if there is none."""
+        numbers = (self.subjects.get(subject, ()), self.lost.get(subject, ()))
+        return max((number for each in numbers for number in each), default=0)
 
     def latest(self, subject: str) -> Version | None:
         """Return the latest version that is not soft-deleted."""
@@ -225,10 +247,14 @@ class State:
             self.last_sequence = entry.origin.sequence
             self._apply(entry.record, entry.origin, entry.written_ms)
 
-    def _apply(self, record: Record | Purged, origin: Origin, written_ms: int) -> None:
+    def _apply(
+        self, record: Record | Purged | VersionLost, origin: Origin, written_ms: int
+    ) -> None:
         match record:
             case SchemaWritten():
                 self._add(record, origin, written_ms)
+            case VersionLost(subject, number):
+                self.lost.setdefault(subject, set()).add(number)
             case VersionDeleted(subject, number):
                 version = self.version(subject, number)
                 if version is not None:
@@ -242,8 +268,7 @@ class State:
             case CountersWritten(next_ids, deleted_contexts):
                 self.deleted_contexts = set(deleted_contexts)
                 for context, next_id in next_ids.items():
-                    space = self.spaces.setdefault(context, IdSpace())
-                    space.next_id = max(space.next_id, next_id)
+                    self.spaces.setdefault(context, IdSpace()).go_on_from(next_id)
 
     def _add(self, record: SchemaWritten, origin: Origin, written_ms: int) -> None:
         replaced = self.version(record.subject, record.version)

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
-from tms.coordination import CoordinationService, LeaderState
+from tms.coordination import CoordinationService, LeaderElection, LeaderState
 from tms.core.errors import TmsError
+from tms.core.supervision import supervised
 from tms.metadata.interface import MetadataStore
-from tms.registry.mastership import Elected, told
+from tms.registry.mastership import Elected
 
 _RETRY_S = 1.0
 _GIVEN_WAY_S = 2.0
@@ -39,12 +41,15 @@ class StoreElection:
             self._store.observe_session(lambda _: self._changed.set()),
         ]
         self._changed.set()
-        self._tasks = [told(self._watch(tell))]
+        self._tasks = [
+            supervised("watching who is the registry's master", partial(self._watch, tell))
+        ]
         if self._is_eligible:
-            self._tasks.append(told(self._stand()))
+            election = self._service.election(self._path, self._become)
+            stand = partial(self._stand, election)
+            self._tasks.append(supervised("standing for the registry's master", stand))
 
-    async def _stand(self) -> None:
-        election = self._service.election(self._path, self._become)
+    async def _stand(self, election: LeaderElection) -> None:
         while True:
             await election.elect(self._address.encode())
             await self._gives_way.wait()
@@ -72,11 +77,13 @@ class StoreElection:
                 continue
             try:
                 found = await self._store.get(self._path)
-            except TmsError as error:
-                _log.info("it is not known who is master: %s", error)
+            except BaseException as error:
                 tell(Elected(None))
-                await asyncio.sleep(_RETRY_S)
                 self._changed.set()
+                if not isinstance(error, TmsError):
+                    raise
+                _log.info("it is not known who is master: %s", error)
+                await asyncio.sleep(_RETRY_S)
                 continue
             address = None if found is None else found.value.decode(errors="replace")
             # Its own value is there a moment before it is known to lead, and after.

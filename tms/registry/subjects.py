@@ -5,11 +5,13 @@
     :.ctx:        the context itself, of which there may be settings; "" is the default one
     :.__GLOBAL:   settings above those of all contexts
 
-A context has ids of its own. Names are kept in the first form that fits (`qualified`).
+A context has ids of its own. Names are kept in the first form that fits (`qualified`), which means
+the same if it is parsed again: what stands behind `:.:` is parsed as if it stood alone.
 """
 
 from typing import NamedTuple
 
+from tms.core.credentials import shortened
 from tms.registry.refusal import INVALID_SUBJECT, RegistryError
 
 DEFAULT_CONTEXT = "."
@@ -20,6 +22,8 @@ EVERYWHERE = ":.__GLOBAL:"
 ALL_CONTEXTS = ":*:"
 
 _CONTEXT_START = ":."
+_DEFAULT_START = f":{DEFAULT_CONTEXT}:"
+_DEFAULT_AGAIN = f"{_DEFAULT_START}{_CONTEXT_START}"
 _RESERVED = frozenset(("__GLOBAL", "__EMPTY"))
 _FIRST_PRINTABLE = " "
 _DELETE = "\x7f"
@@ -43,6 +47,10 @@ class Subject(NamedTuple):
 
 def parse_subject(text: str) -> Subject:
     """Return the subject that a text names; its name is empty if it names a context."""
+    at = 0
+    while text.startswith(_DEFAULT_AGAIN, at):
+        at += len(_DEFAULT_START)
+    text = text[at:]
     if not text.startswith(_CONTEXT_START):
         return Subject(DEFAULT_CONTEXT, text)
     context, _, name = text[1:].partition(":")
@@ -106,5 +114,5 @@ def check_scope(text: str) -> str:
     if any(char < _FIRST_PRINTABLE or char == _DELETE for char in text):
         raise RegistryError(INVALID_SUBJECT, subject=text)
     if len(text.encode(errors="replace")) > SUBJECT_BYTES_MAX or text in _RESERVED:
-        raise RegistryError(INVALID_SUBJECT, subject=text[:SUBJECT_BYTES_MAX])
+        raise RegistryError(INVALID_SUBJECT, subject=shortened(text, SUBJECT_BYTES_MAX))
     return qualified(text)

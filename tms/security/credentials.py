@@ -5,15 +5,22 @@
 The scheme may be in capitals or not. What is wrong is told without any part of the credential.
 """
 
+import base64
+import hashlib
+import hmac
 import re
+import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tms.core.errors import NotAuthenticated
 from tms.security.rules import Identity
+from tms.security.tokens import token_id_of
 
 HEADER_BYTES_MAX = 16 * 1024
 """The most that the field may have."""
+_NAMES_KEY = secrets.token_bytes(32)
+_DIGITS_TOLD = 12
 _TOKEN_PREFIX = "tms_"  # noqa: S105  # how tokens begin
 _FIELD = re.compile(rb"([A-Za-z]+) +(\S+)")
 _BEARER = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
@@ -75,6 +82,22 @@ def credential_of(header: bytes) -> Credential:
             raise _invalid("what is behind Basic is not base64")
         return Credential(Scheme.BASIC, value.decode("ascii"))
     raise _invalid("the scheme of Authorization is Bearer or Basic")
+
+
+def tried_by(header: bytes) -> str | None:
+    """Return what tells apart whom the field claims, unproven; None if it names nobody.
+
+    It is a token's id, or a digest of a name, by a key of this process: people type passwords where
+    names belong.
+    """
+    try:
+        credential = credential_of(header)
+        if credential.scheme is Scheme.BASIC:
+            name = base64.b64decode(credential.value).partition(b":")[0]
+            return hmac.digest(_NAMES_KEY, name, hashlib.sha256).hex()[:_DIGITS_TOLD]
+    except (NotAuthenticated, ValueError):
+        return None
+    return token_id_of(credential.value) if credential.scheme is Scheme.TOKEN else None
 
 
 def _invalid(reason: str) -> NotAuthenticated:

@@ -20,6 +20,7 @@ import msgspec
 
 from tms.core.clock import Clock
 from tms.core.errors import BadVersion, TmsError, ValueUnreadable
+from tms.core.supervision import supervised
 from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent
 
 PATH = "/auth/forward_keys"
@@ -61,7 +62,7 @@ class ForwardKeys:
     async def open(self) -> None:
         """Have the keys, and follow them. Raises `MetadataUnavailable`, `ValueUnreadable`."""
         await self._bring_up_to_date()
-        self._following = asyncio.create_task(self._follow())
+        self._following = supervised("renewing the keys of forwards", self._follow)
 
     def sealing(self) -> tuple[str, bytes]:
         """Return the id and the secret of the key to seal with; have an old one replaced."""
@@ -97,11 +98,13 @@ class ForwardKeys:
             self._has_news.clear()
             try:
                 await self._bring_up_to_date()
-            except TmsError as error:
-                _log.warning("the keys of forwards cannot be renewed: %s", error)
-                await asyncio.sleep(RETRY_S)
+            except BaseException as error:
                 if not isinstance(error, ValueUnreadable):  # until it is changed it stays so
                     self._has_news.set()
+                if not isinstance(error, TmsError):
+                    raise
+                _log.warning("the keys of forwards cannot be renewed: %s", error)
+                await asyncio.sleep(RETRY_S)
 
     async def _bring_up_to_date(self) -> None:
         """Read the keys, and put another before them if that is due."""

@@ -21,6 +21,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Never, Protocol
@@ -40,7 +41,7 @@ _LENGTH = "len:"
 _NAME = r"[A-Za-z0-9_.~%-]"
 _HEADER = re.compile(
     rf"(?P<signed>v1;key=(?P<key>{_NAME}+);from=(?P<sender>{_NAME}+);boot=(?P<boot>[0-9a-f]{{16}})"
-    rf";n=(?P<n>[0-9]{{1,18}});t=(?P<t>[0-9]{{1,15}});who=(?P<who>{_NAME}*)"
+    rf";n=(?P<n>[0-9]{{1,18}});t=(?P<t>[0-9]{{1,15}})(?:;w=(?P<w>[0-9]{{1,15}}))?;who=(?P<who>{_NAME}*)"
     rf";groups=(?P<groups>{_NAME}*(?:,{_NAME}+)*)"
     r";body=(?P<body>[0-9a-f]{64}|len:[0-9]{1,18}|chunked));sig=(?P<sig>[A-Za-z0-9_-]{43})",
     re.ASCII,
@@ -132,8 +133,10 @@ class Sealer:
         key_id, secret = self._keys.sealing()
         who = "" if identity is None else _told(identity.principal)
         groups = () if identity is None else sorted(identity.groups)
+        trusted_ms, wall_ms = self._clock.candidates()
+        wall = "" if wall_ms == trusted_ms else f";w={wall_ms}"
         signed = (
-            f"v1;key={key_id};{self._start};n={next(self._counter)};t={self._clock.now_ms()}"
+            f"v1;key={key_id};{self._start};n={next(self._counter)};t={trusted_ms}{wall}"
             f";who={who};groups={','.join(map(_told, groups))};body={body_claim(body)}"
         )
         return f"{signed};sig={_signature(secret, signed, method, path, query, target)}".encode()
@@ -147,7 +150,7 @@ class Opener:
         self._keys = keys
         self._own_address = own_address
         self._clock = clock
-        self._started_ms = clock.now_ms()
+        self._started_ms = clock.steady_ms()
         self._replays = Replays(clock.steady_ms)
 
     def open(self, header: bytes, method: str, path: str, query: bytes) -> Opened:
@@ -164,7 +167,7 @@ class Opener:
         wanted = _signature(secret, found["signed"], method, path, query, self._own_address)
         if not hmac.compare_digest(wanted, found["sig"]):
             _refuse("its signature is wrong, or for another request or server")
-        self._check_time(int(found["t"]))
+        self._check_time([int(found[name]) for name in ("t", "w") if found[name]])
         reason = self._replays.take(f"{found['sender']};{found['boot']}", int(found["n"]))
         if reason is not None:
             _refuse(reason)
@@ -172,10 +175,16 @@ class Opener:
             _identity(found["who"], found["groups"]), unquote(found["sender"]), found["body"]
         )
 
-    def _check_time(self, sealed_ms: int) -> None:
-        if abs(self._clock.now_ms() - sealed_ms) > SKEW_MS_MAX:
+    def _check_time(self, sealed: Sequence[int]) -> None:
+        """Refuse what was sealed at another time than now, or before this server started.
+
+        While a clock is in doubt, here or there, it has two times; one pair must agree.
+        """
+        ages = [own - at for own in self._clock.candidates() for at in sealed]
+        age_ms = min(ages, key=abs)
+        if abs(age_ms) > SKEW_MS_MAX:
             _refuse(f"it is not of now; clocks of servers must agree within {SKEW_MS_MAX} ms")
-        if sealed_ms < self._started_ms:
+        if age_ms > self._clock.steady_ms() - self._started_ms:
             _refuse("it was sealed before this server started")
 
 

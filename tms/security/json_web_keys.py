@@ -23,6 +23,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tms.core.clock import Clock
+from tms.core.credentials import without_credentials
+from tms.core.http_connections import close_quietly, guard
+from tms.core.supervision import supervised
 from tms.security.watched_file import WatchedFile
 
 BYTES_MAX = 1024 * 1024
@@ -139,7 +142,8 @@ class WebKeys:
             self._keys = keys_of(self._file.read())
             return
         await self._fetch()
-        self._following = asyncio.create_task(self._fetch_again_and_again())
+        name = f"fetching the keys of {self._source}"
+        self._following = supervised(name, self._fetch_again_and_again)
 
     async def key(self, name: str | None) -> WebKey | None:
         """Return the key of an id, or the only one if no id is given; None if there is none."""
@@ -160,7 +164,7 @@ class WebKeys:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._client is not None:
-            await self._client.aclose()
+            await close_quietly(self._client)
 
     def _known(self, name: str | None) -> WebKey | None:
         if name is None:
@@ -210,13 +214,14 @@ class WebKeys:
 
     def _failed(self, error: Exception) -> None:
         if not self._is_failing:
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            _log.warning("keys cannot be had, those from before hold: %s: %s", self._source, told)
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            told = without_credentials(f"{self._source}: {reason}")
+            _log.warning("keys cannot be had, those from before hold: %s", told)
         self._is_failing = True
 
 
 def _client(ca_file: str) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
+    made = httpx.AsyncClient(
         verify=ssl.create_default_context(cafile=ca_file or None),
         follow_redirects=True,
         max_redirects=_REDIRECTS_MAX,
@@ -225,6 +230,7 @@ def _client(ca_file: str) -> httpx.AsyncClient:
         headers={"accept": "application/json", "accept-encoding": "identity"},
         event_hooks={"request": [_check_encrypted]},
     )
+    return guard(made)
 
 
 async def _check_encrypted(request: httpx.Request) -> None:

@@ -112,12 +112,11 @@ class WebTokenVerifier:
 
     def _end_ms(self, claims: Mapping[str, Any]) -> int:
         """Return when a token that holds now ends, in ms since 1970; the leeway is in it."""
-        now_ms = self._clock.now_ms()
         starts_ms = _time_ms(claims["nbf"], "nbf") - self._leeway_ms
         ends_ms = _time_ms(claims["exp"], "exp") + self._leeway_ms
-        if now_ms >= ends_ms:
+        if self._clock.keys_ms() >= ends_ms:
             _refuse("the token has expired")
-        if now_ms < starts_ms:
+        if self._clock.expiry_ms() < starts_ms:
             _refuse("the token does not hold yet")
         return ends_ms
 

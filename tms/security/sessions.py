@@ -100,7 +100,7 @@ class Sessions:
         return _kept(self._by_header, header, session)
 
     def _of_token(self, token: str) -> Session:
-        now_ms = self._clock.now_ms()
+        now_ms = self._clock.keys_ms()
         kept = self._grants.token(token_id_of(token) or "")
         if not is_token(token, kept, now_ms):
             raise _invalid(_reason(kept, now_ms))

@@ -25,6 +25,8 @@ ADVANCED = frozenset(
         "cleanup_pause_ms",
         "cleanup_slice_ms",
         "cleanup_slice_rows",
+        "clock_hold_s",
+        "clock_step_s_max",
         "fence_s",
         "flush_bytes_max",
         "frame_bytes_max",

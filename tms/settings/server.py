@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from tms.core.caller import REGISTRY, SYSTEM, Caller, check_may_change
 from tms.core.errors import TmsError
+from tms.core.limits import Limits
 from tms.core.topic import TopicId
 from tms.settings.addresses import ADDRESS, PORT_MAX, SHARED_METADATA, URL
 from tms.settings.security import SecuritySettings
@@ -16,6 +17,9 @@ _NOT_WITH_LOG = ("store", "advertise", "metadata")
 """What a server has no use for whose registry is on another server's topics."""
 _PATH = re.compile(r"(/[A-Za-z0-9._-]+)+")
 _ANY_HOST = ("", "0.0.0.0", "::")  # noqa: S104
+
+
+_LIMITS = Limits()
 
 
 class Settings(SecuritySettings):
@@ -58,6 +62,18 @@ class Settings(SecuritySettings):
     )
     registry_check_s_max: float = Field(
         default=10.0, gt=0, description="How long checking one request's schemas may take."
+    )
+
+    clock_step_s_max: float = Field(
+        default=_LIMITS.clock_step_s_max,
+        gt=0,
+        description="By how much the machine's clock may step and be followed at once.",
+    )
+    clock_hold_s: float = Field(
+        default=_LIMITS.clock_hold_s,
+        ge=0,
+        description="How long the machine's clock must stay as it is after a larger step to be "
+        "believed; 0 to believe it at once.",
     )
 
     registry_mode: Literal["active", "master"] = Field(

@@ -51,11 +51,14 @@ class Started(NamedTuple):
 class TransactionState(AskedState):
     """The state machine. Used from one thread at a time."""
 
-    def start(self, request: StartRequest, now_ms: int, caller: Caller = ANYBODY) -> Started:
+    def start(
+        self, request: StartRequest, now_ms: int, caller: Caller = ANYBODY, *, keys_from_ms: int = 0
+    ) -> Started:
         """Start a transaction; `transaction` gives its snapshot once the edits are applied.
 
-        Where it joins an open one, there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`,
-        `OwnerElsewhere`, `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`,
+        No message of it is to have an earlier time than `keys_from_ms`. Where it joins an open one,
+        there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`, `OwnerElsewhere`,
+        `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`,
         `NotPermitted` (transaction_of_another), `RateExceeded` (principal_rate_exceeded).
         """
         work = request.owner, request.sequence, request.origin
@@ -85,6 +88,7 @@ class TransactionState(AskedState):
             expires_ms=now_ms + timeout_s * MS_PER_S,
             visibility_upper_bound=self._visibility_upper_bound(),
             type=request.type,
+            time_ms=keys_from_ms,
             timeout_s=timeout_s,
             sequence=request.sequence,
             owner=request.owner,

@@ -71,7 +71,7 @@ class Edit(NamedTuple):
     timed_out: bool = False
     """INVALID."""
     time_ms: int = 0
-    """COMMITTED: when."""
+    """COMMITTED: when. STARTED: the least time of its messages; versions before wrote 0."""
     timeout_s: int = 0
     """STARTED."""
     sequence: int | None = None

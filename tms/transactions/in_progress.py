@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from tms.core.limits import MS_PER_S
 from tms.core.transaction import NO_TX_IN_PROGRESS, TransactionType
 from tms.core.transactions import TransactionStatus
 from tms.transactions.change_sets import weight_of
@@ -38,6 +39,8 @@ class Open:
     checkpoints: list[int] = field(default_factory=list)
     principal: str | None = None
     """Who began it; None if that is not known."""
+    keys_from_ms: int = 0
+    """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
 
     @property
     def status(self) -> TransactionStatus:
@@ -45,6 +48,10 @@ class Open:
         if self.changes is None:
             return TransactionStatus.IN_PROGRESS
         return TransactionStatus.COMMITTING
+
+    def age_ms(self, now_ms: int) -> int:
+        """Return how long it has been in progress at `now_ms`, by the clock of its timeout."""
+        return max(0, now_ms + self.timeout_s * MS_PER_S - self.expires_ms)
 
     @property
     def pointers(self) -> tuple[int, ...]:
@@ -168,7 +175,7 @@ class InProgress:
     def clamp_expiries(self, now_ms: int) -> None:
         """Let none expire later than its timeout from now: the clock may have been set back."""
         for opened in self:
-            opened.expires_ms = min(opened.expires_ms, now_ms + opened.timeout_s * 1000)
+            opened.expires_ms = min(opened.expires_ms, now_ms + opened.timeout_s * MS_PER_S)
         self._set_deadlines()
 
     def _set_deadlines(self) -> None:

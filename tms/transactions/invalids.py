@@ -21,6 +21,8 @@ class Invalid:
     checkpoints: tuple[int, ...]
     principal: str | None = None
     """Who began it; None if that is not known."""
+    keys_from_ms: int = 0
+    """No entry under its pointers has an earlier time; 0: of a version that did not record it."""
 
     @property
     def pointers(self) -> tuple[int, ...]:

@@ -18,13 +18,14 @@ Used from the event loop's thread alone.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from tms.core.clock import Clock
+from tms.core.clock import SessionTime
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.group_commit import BlockingCalls
+from tms.core.supervision import supervised
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
 from tms.core.transactions import Carried, Publications
@@ -43,24 +44,23 @@ Recover = Callable[[int], RecoveredState]
 """Recovers the state as of a time in ms. Blocks."""
 Decision = tuple[Sequence[Edit], Callable[[], Any] | None]
 """Edits to make, and what gives the answer once they have taken effect; None: there is none."""
-Decide = Callable[[TransactionState, int], Decision]
-"""Decides a transition from the state and the time in ms. Raises a `TmsError` to refuse it."""
+
+
+class Moment(NamedTuple):
+    """The times of a flush, in ms since 1970."""
+
+    now_ms: int
+    """By which transactions begin and end."""
+    keys_ms: int
+    """By which messages are given keys."""
+
+
+Decide = Callable[[TransactionState, Moment], Decision]
+"""Decides a transition from the state and the times. Raises a `TmsError` to refuse it."""
 
 Result = TypeVar("Result")
 
 _log = logging.getLogger(__name__)
-
-
-class SteadyTime:
-    """The time when it was made, and what has passed since, whatever the clock is set to."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._offset_ms = clock.now_ms() - clock.steady_ms()
-
-    def now_ms(self) -> int:
-        """Return the time, in milliseconds since 1970."""
-        return self._clock.steady_ms() + self._offset_ms
 
 
 class TransactionJournal:
@@ -71,7 +71,7 @@ class TransactionJournal:
         recover: Recover,
         recovered: RecoveredState,
         *,
-        time: SteadyTime,
+        time: SessionTime,
         threads: BlockingCalls,
         tables: Tables,
         publications: Publications,
@@ -154,9 +154,18 @@ class TransactionJournal:
         found = known or state.invalids.by_pointer.get(transaction_id)
         return () if found is None else found.pointers
 
-    def decided(self, decide: Decide) -> Decision:
+    def decided(self, decide: Decide, keys_ms: int) -> Decision:
         """Return what `decide` makes of the present state. Raises what it does."""
-        return decide(self.state, self._time.now_ms())
+        return decide(self.state, Moment(self._time.now_ms(), keys_ms))
+
+    def searched_from_ms(self, pointers: Iterable[int]) -> int:
+        """Return from when on entries may be under pointers in progress, in ms.
+
+        Also while the state is stale: that of a pointer does not change.
+        """
+        opened = self._state.opened.by_pointer
+        known = (opened.get(pointer) for pointer in pointers)
+        return min((0 if one is None else one.keys_from_ms for one in known), default=0)
 
     def carry_out(self, edits: Sequence[Edit]) -> None:
         """Let edits take effect within a flush."""
@@ -222,7 +231,9 @@ class TransactionJournal:
             looks, self._looks = self._looks, []
             for look, seen in looks:
                 _look(look, seen)
-            self._recovering = asyncio.create_task(self._recover_again(), name="recover")
+            self._recovering = supervised(
+                "recovering the state of transactions", self._recover_again
+            )
 
     async def _recover_again(self) -> None:
         """Recover the state as soon as the store takes writes again."""
@@ -285,7 +296,7 @@ class Transition:
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
-        edits, answer = journal.decided(self._decide)
+        edits, answer = journal.decided(self._decide, now_ms)
         for each in self._carried:
             each.check()
         # Before the edits: it may be written under the pointers of a transaction in progress only.

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from tms.core.clock import SessionTime
 from tms.core.errors import StoreUnavailable
-from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.limits import MS_PER_S
 from tms.transactions.edits import EditKind
-from tms.transactions.journal import SteadyTime, TransactionJournal
+from tms.transactions.journal import TransactionJournal
 
 _TRANSITIONS = {
     EditKind.STARTED: "started",
@@ -22,7 +23,7 @@ class TransactionMetrics:
     """The numbers of one journal."""
 
     def __init__(
-        self, registry: CollectorRegistry, journal: TransactionJournal, time: SteadyTime
+        self, registry: CollectorRegistry, journal: TransactionJournal, time: SessionTime
     ) -> None:
         """Offer the metrics in `registry`."""
         self._journal = journal
@@ -58,11 +59,9 @@ class TransactionMetrics:
             state.invalid_count,
         )
         oldest = next(iter(state.opened), None)
-        age_s = 0.0
-        if oldest is not None:
-            age_s = (self._time.now_ms() - oldest.id / WRITE_POINTERS_PER_MS) / 1000
+        age_ms = 0 if oldest is None else oldest.age_ms(self._time.now_ms())
         yield GaugeMetricFamily(
             "tms_transaction_oldest_seconds",
             "Age of the oldest transaction in progress.",
-            max(0.0, age_s),
+            age_ms / MS_PER_S,
         )

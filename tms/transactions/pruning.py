@@ -5,9 +5,9 @@ in progress is older than its end: a reader by an older one stops at the entry, 
 behind it. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tms.transactions.commands import TransactionState
 
@@ -28,6 +28,12 @@ class InvalidList:
     """What was published under greater pointers, this process knows."""
     in_progress: AbstractSet[int] = frozenset()
     """All write pointers of transactions in progress, those of checkpoints among them."""
+    keys_from_ms: Mapping[int, int] = field(default_factory=dict)
+    """By write pointer: no entry under it has an earlier time. What is missing counts as 0."""
+
+    def searched_from_ms(self, pointers: Iterable[int]) -> int:
+        """Return the time from which on a topic may have entries under `pointers`, in ms."""
+        return min((self.keys_from_ms.get(pointer, 0) for pointer in pointers), default=0)
 
     def seen_by_all(self) -> set[int]:
         """Return the pointers that all snapshots in progress have on their list of invalid ones."""
@@ -49,4 +55,5 @@ def invalid_list(state: TransactionState, knows_publications_after: int) -> Inva
         min((o.visibility_upper_bound for o in state.opened), default=state.last_write_pointer),
         knows_publications_after,
         frozenset(state.opened.by_pointer),
+        {pointer: invalid.keys_from_ms for pointer, invalid in by_pointer.items()},
     )

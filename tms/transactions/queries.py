@@ -1,5 +1,6 @@
 """What can be asked of the state of transactions. Nothing here changes it."""
 
+from dataclasses import replace
 from itertools import islice
 
 from tms.core.caller import Caller
@@ -98,6 +99,14 @@ class AskedState(AppliedState):
             expires_ms=None,
         )
 
+    def aged(self, info: TransactionInfo, now_ms: int) -> TransactionInfo:
+        """Return what is told of a transaction with its age at `now_ms`."""
+        opened = self.opened.by_pointer.get(info.transaction_id)
+        if opened is None:
+            return replace(info, age_ms=max(0, now_ms - info.started_ms))
+        ends_in_ms = max(0, opened.expires_ms - now_ms)
+        return replace(info, age_ms=opened.age_ms(now_ms), ends_in_ms=ends_in_ms)
+
     def infos_in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
         return [_info(opened, opened.status, opened.expires_ms) for opened in self.opened]
@@ -117,7 +126,7 @@ def _info(
         status=status,
         type=known.type,
         write_pointers=known.pointers,
-        started_ms=known.id // WRITE_POINTERS_PER_MS,
+        started_ms=known.keys_from_ms or known.id // WRITE_POINTERS_PER_MS,
         expires_ms=expires_ms,
         client=known.client,
         owner=known.owner,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
+from tms.core.store_access import StoreAccess
 from tms.core.tables import TransactionTable
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import decode_row
@@ -34,16 +35,25 @@ class RecoveredState:
     """The number of the next row of the log."""
     edits_replayed: int
     """How many edits the log had since the snapshot."""
+    before_last: int | None = None
+    """The last write pointer before the leader before this one; None if the log begins later."""
 
 
 @repeatable()
-def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0) -> RecoveredState:
+def recover(
+    table: TransactionTable,
+    limits: Limits,
+    now_ms: int,
+    token: int = 0,
+    access: StoreAccess = StoreAccess.CREATE,
+) -> RecoveredState:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
 
     No transaction expires later than its timeout from now. Where the table is empty, the state
     begins, with all written before visible, and is put as the first snapshot, so that the log never
-    stands alone. Under the `token` of a lease a segment of the log begins, unless it has: see
-    `tms.transactions.segments`. Raises `StoreCorrupt`, `StoreUnavailable`.
+    stands alone; but not if `access` is to read, when there will be no log. Under the `token` of a
+    lease a segment of the log begins, unless it has: see `tms.transactions.segments`. Raises
+    `StoreCorrupt`, `StoreUnavailable`.
     """
     snapshots = table.snapshots()
     if snapshots:
@@ -55,20 +65,28 @@ def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0
         state = TransactionState(limits, now_ms)
         for sequence, _ in table.rows(0):
             raise StoreCorrupt(table="transaction", sequence=sequence, reason="no snapshot")
-        table.put_snapshot(first, encode_snapshot(state, now_ms))
-    next_sequence, edits_replayed = _replay(state, table, first)
+        if access is not StoreAccess.READ:
+            table.put_snapshot(first, encode_snapshot(state, now_ms))
+    next_sequence, edits_replayed, before_last = _replay(state, table, first)
     last = token_of(next_sequence)
     check_token(token, last)
     if token > last:
         table.put_row(first_of(token), encode_first(next_sequence))
         next_sequence = first_of(token) + 1
     state.opened.clamp_expiries(now_ms)
-    return RecoveredState(state, next_sequence, edits_replayed)
+    return RecoveredState(state, next_sequence, edits_replayed, before_last)
 
 
-def _replay(state: TransactionState, table: TransactionTable, first: int) -> tuple[int, int]:
-    """Apply the log from the row `first` on; return the next row's number and how many edits."""
+def _replay(
+    state: TransactionState, table: TransactionTable, first: int
+) -> tuple[int, int, int | None]:
+    """Apply the log from the row `first` on.
+
+    Return the next row's number, how many edits there were, and the last write pointer before the
+    latest segment; None if that began before.
+    """
     expected, count = first, 0
+    before_last = None if token_of(first) else 0  # nobody leads before a server that is alone
     for start, end in pieces(table, first):
         expected = start
         for sequence, row in table.rows(start):
@@ -76,11 +94,14 @@ def _replay(state: TransactionState, table: TransactionTable, first: int) -> tup
                 break
             if sequence != expected:
                 raise _missing(expected)
-            count += 0 if is_first(sequence) else _apply(state, sequence, row)
+            if is_first(sequence):
+                before_last = state.last_write_pointer
+            else:
+                count += _apply(state, sequence, row)
             expected += 1
         if end is not None and expected < end:
             raise _missing(expected)
-    return expected, count
+    return expected, count, before_last
 
 
 def _missing(sequence: int) -> StoreCorrupt:

@@ -12,12 +12,13 @@ instead: its messages would be seen otherwise.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.clock import SessionTime
 from tms.core.errors import (
     OutcomeUnknown,
     PublicationRefused,
@@ -27,8 +28,10 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.group_commit import GroupCommit
+from tms.core.limits import MS_PER_S
 from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
+from tms.core.supervision import supervised
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     Carried,
@@ -38,7 +41,13 @@ from tms.core.transactions import (
     TransactionStatus,
 )
 from tms.transactions.commands import TransactionState
-from tms.transactions.journal import Decide, Decision, SteadyTime, TransactionJournal, Transition
+from tms.transactions.journal import (
+    Decide,
+    Decision,
+    Moment,
+    TransactionJournal,
+    Transition,
+)
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshot_writer import Snapshots
 
@@ -65,7 +74,7 @@ class TransactionService:
         *,
         writer: GroupCommit,
         publications: Publications,
-        time: SteadyTime,
+        time: SessionTime,
     ) -> None:
         """Make transitions through `journal` in the flushes of `writer`.
 
@@ -79,7 +88,7 @@ class TransactionService:
         self._move_by: Carry[Advance] | None = None
         self._publish_by: Carry[Stored] | None = None
         writer.join(journal)
-        self._timer = asyncio.create_task(self._tick(), name="transaction-timer")
+        self._timer = supervised("the timer of transactions", self._tick)
 
     def move_by(self, moves: Carry[Advance]) -> None:
         """Have the moves of positions that commits ask for prepared by `moves`."""
@@ -95,8 +104,8 @@ class TransactionService:
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction, which is the caller's."""
 
-        def decide(state: TransactionState, now_ms: int) -> Decision:
-            started = state.start(request, now_ms, caller)
+        def decide(state: TransactionState, at: Moment) -> Decision:
+            started = state.start(request, at.now_ms, caller, keys_from_ms=at.keys_ms)
             return started.edits, lambda: state.transaction(started.transaction_id)
 
         transaction: Transaction = await self._make(decide)
@@ -113,7 +122,7 @@ class TransactionService:
 
         def look(state: TransactionState) -> TransactionInfo:
             state.check_own(transaction_id, caller)
-            return state.info(transaction_id)
+            return state.aged(state.info(transaction_id), self._time.now_ms())
 
         return self._with_topics(await self._seen(look))
 
@@ -127,11 +136,11 @@ class TransactionService:
     ) -> None:
         """Announce what it changed, before it is made persistent."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             return state.can_commit(transaction_id, changes), None
 
-        if not changes and not decide(self._journal.state, 0)[0]:
+        if not changes and not decide(self._journal.state, Moment(0, 0))[0]:
             return  # nothing to remember, so nothing to write
         await self._make(decide, size_bytes=sum(map(len, changes)))
 
@@ -145,9 +154,9 @@ class TransactionService:
     ) -> None:
         """Make it visible as a whole, and with it move positions and publish what was stored."""
 
-        def decide(state: TransactionState, now_ms: int) -> Decision:
+        def decide(state: TransactionState, at: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            edits = state.commit(transaction_id, now_ms)
+            edits = state.commit(transaction_id, at.now_ms)
             pointers = self._journal.pointers(transaction_id)
             if self._publications.are_half_rolled_back(pointers):
                 raise StoreUnavailable(reason=_HALF_ROLLED_BACK)
@@ -167,7 +176,7 @@ class TransactionService:
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             pointers = self._journal.pointers(transaction_id)
             journal = self._journal
@@ -185,7 +194,7 @@ class TransactionService:
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
         """End it where what it wrote could not be undone, or nobody is there who could."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
             return state.invalidate(transaction_id), None
 
@@ -194,9 +203,9 @@ class TransactionService:
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer."""
 
-        def decide(state: TransactionState, now_ms: int) -> Decision:
+        def decide(state: TransactionState, at: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            edits = state.checkpoint(transaction_id, now_ms)
+            edits = state.checkpoint(transaction_id, at.now_ms)
             return edits, lambda: state.transaction(transaction_id)
 
         transaction: Transaction = await self._make(decide)
@@ -208,12 +217,17 @@ class TransactionService:
 
     async def in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""
-        infos = await self._seen(TransactionState.infos_in_progress)
-        return [self._with_topics(info) for info in infos]
+        return await self._told(TransactionState.infos_in_progress)
 
     async def invalid(self, limit: int | None = None) -> list[TransactionInfo]:
         """Return the invalid transactions, at most `limit`, oldest first."""
-        infos = await self._seen(lambda state: state.infos_invalid(limit))
+        return await self._told(lambda state: state.infos_invalid(limit))
+
+    async def _told(
+        self, look: Callable[[TransactionState], list[TransactionInfo]]
+    ) -> list[TransactionInfo]:
+        now_ms = self._time.now_ms()
+        infos = await self._seen(lambda state: [state.aged(i, now_ms) for i in look(state)])
         return [self._with_topics(info) for info in infos]
 
     async def invalid_count(self) -> int:
@@ -227,7 +241,7 @@ class TransactionService:
     async def truncate_invalid_ids(self, ids: Collection[int]) -> int:
         """Take write pointers off the invalid list; return how many were on it."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             count, edits = state.truncate_invalid_ids(ids)
             return edits, lambda: count
 
@@ -238,7 +252,7 @@ class TransactionService:
     async def truncate_invalid_before(self, time_ms: int) -> int:
         """Take those off the invalid list that started before a time; return how many."""
 
-        def decide(state: TransactionState, _: int) -> Decision:
+        def decide(state: TransactionState, _: Moment) -> Decision:
             pointers = state.invalid_before(time_ms)
             count, edits = state.truncate_invalid_before(time_ms)
             return edits, lambda: (count, pointers)
@@ -261,11 +275,17 @@ class TransactionService:
 
     # What messaging asks.
 
-    def check(self, write_pointer: int) -> None:
-        """Raise unless `write_pointer` may be written under."""
+    def check(self, write_pointer: int) -> int:
+        """Return the least time of what is written under `write_pointer`, if anything may be."""
         state = self._journal.state
-        if not state.is_in_progress(write_pointer):
+        opened = state.opened.by_pointer.get(write_pointer)
+        if opened is None:
             raise _ended(state, write_pointer)
+        return opened.keys_from_ms
+
+    def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
+        """Return from when on there may be entries under pointers in progress."""
+        return self._journal.searched_from_ms(write_pointers)
 
     def check_rollback(self, write_pointer: int) -> None:
         """Raise where what was written under `write_pointer` is, or may be, committed."""
@@ -288,7 +308,16 @@ class TransactionService:
 
     def id_of(self, write_pointer: int) -> int:
         """Return the id of the transaction in progress that has a pointer, or the pointer."""
-        return self._journal.state.id_of(write_pointer)
+        with suppress(StoreUnavailable):  # readers go on by what was durable before
+            return self._journal.state.id_of(write_pointer)
+        return write_pointer
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
+        with suppress(StoreUnavailable):
+            opened = self._journal.state.opened.by_pointer.get(write_pointer)
+            return None if opened is None else opened.age_ms(self._time.now_ms()) / MS_PER_S
+        return None
 
     @property
     def knows_publications_after(self) -> int:
@@ -318,14 +347,12 @@ class TransactionService:
                 await self._snapshots.write_if_due()
             except TmsError as error:
                 _log.warning("transactions wait: %s", error)
-            except Exception:  # the timer must go on whatever happens
-                _log.exception("the timer of transactions failed")
 
     async def _expire(self) -> None:
         with suppress(StoreUnavailable, OutcomeUnknown):
             next_ms = self._journal.state.next_expiry_ms()
             while next_ms is not None and next_ms < self._time.now_ms():
-                await self._make(lambda state, now_ms: (state.expire(now_ms), None))
+                await self._make(lambda state, at: (state.expire(at.now_ms), None))
                 next_ms = self._journal.state.next_expiry_ms()
 
     async def close(self) -> None:

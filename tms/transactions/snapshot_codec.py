@@ -1,12 +1,12 @@
 """The whole state of transactions as bytes, and back.
 
     snapshot := Tephra's snapshot, version 4        its tools read this and need no more
-                extension version byte (2 or 3), texts, open, invalid, committed, ended, truncated,
+                extension version byte (2 to 4), texts, open, invalid, committed, ended, truncated,
                 outcomes, owners                    `docs/formats.md` has their columns
                 crc32 uint32 over all before it
 
-A state without principals is written as version 2, which has no columns for them, so that servers
-from before read it.
+A state is written as the oldest version that has columns for what it knows, so that servers from
+before read it: 3 has principals, 4 has the least times of messages.
 
 DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; damaged bytes raise
 `StoreCorrupt`.
@@ -15,7 +15,7 @@ DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; dam
 import struct
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from tms.core.errors import StoreCorrupt
@@ -49,14 +49,27 @@ _TEPHRA_VERSION = 4
 _TEPHRA_CHECKPOINT = 2
 _TEPHRA_TYPES = {TransactionType.SHORT: 0, TransactionType.LONG: 1}
 _TYPES = {ordinal: type_ for type_, ordinal in _TEPHRA_TYPES.items()}
-_WITHOUT_ORIGINS, _WITHOUT_PRINCIPALS, _EXTENSION = 1, 2, 3
-"""Versions of the extension: before owners had origins, before transactions had principals, now."""
+
+
+class _Widths(NamedTuple):
+    """How many columns a version of the extension has."""
+
+    open: int
+    invalid: int
+    owner: int
+
+
+_WITHOUT_PRINCIPALS, _WITH_PRINCIPALS, _WITH_TIMES = 2, 3, 4
+_WIDTHS = {
+    1: _Widths(6, 7, 4),  # before owners had origins
+    _WITHOUT_PRINCIPALS: _Widths(7, 7, 5),
+    _WITH_PRINCIPALS: _Widths(8, 8, 6),
+    _WITH_TIMES: _Widths(9, 9, 6),
+}
+_NEWEST = _WIDTHS[_WITH_TIMES]
 _CRC = struct.Struct(">I")
 
-_OPEN_COLUMNS = 8
-_INVALID_COLUMNS = 8
 _COMMITTED_COLUMNS = 4
-_OWNER_COLUMNS = 6
 
 
 def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
@@ -75,6 +88,13 @@ def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
         return _decoded(body, limits)
     except (ValueError, LookupError, struct.error):
         raise StoreCorrupt(table="transaction", reason="a snapshot is not understood") from None
+
+
+def time_of_snapshot(data: bytes) -> int:
+    """Return the time that a state was given, of which `decode_snapshot` has read the rest."""
+    reader = VarintReader(data)
+    reader.long()
+    return reader.long()
 
 
 def _tephra_part(state: TransactionState, now_ms: int) -> bytes:
@@ -109,10 +129,11 @@ def _in_progress(pointer: int, opened: Open) -> bytes:
 def _our_part(state: TransactionState) -> bytes:
     texts = Texts()
     commits = state.owners.last_commits.items()
-    missing = 0 if _has_principals(state) else 1
+    extension = _oldest_for(state)
+    widths = _WIDTHS[extension]
     parts = (
-        _open_part(state, texts, _OPEN_COLUMNS - missing),
-        _invalid_part(state, texts, _INVALID_COLUMNS - missing),
+        _open_part(state, texts, widths.open),
+        _invalid_part(state, texts, widths.invalid),
         _committed_part(state, texts),
         encode_rows(sorted(state.excluded.ended.items()), 2),
         encode_rows(sorted((p, *past) for p, past in state.excluded.truncated.items()), 3),
@@ -130,17 +151,20 @@ def _our_part(state: TransactionState) -> bytes:
                 )
                 for owner, (sequence, transaction_id, time_ms, origin, principal) in commits
             ],
-            _OWNER_COLUMNS - missing,
+            widths.owner,
         ),
     )
-    return b"".join((bytes((_EXTENSION - missing,)), texts.encoded(), *parts))
+    return b"".join((bytes((extension,)), texts.encoded(), *parts))
 
 
-def _has_principals(state: TransactionState) -> bool:
-    known = chain[Open | Invalid | LastCommit](
-        state.opened, state.invalids.by_pointer.values(), state.owners.last_commits.values()
-    )
-    return any(each.principal is not None for each in known)
+def _oldest_for(state: TransactionState) -> int:
+    """Return the oldest version that has columns for all that the state knows."""
+    transactions = [*state.opened, *state.invalids.by_pointer.values()]
+    if any(each.keys_from_ms for each in transactions):
+        return _WITH_TIMES
+    known = chain[Open | Invalid | LastCommit](transactions, state.owners.last_commits.values())
+    has_principals = any(each.principal is not None for each in known)
+    return _WITH_PRINCIPALS if has_principals else _WITHOUT_PRINCIPALS
 
 
 def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
@@ -154,6 +178,7 @@ def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
             NOTHING if opened.sequence is None else opened.sequence,
             texts.index(opened.origin),
             texts.index(opened.principal),
+            opened.keys_from_ms,
         )
         for opened in state.opened
     ]
@@ -174,6 +199,7 @@ def _invalid_part(state: TransactionState, texts: Texts, width: int) -> bytes:
             NOTHING if invalid.sequence is None else invalid.sequence,
             len(invalid.checkpoints),
             texts.index(invalid.principal),
+            invalid.keys_from_ms,
         )
         for invalid in invalids
     ]
@@ -211,14 +237,12 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     committing, committed = reader.change_sets(), reader.change_sets()
     columns = ColumnReader(body, reader.at)
     extension = columns.bytes(1)[0]
-    if not _WITHOUT_ORIGINS <= extension <= _EXTENSION:
-        raise ValueError
-    missing = _EXTENSION - extension
+    widths = _WIDTHS[extension]
     texts = columns.texts()
-    _read_open(state, in_progress, _padded(columns, _OPEN_COLUMNS, missing), texts)
+    _read_open(state, in_progress, _padded(columns, widths.open, _NEWEST.open), texts)
     for transaction_id, changes in committing.items():
         state.opened.announce(state.opened.by_pointer[transaction_id], changes)
-    invalid_rows = _padded(columns, _INVALID_COLUMNS, min(missing, 1))
+    invalid_rows = _padded(columns, widths.invalid, _NEWEST.invalid)
     _read_invalid(state, invalid_pointers, invalid_rows, columns, texts)
     _read_committed(state, committed, columns, texts)
     _read_excluded(state, columns)
@@ -227,7 +251,7 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     if codes and max(codes) >= len(OUTCOMES):
         raise ValueError
     state.outcomes.load(ids, codes)
-    for row in _padded(columns, _OWNER_COLUMNS, missing):
+    for row in _padded(columns, widths.owner, _NEWEST.owner):
         owner, sequence, transaction_id, time_ms, origin, principal = row
         state.owners.last_commits[texts[owner]] = LastCommit(
             sequence, transaction_id, time_ms, _text(texts, origin), _text(texts, principal)
@@ -237,10 +261,10 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     return state
 
 
-def _padded(columns: ColumnReader, width: int, missing: int) -> list[tuple[int, ...]]:
-    """Return rows of `width` numbers, of which the last ones are `missing` in an older version."""
-    nothing = (NOTHING,) * missing
-    return [(*row, *nothing) for row in columns.rows(width - missing)]
+def _padded(columns: ColumnReader, width: int, newest: int) -> list[tuple[int, ...]]:
+    """Return rows of `width` numbers, with NOTHING for what the `newest` version has besides."""
+    nothing = (NOTHING,) * (newest - width)
+    return [(*row, *nothing) for row in columns.rows(width)]
 
 
 def _read_open(
@@ -253,7 +277,12 @@ def _read_open(
     of_pointers: dict[int, Open] = {}
     for fields, row in zip(own, rows, strict=True):
         transaction_id, expires_ms, upper_bound, type_, checkpoints = fields
-        timeout_s, read_pointer, first_short, client, owner, sequence, origin, principal = row
+        # fmt: off
+        (
+            timeout_s, read_pointer, first_short, client, owner, sequence, origin, principal,
+            keys_from_ms,
+        ) = row
+        # fmt: on
         opened = Open(
             transaction_id,
             _TYPES[type_],
@@ -267,6 +296,7 @@ def _read_open(
             None if sequence == NOTHING else sequence,
             _text(texts, origin),
             principal=_text(texts, principal),
+            keys_from_ms=max(0, keys_from_ms),
         )
         of_pointers[transaction_id] = opened
         of_pointers.update(dict.fromkeys(checkpoints, opened))
@@ -296,8 +326,19 @@ def _read_invalid(
             None if sequence == NOTHING else sequence,
             _taken(checkpoints, count),
             _text(texts, principal),
+            max(0, keys_from_ms),
         )
-        for transaction_id, type_, since, client, owner, sequence, count, principal in rows
+        for (
+            transaction_id,
+            type_,
+            since,
+            client,
+            owner,
+            sequence,
+            count,
+            principal,
+            keys_from_ms,
+        ) in rows
     ]
     indexes = columns.numbers()
     state.invalids.load(

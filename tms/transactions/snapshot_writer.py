@@ -7,12 +7,13 @@ slices, so that it holds nothing up. Used from the event loop's thread alone.
 
 import logging
 
+from tms.core.clock import SessionTime
 from tms.core.errors import StoreUnavailable
 from tms.core.group_commit import BlockingCalls, GroupCommit
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import Tables
-from tms.transactions.journal import SteadyTime, TransactionJournal, Transition
+from tms.transactions.journal import TransactionJournal, Transition
 from tms.transactions.snapshot_codec import encode_snapshot
 
 _DROP_ROWS = 10_000
@@ -32,7 +33,7 @@ class Snapshots:
         threads: BlockingCalls,
         tables: Tables,
         limits: Limits,
-        time: SteadyTime,
+        time: SessionTime,
     ) -> None:
         """Write what `journal` has to `tables`, as often as `limits` say."""
         self._journal = journal
@@ -61,7 +62,7 @@ class Snapshots:
         is_time = self._time.now_ms() - self._written_ms >= limits.transaction_snapshot_s * 1000
         if edits >= limits.transaction_snapshot_edits or (edits and is_time):
             await self._writer.submit(
-                Transition(journal, lambda state, now: (state.forget_owners(now), None))
+                Transition(journal, lambda state, at: (state.forget_owners(at.now_ms), None))
             )
             await self._write()
 

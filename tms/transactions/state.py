@@ -64,6 +64,7 @@ class AppliedState:
             edit.sequence,
             edit.origin,
             principal=edit.principal,
+            keys_from_ms=edit.time_ms,
         )
         self.opened.add(opened)
 
@@ -125,6 +126,7 @@ class AppliedState:
             opened.sequence,
             tuple(opened.checkpoints),
             opened.principal,
+            opened.keys_from_ms,
         )
         self.invalids.add(invalid, invalid.pointers)
         # Tephra moves it where a client invalidates, and not where the time is over.

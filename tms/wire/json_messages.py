@@ -30,23 +30,22 @@ _HEADERS: Json = {
     "description": "Facts about the message by their names.",
     "additionalProperties": _BYTES,
 }
+_NULL: Json = {"type": "null"}
 _WITH_KEY: Json = {
     "type": "object",
-    "description": "A message with a key or headers.",
+    "description": (
+        "A message with a key or headers. If its payload is null it needs a key, and says that "
+        "this key is gone (a tombstone)."
+    ),
     "required": ["payload"],
     "properties": {
-        "payload": _BYTES,
-        "key": one_of(_BYTES, {"type": "null"}),
+        "payload": one_of(_BYTES, _NULL),
+        "key": one_of(_BYTES, _NULL),
         "headers": _HEADERS,
     },
     "additionalProperties": False,
-}
-_TOMBSTONE: Json = {
-    "type": "object",
-    "description": "A tombstone: it says that its key is gone.",
-    "required": ["payload", "key"],
-    "properties": {"payload": {"type": "null"}, "key": _BYTES, "headers": _HEADERS},
-    "additionalProperties": False,
+    "if": {"properties": {"payload": _NULL}},
+    "then": {"required": ["key"], "properties": {"key": _BYTES}},
 }
 _WITH_VALUE: Json = {
     "type": "object",
@@ -57,11 +56,12 @@ _WITH_VALUE: Json = {
     "required": ["value"],
     "properties": {
         "value": {"description": "Any JSON that fits the schema."},
-        "key": one_of(_BYTES, {"type": "null"}),
+        "key": one_of(_BYTES, _NULL),
         "keyValue": {"description": "JSON of the key, where keys have schemas."},
         "headers": _HEADERS,
     },
     "additionalProperties": False,
+    "not": {"required": ["key", "keyValue"]},
 }
 _GIVEN_BYTES = reference("GivenBytes")
 
@@ -83,10 +83,8 @@ class GivenBody(msgspec.Struct, forbid_unknown_fields=True):
         return self.value is not msgspec.UNSET or self.keyValue is not msgspec.UNSET
 
 
-GivenMessage = Annotated[
-    str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _TOMBSTONE, _WITH_VALUE))
-]
-GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _TOMBSTONE))]
+GivenMessage = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY, _WITH_VALUE))]
+GivenPayload = Annotated[str | GivenBody, described_by(one_of(_BYTES, _WITH_KEY))]
 """A message where no value is taken."""
 
 

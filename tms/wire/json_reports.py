@@ -32,6 +32,8 @@ class InfoBody(msgspec.Struct):
     topics: list[str]
     principal: str | None = None
     """A server from before there were principals does not tell it."""
+    ends_in_ms: Count | None = None
+    """As above."""
 
 
 class OneInfoBody(InfoBody):
@@ -58,14 +60,15 @@ _subscriptions_decoder = msgspec.json.Decoder(list[SubscriptionBody])
 _TYPE_NAMES: dict[TransactionType, Kind] = {kind: name for name, kind in TYPES.items()}
 
 
-def _info_body(info: TransactionInfo, now_ms: int) -> OneInfoBody:
+def _info_body(info: TransactionInfo) -> OneInfoBody:
     return OneInfoBody(
         transaction_id=str(info.transaction_id),
         status=info.status,
         type=_TYPE_NAMES[info.type],
         write_pointers=[*map(str, info.write_pointers)],
         started_ms=info.started_ms,
-        age_ms=max(0, now_ms - info.started_ms),
+        age_ms=info.age_ms,
+        ends_in_ms=info.ends_in_ms,
         expires_ms=info.expires_ms,
         client=info.client,
         owner=info.owner,
@@ -82,6 +85,8 @@ def _info_of(body: InfoBody) -> TransactionInfo:
         type=TYPES[body.type],
         write_pointers=tuple(pointer_of(one, "write_pointers") for one in body.write_pointers),
         started_ms=body.started_ms,
+        age_ms=body.age_ms,
+        ends_in_ms=body.ends_in_ms,
         expires_ms=body.expires_ms,
         client=body.client,
         owner=body.owner,
@@ -91,15 +96,15 @@ def _info_of(body: InfoBody) -> TransactionInfo:
     )
 
 
-def info_record(info: TransactionInfo, now_ms: int) -> dict[str, Any]:
+def info_record(info: TransactionInfo) -> dict[str, Any]:
     """Return what is told of a transaction, as values for JSON."""
-    record: dict[str, Any] = msgspec.to_builtins(_info_body(info, now_ms))
+    record: dict[str, Any] = msgspec.to_builtins(_info_body(info))
     return record
 
 
-def encode_info(info: TransactionInfo, now_ms: int, transaction: bytes | None = None) -> bytes:
+def encode_info(info: TransactionInfo, transaction: bytes | None = None) -> bytes:
     """Return what is told of a transaction, with the codec's bytes where they are given."""
-    body = _info_body(info, now_ms)
+    body = _info_body(info)
     if transaction is not None:
         body.transaction = transaction
     return encode(body)
@@ -111,9 +116,9 @@ def decode_info(body: bytes) -> tuple[TransactionInfo, bytes | None]:
     return _info_of(value), None if value.transaction is msgspec.UNSET else value.transaction
 
 
-def encode_infos(infos: Iterable[TransactionInfo], now_ms: int) -> bytes:
+def encode_infos(infos: Iterable[TransactionInfo]) -> bytes:
     """Return the list of transactions."""
-    return encode([_info_body(info, now_ms) for info in infos])
+    return encode([_info_body(info) for info in infos])
 
 
 def decode_infos(body: bytes) -> list[TransactionInfo]:

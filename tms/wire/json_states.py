@@ -1,17 +1,30 @@
-"""How cleanup and the cluster stand, in JSON: the fields of their states in `tms.core`.
+"""How cleanup, the cluster and the clock stand, in JSON: the fields of their states in `tms.core`.
 
-Write pointers are text (`json_ids`), as which the decoder takes them too.
+And the step of a clock that is accepted. Write pointers are text (`json_ids`), as which the decoder
+takes them too.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from tms.core.cleanup import CleanupState
 from tms.core.cluster import ClusterState
+from tms.core.errors import InvalidRequest
 from tms.core.inspection import Bounds
+from tms.core.limits import JSON_INTEGER_MAX
+from tms.core.trusted_clock import ClockState
 from tms.wire.json_values import decode_answer, encode
 
+
+class StepBody(msgspec.Struct, forbid_unknown_fields=True):
+    """A step that is accepted."""
+
+    step_s: Annotated[int, msgspec.Meta(ge=-JSON_INTEGER_MAX, le=JSON_INTEGER_MAX)]
+
+
+_step_decoder = msgspec.json.Decoder(StepBody)
+_clock_decoder = msgspec.json.Decoder(ClockState)
 _cleanup_decoder = msgspec.json.Decoder(CleanupState, strict=False)
 _cluster_decoder = msgspec.json.Decoder(ClusterState)
 
@@ -33,6 +46,11 @@ def encode_cleanup(state: CleanupState) -> bytes:
     return encode(told_bounds(state))
 
 
+def encode_clock(state: ClockState) -> bytes:
+    """Return how it stands."""
+    return encode(state)
+
+
 def encode_cluster(state: ClusterState) -> bytes:
     """Return how it stands."""
     return encode(state)
@@ -48,3 +66,22 @@ def decode_cluster(answer: bytes) -> ClusterState:
     """Return what a server has answered. Raises `InternalError`."""
     state: ClusterState = decode_answer(_cluster_decoder, answer)
     return state
+
+
+def decode_clock(answer: bytes) -> ClockState:
+    """Return what a server has answered. Raises `InternalError`."""
+    state: ClockState = decode_answer(_clock_decoder, answer)
+    return state
+
+
+def encode_step(step_s: int) -> bytes:
+    """Return the body that accepts a step of so many seconds."""
+    return encode(StepBody(step_s))
+
+
+def decode_step(body: bytes) -> int:
+    """Return the step that is accepted. Raises `InvalidRequest` (invalid_step)."""
+    try:
+        return _step_decoder.decode(body).step_s
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRequest("invalid_step", reason=str(error)) from None

@@ -4,7 +4,7 @@ What is not known in a request is passed over, as it is there; so requests have 
 In answers, what says nothing is left out.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,12 +15,17 @@ CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 """What bodies are by custom; plain `application/json` is taken and given too."""
 
 
+_INT32_MAX = 2**31 - 1
+Number = Annotated[int, msgspec.Meta(ge=-1, le=_INT32_MAX)]
+"""An id or a version; -1 is the next one, or the latest."""
+
+
 class ReferenceBody(msgspec.Struct, frozen=True):
     """What a schema means by a name: a version of a subject."""
 
     name: str
     subject: str
-    version: int
+    version: Number
 
 
 class EntityBody(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,8 +48,8 @@ class SchemaRequest(msgspec.Struct, frozen=True):
     schema: str | None = None
     schemaType: str | None = None  # noqa: N815  Confluent's name, as all of these
     references: list[ReferenceBody] | None = None
-    id: int | None = None
-    version: int | None = None
+    id: Number | None = None
+    version: Number | None = None
     metadata: SchemaMetadata | None = None
     ruleSet: SchemaRuleSet | None = None  # noqa: N815
     schemaTagsToAdd: list[TagsBody] | None = None  # noqa: N815
@@ -55,7 +60,7 @@ class SchemaRequest(msgspec.Struct, frozen=True):
 class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
     """Tags to write into a version's schema, and what else its next version is to have."""
 
-    new_version: int | None = None
+    new_version: Number | None = None
     tags_to_add: list[TagsBody] | None = None
     tags_to_remove: list[TagsBody] | None = None
     metadata: SchemaMetadata | None = None
@@ -65,13 +70,13 @@ class TagsRequest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RegisteredBody(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of a registration."""
+    """What became of a registration: to who may write and not read, the numbers alone."""
 
     id: int
     version: int
-    guid: str
-    schemaType: str  # noqa: N815
-    schema: str
+    guid: str | UnsetType = UNSET
+    schemaType: str | UnsetType = UNSET  # noqa: N815
+    schema: str | UnsetType = UNSET
     references: list[ReferenceBody] = []
     metadata: SchemaMetadata | None = None
     ruleSet: SchemaRuleSet | None = None  # noqa: N815

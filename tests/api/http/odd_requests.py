@@ -58,6 +58,10 @@ def _refused(sent: bytes, status: int = 400) -> Odd:
     return Odd(sent, (status,), is_last=True)
 
 
+def _last(sent: bytes, status: int = 200) -> Odd:
+    return Odd(sent, (status,), is_last=True)
+
+
 def _early(sent: bytes, status: int) -> Odd:
     return Odd(sent, (status,), is_early=True)
 
@@ -176,6 +180,30 @@ ODD = {
     "two types": _refused(publish(JSON)),
     "expect": Odd(publish(b"expect: 100-continue\r\n"), (200,), published=1),
     "expect something else": _refused(publish(b"expect: coffee\r\n"), 417),
+    "close without a body": _last(request(fields=HOST + b"connection: close\r\n")),
+    "close in capitals": _last(request(fields=HOST + b"CONNECTION: CLOSE\r\n")),
+    "close in a list": _last(request(fields=HOST + b"connection: te ,\tClose , x\r\n")),
+    "close in two fields": _last(
+        request(fields=HOST + b"connection: keep-alive\r\nconnection: close\r\n")
+    ),
+    "close of HEAD's kin": _last(request(b"OPTIONS", fields=HOST + b"connection: close\r\n"), 405),
+    "close with an empty body": _last(
+        request(fields=HOST + b"connection: close\r\ncontent-length: 0\r\n")
+    ),
+    "close of what is not there": _last(
+        request(target=b"/none", fields=HOST + b"connection: close\r\n"), 404
+    ),
+    "close and upgrade": _last(
+        request(fields=HOST + b"connection: upgrade, close\r\nupgrade: h2c\r\n")
+    ),
+    "closed in a word": _taken(request(fields=HOST + b"connection: closed, close-not\r\n")),
+    "keep-alive": _taken(request(fields=HOST + b"connection: keep-alive\r\n")),
+    "as many fields as may be": _taken(request(fields=HOST + b"x:\r\n" * 99)),
+    "one field more": _refused(request(fields=HOST + b"x:\r\n" * 100), 431),
+    "as many trailers as may be": _taken(
+        chunked(_ALL[:-2] + b"a: b\r\n" * 100 + b"\r\n"), published=1
+    ),
+    "one trailer more": _refused(chunked(_ALL[:-2] + b"a: b\r\n" * 101 + b"\r\n")),
     "close": Odd(publish(b"connection: close\r\n"), (200,), is_last=True, published=1),
     "two lengths": _refused(publish(b"content-length: 18\r\n")),
     "a length with a sign": _refused(publish().replace(b"length: 18", b"length: +18")),

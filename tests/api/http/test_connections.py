@@ -1,16 +1,23 @@
 """How many connections there are, and what becomes of those beyond."""
 
 import asyncio
+import contextlib
 import json
 import resource
+import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from api.app import create_app
+from api.http.connections import SURPLUS_MAX
+from api.http.eviction import eviction_order
 from api.http.server import connections_max
+from tests.api.cluster.standing_by import Known
 from tests.api.http.odd_requests import HOST, JSON, PING, request
 from tests.api.http.wires import Wires
-from tests.api.rest import JSON_TYPE, TOPIC, Live, live
+from tests.api.rest import JSON_TYPE, TOPIC, Live, Wire, live, serving
 from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +54,7 @@ async def test_if_none_is_idle_one_more_is_told_so(narrow: Live) -> None:
         await wire.send("POST", f"{TOPIC}/poll?wait=60", b"{}", {"content-type": JSON_TYPE})
     await narrow.until(lambda: narrow.waiters() == 3)
     wire = await narrow.connect()
+    await wire.send("GET", TOPIC)
 
     status, headers, body = await wire.answer()
 
@@ -56,6 +64,198 @@ async def test_if_none_is_idle_one_more_is_told_so(narrow: Live) -> None:
     assert await wire.rest() == b""
     for each in (wire, *waiting):
         await each.close()
+
+
+async def full(served: Live, places: int) -> list[Wire]:
+    """Have a request at work on each connection that there may be."""
+    waiting = [await served.connect() for _ in range(places)]
+    for wire in waiting:
+        await wire.send("POST", f"{TOPIC}/poll?wait=60", b"{}", {"content-type": JSON_TYPE})
+    await served.until(lambda: served.waiters() == places)
+    return waiting
+
+
+async def end(*wires: Wire) -> None:
+    for wire in wires:
+        wire.writer.transport.abort()
+
+
+async def test_probes_are_answered_beyond_the_limit_and_nothing_else_is(narrow: Live) -> None:
+    waiting = await full(narrow, 3)
+    answers = []
+    for path in ("/health", "/ready", "/health?x=1", "/ping", "/metrics", TOPIC, "/none"):
+        wire = await narrow.connect()
+        await wire.send("GET", path)
+        status, headers, _ = await wire.answer()
+        answers.append(status)
+        assert headers["connection"] == "close"
+        assert await wire.rest() == b""
+        await wire.close()
+
+    assert answers == [200, 200, 200, 503, 503, 503, 503]
+    await end(*waiting)
+
+
+async def test_connections_beyond_the_limit_that_say_nothing_keep_no_probe_away(
+    narrow: Live,
+) -> None:
+    waiting = await full(narrow, 3)
+    silent = [await narrow.connect() for _ in range(SURPLUS_MAX + 5)]
+    probe = await narrow.connect()
+    await probe.send("GET", "/health")
+
+    assert (await probe.answer())[0] == 200
+    for wire in silent[:5]:
+        assert (await wire.answer())[0] == 503
+        assert await wire.rest() == b""
+    await end(probe, *silent, *waiting)
+
+
+async def test_one_beyond_the_limit_has_little_time_and_an_ordinary_one_once_there_is_a_place(
+    anyio_backend: object,
+) -> None:
+    async with live(Limits(connections_max=3, request_head_s_max=0.3)) as served:
+        await served.create()
+        await served.http.aclose()
+        waiting = await full(served, 3)
+        silent, late = await served.connect(), await served.connect()
+        late.writer.write(PING[:10])
+        await end(waiting.pop())
+        await served.until(lambda: served.waiters() == 2)
+        late.writer.write(PING[10:])
+        assert (await late.answer())[0] == 200
+        late.writer.write(PING)
+        assert (await late.answer())[0] == 200
+
+        assert (await silent.answer())[0] == 503
+        await end(silent, late, *waiting)
+
+
+async def test_the_address_with_most_connections_makes_way_first(anyio_backend: object) -> None:
+    async with live(Limits(connections_max=10)) as served:
+        await served.create()
+        await served.http.aclose()
+        modest = [await connect_from(served, "127.0.0.2") for _ in range(2)]
+        busy = await connect_from(served, "127.0.0.3")
+        await busy.send("POST", f"{TOPIC}/poll?wait=60", b"{}", {"content-type": JSON_TYPE})
+        await served.until(lambda: served.waiters() == 1)
+        many = [await connect_from(served, "127.0.0.3") for _ in range(5)]
+        for wire in (*modest, *many):
+            wire.writer.write(PING)
+            assert (await wire.answer())[0] == 200
+
+        more = [await connect_from(served, "127.0.0.4") for _ in range(5)]
+
+        assert [await wire.rest() for wire in many[:4]] == [b""] * 4
+        for wire in (*modest, many[4], *more):
+            wire.writer.write(PING)
+            assert (await wire.answer())[0] == 200
+        assert served.waiters() == 1
+        await end(busy, *modest, *many, *more)
+
+
+async def connect_from(served: Live, address: str) -> Wire:
+    return Wire(*await asyncio.open_connection(served.host, served.port, local_addr=(address, 0)))
+
+
+async def unread(served: Live) -> Wire:
+    """Return a connection whose client has sent 200 KB of requests and reads no answer."""
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    opened.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(opened, (served.host, served.port))
+    wire = Wire(*await asyncio.open_connection(sock=opened, limit=1))
+    one = request(b"GET", TOPIC.encode())
+    wire.writer.write(one * (200_000 // len(one)))
+    return wire
+
+
+@pytest.fixture
+async def wide(anyio_backend: object) -> AsyncIterator[Live]:
+    """A server whose topic has properties, so that a GET of it has a long answer."""
+    async with live(Limits(connections_max=10, request_body_s_max=0.4)) as served:
+        await served.create(note="x" * 30_000)
+        await served.http.aclose()
+        yield served
+
+
+async def test_a_client_that_never_reads_does_not_hold_its_connection(wide: Live) -> None:
+    connections = [await unread(wide) for _ in range(9)]
+
+    async with asyncio.timeout(5):
+        for wire in connections:
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while not wire.writer.transport.is_closing():
+                    wire.writer.write(b" ")
+                    await asyncio.sleep(0.02)
+    probe = await wide.connect()
+    await probe.send("GET", TOPIC)
+    assert (await probe.answer())[0] == 200
+    await end(probe, *connections)
+
+
+async def test_those_that_do_not_read_make_way(anyio_backend: object) -> None:
+    async with live(Limits(connections_max=5)) as served:
+        await served.create(note="x" * 30_000)
+        await served.http.aclose()
+        connections = [await unread(served) for _ in range(5)]
+        await asyncio.sleep(1.2)
+
+        more = [await served.connect() for _ in range(3)]
+        for wire in more:
+            await wire.send("GET", TOPIC)
+            assert (await wire.answer())[0] == 200
+        await end(*more, *connections)
+
+
+async def test_a_slow_reader_gets_a_long_answer_whole(anyio_backend: object) -> None:
+    async with live(Limits(request_body_s_max=0.3)) as served:
+        await served.create(note="x" * 900_000)
+        wire = await served.connect()
+        await wire.send("GET", TOPIC, headers={"connection": "close"})
+        got = 0
+        while part := await wire.reader.read(64 * 1024):
+            got += len(part)
+            await asyncio.sleep(0.05)
+
+        assert got > 900_000
+        await wire.close()
+
+
+@pytest.mark.parametrize("in_cluster", [True, False])
+async def test_a_server_of_the_cluster_does_not_make_way(served: Live, *, in_cluster: bool) -> None:
+    limits = Limits(connections_max=3)
+    app = create_app(
+        served.services,
+        limits,
+        registry=CollectorRegistry(),
+        cluster_state=Known() if in_cluster else None,
+    )
+    async with serving(app, limits) as (url, _):
+        served.port = int(url.rpartition(":")[2])
+        of_server = await served.connect()
+        await of_server.send("GET", TOPIC, headers={"tms-forwarded-by": "7"})
+        assert (await of_server.answer())[0] == 404
+        others = [await served.connect() for _ in range(5)]
+        for wire in others[2:]:
+            wire.writer.write(PING)
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                await wire.answer()
+
+        of_server.writer.write(PING)
+        if in_cluster:
+            assert (await of_server.answer())[0] == 200
+        else:
+            assert await of_server.rest() == b""
+        await end(of_server, *others)
+
+
+def test_an_order_of_eviction_levels_the_addresses() -> None:
+    waiting = [("b1", "b"), ("a1", "a"), ("a2", "a"), ("c1", "c"), ("a3", "a"), ("b2", "b")]
+
+    order = eviction_order(waiting, {"a": 4, "b": 2, "c": 3})
+
+    assert order == ["a1", "a2", "c1", "b1", "a3", "b2"]
 
 
 @pytest.fixture

@@ -42,6 +42,9 @@ class Recorded(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         """Take what comes anyway, as a socket does whose bytes are here already."""
 

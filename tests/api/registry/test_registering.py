@@ -342,3 +342,42 @@ async def test_what_tells_of_the_registry(api: Api) -> None:
     )
     assert (await api.get("/v1/metadata/version"))[0] == 200
     assert (await api.http.head("/subjects")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        ("2147483647", None),
+        ("1073741825", None),
+        ("2147483648", 400),
+        ("4294967296", 400),
+        ("1" + "0" * 4299, 400),
+        ("1" + "0" * 4300, 400),
+        ("-2147483649", 400),
+        ("0", 42201),
+    ],
+    ids=lambda each: str(each)[:12],
+)
+async def test_an_imported_id_breaks_nobody(api: Api, number: str, code: int | None) -> None:
+    assert (await api.call("PUT", "/mode/mine", {"mode": "IMPORT"}))[0] == 200
+    body = f'{{"schema": "\\"string\\"", "id": {number}}}'
+    status, told = await api.call("POST", "/subjects/mine/versions", body)
+    assert (status == 200) if code is None else (refused(status, told) == code)
+    for size in (1, 2):
+        told = await api.call("POST", f"/subjects/s{size}/versions", {"schema": fixed(size)})
+        assert (told[0], told[1]["id"]) == (200, size)
+    assert await api.registries.make().id_of("s3", fixed(3)) == 3
+
+
+@pytest.mark.parametrize("number", ["2147483648", "1" + "0" * 4299], ids=lambda each: each[:12])
+async def test_no_number_of_a_body_is_out_of_bounds(api: Api, number: str) -> None:
+    named = f'{{"name": "n", "subject": "s", "version": {number}}}'
+    for path, body in (
+        ("/subjects/s/versions", f'{{"schema": "\\"int\\"", "version": {number}}}'),
+        ("/subjects/s/versions", f'{{"schema": "\\"int\\"", "references": [{named}]}}'),
+        ("/subjects/s", f'{{"schema": "\\"int\\"", "references": [{named}]}}'),
+        ("/subjects/s/versions/1/tags", f'{{"newVersion": {number}}}'),
+    ):
+        assert refused(*await api.call("POST", path, body)) == 400, path
+    path = f"/subjects/s/versions/{'0' * 5000}1"
+    assert refused(*await api.call("GET", path)) == 40401

@@ -1,9 +1,13 @@
 """What tells of the server itself, and what it says at paths and methods that it does not have."""
 
+import asyncio
+
 import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, TOPICS, Rest, avro_publish, refusal
 from tms import __version__
+from tms.core.clock import SystemClock
+from tms.core.supervision import failing, supervised
 
 pytestmark = pytest.mark.anyio
 
@@ -127,3 +131,30 @@ async def test_a_store_that_is_closed_is_a_503_with_retry_after(rest: Rest) -> N
         answer = await rest.post("publish", body, content_type)
         assert refusal(answer)[0] == 503
         assert answer.headers["retry-after"] == "1"
+
+
+async def test_ready_tells_which_tasks_of_the_server_fail(rest: Rest) -> None:
+    is_going_on = asyncio.Event()
+
+    async def work() -> None:
+        if not failing():
+            raise AttributeError("'NoneType' object has no attribute 'getpeername'")
+        is_going_on.set()
+        await asyncio.sleep(3600)
+
+    task = supervised("a task", work)
+    await is_going_on.wait()
+    told = (await rest.http.get("/ready")).json()
+    [shown] = told["failing"]
+    assert (told["status"], shown["task"], shown["times"]) == ("ready", "a task", 1)
+    assert shown["reason"] == "AttributeError: 'NoneType' object has no attribute 'getpeername'"
+    assert abs(shown["since_ms"] - SystemClock().now_ms()) < 60_000
+
+    rest.service.stop_waiting()
+    answer = await rest.http.get("/ready")
+    assert refusal(answer) == (503, "stopping")
+    assert answer.json()["error"]["detail"]["failing"] == [shown]
+
+    task.cancel()
+    await asyncio.wait([task])
+    assert "failing" not in (await rest.http.get("/ready")).json()["error"]["detail"]

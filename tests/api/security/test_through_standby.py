@@ -104,7 +104,7 @@ def registries(pair: Pair) -> Registries:
 async def test_a_server_reads_and_writes_the_log_of_schemas_as_itself(
     pair: Pair, registries: Registries
 ) -> None:
-    part = SecurityPart(Settings(auth="required"))
+    part = SecurityPart(Settings(auth="required"), pair.clock)
     part.sealer = Sealer(pair.standby.keys, "7", pair.clock)
     signing = part.signing(pair.leader.url)
     remote = RemoteServices(

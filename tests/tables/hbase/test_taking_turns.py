@@ -26,7 +26,7 @@ from tables.hbase.creation import create
 from tables.hbase.layout import Place
 from tests.servers.server_process import ServerProcess
 from tests.tables.hbase.conftest import until
-from tms.cluster.lease import BootClock, Lease, ceiling_ms
+from tms.cluster.lease import Lease, SteadySeconds, ceiling_ms
 from tms.core.clock import SystemClock
 from tms.core.message import position_of
 from tms.core.reading import Reading, isolation_of
@@ -77,8 +77,8 @@ class Woken:
         self.url = url
         self.settings = Settings.model_construct(hbase_timeout_s=TIMEOUT_S, hbase_retry_s=0.2)
         until_ms = ceiling_ms(SystemClock().now_ms(), 1e6)
-        now_s = BootClock().now_s()
-        self.lease = Lease(1, 1e6, BootClock(), now_s, keys_until_ms=until_ms)
+        steady = SteadySeconds(SystemClock())
+        self.lease = Lease(1, 1e6, steady, steady.now_s(), keys_until_ms=until_ms)
 
     async def open(self, *, is_guarded: bool) -> OpenServices:
         lease = self.lease if is_guarded else None

@@ -48,15 +48,16 @@ class HBaseTwin(Twin):
 
     def open(self) -> None:
         self.services = self._opened()
+        clock = self.services._engine.clock  # as in a server
         self.cleaning = HBaseStore(self.place, gateway_to(self.place))
         self.cleaner = RegionCleaner(
             self.cleaning,
             self,
             self.limits,
-            self.clock,
+            clock,
             workers=0 if self.is_apart else WORKERS,
             recording=self.store,
-            rules=TopicRules(self.store, self, self.limits, self.clock),
+            rules=TopicRules(self.store, self, self.limits, clock),
         )
         self.passing = None
 

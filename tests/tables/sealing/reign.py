@@ -1,14 +1,12 @@
 """A lease for stores that are sealed."""
 
 from tms.core.errors import NoLeader
-from tms.core.limits import INT64_MAX
 
 
 class Reign:
     """A lease that is held."""
 
     is_last = False
-    earlier_ms = INT64_MAX
 
     def __init__(self, token: int, keys_after_ms: int, keys_until_ms: int) -> None:
         self.token = token

@@ -137,9 +137,7 @@ def test_what_began_and_ended_under_the_last_leader_needs_no_seal(world: World) 
     first.sealed.runs.know(0, going_on=())
     store(first, 101)
     second = world.leader(2, going_on=())
-    lease = second.sealed._lease
-    assert isinstance(lease, Reign)
-    lease.earlier_ms = -1
+    second.sealed.runs.know(YOUNG - 1, going_on=(), before_last=0)
     assert read(second) == [b"101"]
 
     assert not any(is_seal(key) for key, _ in rows_of(world.rows, PAYLOAD))

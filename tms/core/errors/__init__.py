@@ -19,7 +19,7 @@ TmsError
 │       ├── OwnerBusy, OwnerElsewhere
 │       ├── PublicationRefused, TopicIsCompact
 │       ├── InvalidTrimTime, InvalidTruncateTime
-│       ├── TransactionsElsewhere
+│       ├── TransactionsElsewhere, ClockMoved
 │       ├── SubscriptionExists, SubscriptionMoved
 │       ├── BadVersion, PathExists, PathHasChildren
 │       └── LockBusy, NoMetadataStore, AuthenticationOff, RollbackRefused
@@ -33,9 +33,9 @@ TmsError
 ├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
 ├── PayloadUndecodable            raised by the client only
 ├── StoreError                    an operator must act: the folder cannot be opened
-│   ├── StoreLocked, FolderUnusable, CopyRefused
+│   ├── StoreNotFound, StoreLocked, FolderUnusable, CopyRefused
 │   ├── StoreCorrupt
-│   │   └── ValueUnreadable
+│   │   └── StoreFileLost, ValueUnreadable
 │   └── StoreFormatUnknown
 └── InternalError                 500: our fault
 
@@ -74,8 +74,10 @@ from tms.core.errors.classes import (
     Stopping,
     StoreCorrupt,
     StoreError,
+    StoreFileLost,
     StoreFormatUnknown,
     StoreLocked,
+    StoreNotFound,
     StoreUnavailable,
     SubscriptionNotFound,
     TmsError,
@@ -92,6 +94,7 @@ from tms.core.errors.classes import (
 from tms.core.errors.conflicts import (
     AuthenticationOff,
     BadVersion,
+    ClockMoved,
     Conflict,
     InvalidTrimTime,
     InvalidTruncateTime,
@@ -118,6 +121,7 @@ from tms.core.errors.conflicts import (
 __all__ = [
     "AuthenticationOff",
     "BadVersion",
+    "ClockMoved",
     "Conflict",
     "CopyRefused",
     "DataLost",
@@ -158,8 +162,10 @@ __all__ = [
     "Stopping",
     "StoreCorrupt",
     "StoreError",
+    "StoreFileLost",
     "StoreFormatUnknown",
     "StoreLocked",
+    "StoreNotFound",
     "StoreUnavailable",
     "SubscriptionExists",
     "SubscriptionMoved",

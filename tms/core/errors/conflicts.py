@@ -82,6 +82,12 @@ class InvalidTruncateTime(Conflict):
     code = "invalid_truncate_time"
 
 
+class ClockMoved(Conflict):
+    """Raised when a step of the clock is accepted that is another one by now, or is over."""
+
+    code = "clock_moved"
+
+
 class TransactionsElsewhere(Conflict):
     """Raised when this server takes the write pointers of another transaction manager."""
 

@@ -28,6 +28,7 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "from 1."
             ),
             "invalid_limit": "A limit is a whole number, 1 or more.",
+            "invalid_step": "A step of the clock is a whole number of seconds, as it was told.",
             "invalid_wait": "A wait is a number of seconds, zero or more.",
             "invalid_query": (
                 "A parameter of the query is none of what it can be, or contradicts another."
@@ -209,6 +210,11 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         },
         "InvalidTruncateTime": {
             "invalid_truncate_time": "A transaction from before that time is in progress.",
+        },
+        "ClockMoved": {
+            "clock_moved": (
+                "The clock is not ahead by that, in doubt; look at it again before you accept it."
+            ),
         },
         "TransactionsElsewhere": {
             "transactions_elsewhere": (

@@ -1,10 +1,10 @@
 """Finds entries of transactions that were in progress when this process began.
 
 What is published is noted in memory (`tms.messaging.unfinished_publications`), so a restart forgets
-where those transactions have published. A search finds it in the Message table. It begins at about
-when the oldest of them began, and reads a bounded number of pages at a time, once for each topic.
-Before the place that it has reached there is no such entry. It ends soon after a restart, and is
-not needed any more when the last of those transactions has ended.
+where those transactions have published. A search finds it in the Message table. It begins at the
+least time that their entries can have, and reads a bounded number of pages at a time, once for
+each topic. Before the place that it has reached there is no such entry. It ends soon after a
+restart, and is not needed any more when the last of those transactions has ended.
 
 Used from the event loop's thread alone.
 """
@@ -13,7 +13,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from tms.core.entries import Entries
-from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.message import KEY_BYTES, first_id_at
 from tms.core.tables import Tables
 from tms.messaging.loaded_topics import TopicState
@@ -23,8 +22,6 @@ PAGES_AT_ONCE = 64
 """Pages read for one caller at most, of all topics together."""
 PAGE_ROWS = 10_000
 PAGE_BYTES = 1024 * 1024
-_CLOCK_SLACK_MS = 60_000
-"""How much earlier than its transaction an entry may seem, because the clock was set back."""
 
 
 @dataclass(slots=True)
@@ -48,17 +45,25 @@ class EntriesBeforeRestart:
         self._searches.clear()
 
     async def first(
-        self, state: TopicState, pointers: Collection[int], *, references: bool, pages: int
+        self,
+        state: TopicState,
+        pointers: Collection[int],
+        from_ms: int,
+        *,
+        references: bool,
+        pages: int,
     ) -> tuple[bytes | None, int]:
         """Return the key before which a topic has no entry under `pointers`, or None: it has none.
 
-        `references`: look for references alone. At most `pages` are read; the second value is how
+        None of theirs is of an earlier time than `from_ms`, in ms since 1970. `references`: look
+        for references alone. At most `pages` are read; the second value is how
         many. `pointers` may only become fewer from one call to the next.
         """
         name = (state.prefix, references)
         search = self._searches.get(name)
         if search is None:
-            search = self._searches[name] = _Search(first_key_under(pointers), state.end)
+            first_key = first_id_at(from_ms)[:KEY_BYTES]
+            search = self._searches[name] = _Search(first_key, state.end)
         read = 0
         while search.position < search.stop:
             if read == pages:
@@ -79,12 +84,6 @@ class EntriesBeforeRestart:
             reached = search.stop if next_key is None or found is not None else next_key
             search.position = max(search.position, reached)
         return None, read
-
-
-def first_key_under(pointers: Collection[int]) -> bytes:
-    """Return a key before which no entry is under `pointers`: their transactions began later."""
-    began_ms = min(pointers) // WRITE_POINTERS_PER_MS
-    return first_id_at(max(0, began_ms - _CLOCK_SLACK_MS))[:KEY_BYTES]
 
 
 def _first_of(entries: Entries, pointers: Collection[int], *, references: bool) -> bytes | None:

@@ -79,7 +79,8 @@ class RangeService:
         ends = {topic_id: state.end for topic_id, state in found.items()}
         await self._hold_back(ends, found, committed=committed)
         now_ms = self._clock.now_ms()
-        starts = await self._first_keys(found, now_ms)
+        expiry_ms = self._clock.expiry_ms()
+        starts = await self._first_keys(found, expiry_ms)
         ranges = {
             topic_id: None
             if state is None
@@ -91,7 +92,7 @@ class RangeService:
             for topic_id, state in states.items()
         }
         expired = {
-            topic_id: first_id_at(state.topic.first_live_ms(now_ms))
+            topic_id: first_id_at(state.topic.first_live_ms(expiry_ms))
             for topic_id, state in found.items()
         }
         return TopicRanges(ranges, now_ms, expired)
@@ -115,9 +116,10 @@ class RangeService:
         )
         if from_before:
             pages = PAGES_AT_ONCE
+            from_ms = self._transactions.searched_from_ms(from_before)
             for topic_id, state in states.items():
                 held, read = await self._before_restart.first(
-                    state, from_before, references=not committed, pages=pages
+                    state, from_before, from_ms, references=not committed, pages=pages
                 )
                 pages -= read
                 ends[topic_id] = min(ends[topic_id], held or ends[topic_id])
@@ -132,14 +134,14 @@ class RangeService:
                 ends[topic_id] = min(ends[topic_id], key)
 
     async def _first_keys(
-        self, states: Mapping[TopicId, TopicState], now_ms: int
+        self, states: Mapping[TopicId, TopicState], expiry_ms: int
     ) -> dict[TopicId, bytes | None]:
         """Return the keys of the first entries that have not expired, None where there is none."""
         first: dict[TopicId, bytes | None] = {}
         in_table: list[tuple[TopicId, bytes, bytes]] = []
         for topic_id, state in states.items():
-            key = first_id_at(state.topic.first_live_ms(now_ms))[:KEY_BYTES]
-            if key >= state.cache.floor:
+            key = first_id_at(state.topic.first_live_ms(expiry_ms))[:KEY_BYTES]
+            if key >= state.cached_from(self._clock):
                 entries, start, stop, _ = state.cache.slice(key, limit=1, bytes_max=1)
                 first[topic_id] = entries.key(start) if start < stop else None
             else:

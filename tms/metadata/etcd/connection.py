@@ -20,6 +20,7 @@ import grpc
 from aetcd import rpc
 
 from tms.core.errors import MetadataUnavailable
+from tms.core.supervision import is_cancelled, supervised
 from tms.metadata.address import Address
 from tms.metadata.etcd.thread import Home
 from tms.metadata.etcd.writes import Keys, connect_of, together
@@ -99,7 +100,7 @@ class EtcdConnection:
             self._credentials = _credentials(self._address)
         except OSError as error:
             raise MetadataUnavailable(reason=f"TLS cannot be set up: {error}") from None
-        self._running = asyncio.ensure_future(self._run())
+        self._running = supervised("connecting to etcd", self._run, until=self._closing)
         timeout_s = self._address.session_timeout_s
         try:
             await asyncio.wait_for(self._ready.wait(), timeout_s)
@@ -239,7 +240,7 @@ class EtcdConnection:
             self._drop()
             raise MetadataUnavailable(reason=said(error)) from None
         except asyncio.CancelledError:
-            if _is_cancelled():
+            if is_cancelled():
                 raise
             raise MetadataUnavailable(reason=self._reason) from None
         if not lives:
@@ -277,7 +278,7 @@ class EtcdConnection:
         try:
             return await call
         except asyncio.CancelledError:
-            if call.cancelled() and not _is_cancelled():
+            if call.cancelled() and not is_cancelled():
                 raise MetadataUnavailable(reason=self._reason) from None
             raise
         except grpc.RpcError as error:
@@ -319,14 +320,8 @@ def _credentials(address: Address) -> Any:
 
 
 async def _ended(call: Any) -> None:
-    with suppress(grpc.RpcError):
+    with suppress(Exception):  # whatever it is, the lease runs out
         await call
-
-
-def _is_cancelled() -> bool:
-    """Whether somebody wants this task to end; gRPC tells a closed channel in the same way."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def said(error: BaseException) -> str:

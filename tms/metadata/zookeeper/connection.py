@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import ConnectionLoss, KazooException
+from kazoo.exceptions import ConnectionLoss
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.serialization import Watch
@@ -224,7 +224,7 @@ class ZooKeeperConnection:
         try:
             self._client.stop()
             self._client.close()
-        except (KazooException, OSError) as error:
+        except Exception as error:  # whatever it is, the session runs out
             _log.warning("the session with ZooKeeper was not closed cleanly: %s", error)
 
 

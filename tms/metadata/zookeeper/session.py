@@ -30,6 +30,7 @@ from tms.core.errors import (
     PathHasChildren,
     PathNotFound,
 )
+from tms.core.supervision import supervised
 from tms.metadata.address import Address
 from tms.metadata.batching import Batcher
 from tms.metadata.interface import NEW, Change, Stat, Value
@@ -95,7 +96,7 @@ class ZooKeeper:
             return
         if state == CONNECTED:
             self._session = session
-            task = asyncio.ensure_future(self._prepare())
+            task = supervised("preparing the session with ZooKeeper", self._prepare)
             self._preparing.add(task)
             task.add_done_callback(self._preparing.discard)
         elif state == LOST:

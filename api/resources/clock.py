@@ -1,0 +1,107 @@
+"""The server's clock over REST: whether a step of it is in doubt, and that it is right."""
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Operation
+from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
+from api.openapi.parts import TIMESTAMP, json_media
+from api.openapi.structs import answer_of, schemas_of
+from api.resources.paths import CLOCK, CLOCK_ACCEPT
+from tms.core.errors import InvalidRequest
+from tms.core.trusted_clock import ClockState
+from tms.security.resources import SERVER, Action
+from tms.security.rules import Identity
+from tms.wire.json_bodies import JSON
+from tms.wire.json_fields import Json
+from tms.wire.json_states import StepBody, decode_step, encode_clock
+
+_STATE = answer_of(
+    ClockState,
+    {
+        "ClockState.wall_ms": "What the machine's clock says, in milliseconds since 1970.",
+        "ClockState.trusted_ms": "What the server goes by, in milliseconds since 1970.",
+        "ClockState.step_s": "By how many seconds the machine's clock is ahead of that, in doubt.",
+        "ClockState.in_doubt_s": "For how many seconds it has been in doubt.",
+        "ClockState.ends_in_s": "After how many seconds it is believed, if it is not set again.",
+        "ClockState.held": "What waits for that: `expiry` and `tombstones`, or `deletion`.",
+    },
+)
+del _STATE["properties"]["step_s"]["minimum"]  # it is negative if the clock was set back
+_STEP = schemas_of({"Step": StepBody}, answered=False)["Step"]
+_CALM: Json = {
+    "wall_ms": TIMESTAMP,
+    "trusted_ms": TIMESTAMP,
+    "step_s": 0,
+    "in_doubt_s": None,
+    "ends_in_s": None,
+    "held": [],
+}
+_IN_DOUBT: Json = {
+    "wall_ms": TIMESTAMP + 7_200_000,
+    "trusted_ms": TIMESTAMP,
+    "step_s": 7200,
+    "in_doubt_s": 60,
+    "ends_in_s": 3540,
+    "held": ["expiry", "tombstones"],
+}
+_CONTENT = {"application/json": json_media(_STATE, calm=_CALM, in_doubt=_IN_DOUBT)}
+
+
+async def show(exchange: Exchange) -> None:
+    """Answer with how the clock stands."""
+    state = exchange.context.clock.state()
+    await exchange.answer(OK, encode_clock(state), JSON_TYPE)
+
+
+async def accept(exchange: Exchange) -> None:
+    """Believe the machine's clock now."""
+    access = exchange.context.access
+    asks = Identity(exchange.caller.principal or "")
+    if access is not None and not access.grants.book.is_superuser(asks):
+        access.refuse(exchange, Action.OPERATE, SERVER)
+    if exchange.body_format() is not JSON:
+        raise InvalidRequest("unsupported_content_type", expected=JSON.content_type)
+    step_s = decode_step(await read_body(exchange, SMALL_BODY_BYTES_MAX))
+    state = exchange.context.clock.accept(step_s)
+    await exchange.answer(OK, encode_clock(state), JSON_TYPE)
+
+
+_OF_THE_ASKED = "Answered by the server that is asked, whoever leads."
+OPERATIONS = (
+    Operation(
+        name="getClock",
+        action=Action.OPERATE,
+        method="GET",
+        path=CLOCK,
+        handler=show,
+        tag="Server",
+        summary="Show whether a step of the server's clock is in doubt",
+        description=_OF_THE_ASKED,
+        success="How it stands.",
+        answer=_CONTENT,
+        errors=SERVICE_ERRORS,
+    ),
+    Operation(
+        name="acceptClock",
+        action=Action.OPERATE,
+        method="POST",
+        path=CLOCK_ACCEPT,
+        handler=accept,
+        tag="Server",
+        summary="Have the server believe its machine's clock now",
+        description=(
+            "For a step that is in doubt and right. `step_s` is the step as it was told, so that "
+            "nobody accepts another one. For superusers, if anybody has to say who they are. "
+            f"{_OF_THE_ASKED}"
+        ),
+        request={"application/json": json_media(_STEP, step={"step_s": 7200})},
+        success="How it stands now.",
+        answer=_CONTENT,
+        errors=(
+            "invalid_step",
+            "clock_moved",
+            "unsupported_content_type",
+            *BODY_ERRORS,
+            *SERVICE_ERRORS,
+        ),
+    ),
+)

@@ -1,0 +1,84 @@
+"""What a store must outlive: stories of clocks that step, each of which needs one rule."""
+
+from tables.store import METADATA
+from tests.cleanup.twins import LIMITS, NOW_MS, Twin
+from tests.contracts.invalid_contract import (
+    _timeouts_by_hand,  # noqa: F401  a fixture
+    invalid,
+    listed,
+    pointers,
+    started,
+)
+from tms.core.clock import ManualClock
+from tms.core.message import KEY_BYTES
+from tms.core.topic import TopicId
+from tms.core.trusted_clock import TrustedClock
+
+TOPIC = TopicId("default", "t")
+DAY = 86_400_000
+
+
+def elsewhere(twin: Twin, now_ms: int, *, crashes: bool = True) -> None:
+    """Start the server again on another machine, whose clock says that."""
+    twin.clock = ManualClock(now_ms)
+    twin.reopen(crashes=crashes)
+
+
+def versions_ascend(twin: Twin, by_ms: int = -10 * DAY, *, crashes: bool = True) -> None:
+    given = []
+    for number in range(3):
+        subscriptions = twin.services.subscriptions
+        created = twin.await_(subscriptions.create_subscription(TOPIC, "s"))
+        given.append(created.version)
+        twin.await_(subscriptions.delete_subscription(TOPIC, "s"))
+        elsewhere(twin, NOW_MS + (number + 1) * by_ms, crashes=crashes)
+
+    assert given == sorted(set(given))
+
+
+def forget(twin: Twin) -> bytes:
+    """Delete the topic, and all that is known of it; return the last id that it gave."""
+    last = twin.await_(twin.services.messaging.publish(TOPIC, [b"old"])).first_key
+    twin.await_(twin.services.messaging.delete_topic(TOPIC))
+    twin.clean()
+    twin.clock.advance(LIMITS.cleanup_grace_s * 1_000 + 70_000)
+    for _ in range(3):
+        twin.clean()
+    with twin.store.scan(METADATA, b"", b"\xff") as rows:
+        assert not list(rows), "the topic is forgotten"
+    key: bytes = last[:KEY_BYTES]
+    return key
+
+
+def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
+    """The mark is lost but for what is forgotten, as if the clock had been believed."""
+    last = forget(twin)
+    elsewhere(twin, NOW_MS - 10 * DAY, crashes=crashes)
+    twin.clock.step(-400 * DAY)
+    twin.services._engine.clock.accept(twin.services._engine.clock.state().step_s)  # type: ignore[attr-defined]
+    twin.await_(twin.services.messaging.create_topic(TOPIC))
+    published = twin.await_(twin.services.messaging.publish(TOPIC, [b"new"]))
+
+    assert published.first_key[:KEY_BYTES] > last
+
+
+def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
+    """Pointers ran ahead of keys, as after a clock that was wrong when the store was opened."""
+    twin.clock.advance(100 * 86_400_000)
+    twin.await_(twin.transactions.commit(started(twin)))
+    twin.clock.step(-100 * 86_400_000)
+    clock = twin.services._engine.clock
+    assert isinstance(clock, TrustedClock)
+    clock.accept(clock.state().step_s)
+    twin.reopen(crashes=False)
+    invalid(twin, b"dead")
+    twin.reopen(crashes=True)
+    twin.clean()
+    twin.clock.step(200 * 86_400_000)
+    clock = twin.services._engine.clock
+    assert isinstance(clock, TrustedClock)
+    clock.accept(clock.state().step_s)
+    twin.clean()
+    assert listed(twin) == [], "it was taken off the list"
+    twin.await_(twin.transactions.commit(started(twin)))
+    assert not any(pointer > 0 for pointer in pointers(twin))

@@ -1,0 +1,169 @@
+"""Whatever the connections of a client raise is one of our errors, and the client goes on.
+
+The faults are raised in the place of what anyio's streams do, below httpcore.
+"""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import anyio
+import httpcore
+import pytest
+from httpcore._backends.anyio import AnyIOStream
+
+from tests.client.faulty_server import FaultyServer, answer
+from tms.client.http import Http
+from tms.core.errors import OutcomeUnknown, ServerUnreachable, TmsError
+
+pytestmark = pytest.mark.anyio
+
+FAULTS = [
+    AttributeError("'NoneType' object has no attribute 'getpeername'"),
+    RuntimeError(
+        "unable to perform operation on <TCPTransport closed=True>; the handler is closed"
+    ),
+    anyio.ClosedResourceError(),
+    anyio.BusyResourceError("reading from"),
+    OSError(9, "Bad file descriptor"),
+    ssl.SSLError(1, "APPLICATION_DATA_AFTER_CLOSE_NOTIFY"),
+    ValueError("I/O operation on closed file"),
+    AssertionError(),
+]
+BODY = b"x" * 300_000
+"""More than is read at once."""
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[str]:
+    """The URL of a server that keeps its connections."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+        writers.append(writer)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                await reader.readuntil(b"\r\n\r\n")
+                writer.write(head + BODY)
+                await writer.drain()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        listening.close()
+        for writer in writers:
+            writer.transport.abort()
+
+
+class Faults:
+    """Raises faults in the place of a method, at one of its calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.raised = 0
+
+    def put(self, owner: type, method: str, fault: Exception, call: int = 0) -> None:
+        inner: Callable[..., Any] = getattr(owner, method)
+        calls = iter(range(1_000_000))
+
+        def raises() -> bool:
+            self.raised += (is_it := next(calls) == call)
+            return is_it
+
+        async def wait(*arguments: Any, **named: Any) -> Any:
+            if not raises():
+                return await inner(*arguments, **named)
+            if method == "aclose":
+                await inner(*arguments, **named)
+            raise fault
+
+        def tell(*arguments: Any, **named: Any) -> Any:
+            if raises():
+                raise fault
+            return inner(*arguments, **named)
+
+        self._monkeypatch.setattr(
+            owner, method, wait if asyncio.iscoroutinefunction(inner) else tell
+        )
+
+
+@pytest.fixture
+def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
+    return Faults(monkeypatch)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=repr)
+@pytest.mark.parametrize("polls", [False, True])
+@pytest.mark.parametrize(
+    "place",
+    [
+        (httpcore.AnyIOBackend, "connect_tcp", 0, ServerUnreachable),
+        (AnyIOStream, "write", 0, OutcomeUnknown),
+        (AnyIOStream, "read", 0, OutcomeUnknown),
+        (AnyIOStream, "read", 1, OutcomeUnknown),
+    ],
+)
+async def test_each_fault_is_an_error_of_ours_and_the_next_request_is_answered(
+    server: str,
+    faults: Faults,
+    fault: Exception,
+    place: tuple[type, str, int, type[TmsError]],
+    *,
+    polls: bool,
+) -> None:
+    owner, method, call, kind = place
+    http = Http(server, timeout_s=10, compress=False)
+    http._first_contact._is_over = True
+    faults.put(owner, method, fault, call)
+    with pytest.raises(kind):
+        await asked(http, polls=polls)
+    assert faults.raised == 1
+    assert await asked(http, polls=polls) == BODY
+    await http.close()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=repr)
+@pytest.mark.parametrize("method", ["get_extra_info", "aclose"])
+async def test_a_connection_that_was_kept_and_is_broken_is_not_used_again(
+    server: str, faults: Faults, fault: Exception, method: str
+) -> None:
+    """It is of no later request's business, nor is it the client's when that is closed."""
+    http = Http(server, timeout_s=10, compress=False)
+    assert await asked(http) == BODY
+    faults.put(AnyIOStream, method, fault)
+    assert await asked(http) == BODY
+    await http.close()
+    assert faults.raised == 1
+
+
+async def test_errors_of_the_callers_own_code_pass(server: str) -> None:
+    http = Http(server, timeout_s=10, compress=False)
+    for fault in (AttributeError("mine"), OSError("mine"), OutcomeUnknown(reason="mine")):
+        with pytest.raises(type(fault)) as raised:
+            await read(http, fault)
+        assert raised.value is fault
+        assert await asked(http) == BODY
+    await http.close()
+
+
+async def test_an_answer_that_is_cut_is_not_known() -> None:
+    with FaultyServer(answer(200, b"half", announced=8)) as server:
+        http = Http(server.url, timeout_s=10, compress=False)
+        with pytest.raises(OutcomeUnknown):
+            await asked(http, polls=True)
+        await http.close()
+
+
+async def read(http: Http, fault: Exception) -> None:
+    async with http.stream("x", b"", "", {}, 0) as (_, parts):
+        async for _ in parts:
+            raise fault
+
+
+async def asked(http: Http, *, polls: bool = False) -> bytes:
+    if not polls:
+        return await http.send("GET", "x")
+    async with http.stream("x", b"", "", {}, 0) as (_, parts):
+        return b"".join([part async for part in parts])

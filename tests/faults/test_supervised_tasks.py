@@ -1,0 +1,394 @@
+"""Each task that must live goes on after whatever what it stands on has raised.
+
+The tasks are the real ones; one call of theirs raises instead of what it would do. A task that is
+not in the table fails the last test.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.cluster.world import World
+from tests.contracts.metadata_store_contract import until
+from tests.faults.breaking import Breaking, Parts
+from tests.registry.registries import fixed, opened
+from tms.cluster import formats
+from tms.cluster.instances import Registration
+from tms.coordination import CoordinationService
+from tms.coordination.election import LeaderElection
+from tms.core import supervision
+from tms.core.clock import ManualClock, SystemClock
+from tms.core.cluster import Instance
+from tms.core.limits import Limits
+from tms.core.namespaces import NamespaceSettings
+from tms.metadata.address import parse
+from tms.metadata.cache import JsonCodec
+from tms.metadata.live_values import LiveValues
+from tms.metadata.remote import Link, RemoteStore
+from tms.namespaces.store import NamespaceStore
+from tms.registry.log import WayToLog
+from tms.registry.mastership import Elected
+from tms.registry.members import Announcement, MembersElection
+from tms.registry.store_election import StoreElection
+from tms.registry_part import RegistryPart
+from tms.security.audit import Drops
+from tms.security.audit_destinations import Publisher
+from tms.security.forward_keys import OLD_MS, ForwardKeys
+from tms.security.json_web_keys import WebKeys
+from tms.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+FAULTS = [
+    AttributeError("'NoneType' object has no attribute 'getpeername'"),
+    RuntimeError("unable to perform operation on <TCPTransport closed=True>"),
+    asyncio.CancelledError(),
+]
+
+
+@pytest.fixture(params=FAULTS, ids=lambda fault: type(fault).__name__)
+async def parts(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Parts]:
+    monkeypatch.setattr(supervision, "PAUSE_S", 0.001)
+    monkeypatch.setattr(supervision, "PAUSE_S_MAX", 0.002)
+    monkeypatch.setattr("tms.transactions.service._TICK_S", 0.01)
+    monkeypatch.setattr("tms.transactions.journal._RECOVER_EVERY_S", 0.01)
+    monkeypatch.setattr("tms.registry.store_election._GIVEN_WAY_S", 0.01)
+    async with opened() as registries:
+        made = Parts(registries, request.param)
+        yield made
+        await made.host.close()
+
+
+async def begins_as_master(parts: Parts) -> None:
+    server = parts.server("one")
+    server.mastership.stand(server.hand)
+    parts.messaging.faults["publish"] = parts.fault
+    await server.become()
+    await server.mastership.close()
+
+
+async def reads_the_log(parts: Parts) -> None:
+    server = parts.server("one")
+    server.mastership.stand(server.hand)
+    await until(lambda: server.called.registry.log.readings > 0)
+    parts.messaging.faults["poll"] = parts.fault
+    await parts.registries.make().id_of("s", fixed(1))
+    await until(lambda: server.called.registry.state.versions_count == 1)
+    await server.mastership.close()
+
+
+async def announces_itself(parts: Parts) -> None:
+    told: list[Elected] = []
+    way, clock = WayToLog(parts.messaging), SystemClock()
+    election = MembersElection(way, Announcement("http://a:1"), clock, session_s=0.3)
+    parts.messaging.faults["publish"] = parts.fault
+    election.start(told.append)
+    await until(lambda: bool(told) and told[-1].is_self)
+    await election.close()
+
+
+async def watches_who_is_master(parts: Parts) -> None:
+    told: list[Elected] = []
+    await parts.other.put("/r/schema_registry_master", b"http://b:1", ephemeral=True)
+    election = StoreElection(parts.store, "/r", "http://a:1", is_eligible=False)
+    parts.store.faults["get"] = parts.fault
+    election.start(told.append)
+    await until(lambda: bool(told) and told[-1].address == "http://b:1")
+    assert Elected(None) in told
+    await election.close()
+
+
+async def stands_for_master_again(parts: Parts) -> None:
+    told: list[Elected] = []
+    election = StoreElection(parts.store, "/r", "http://a:1", is_eligible=True)
+    election.start(told.append)
+    await until(lambda: bool(told) and told[-1].is_self)
+    parts.store.faults["delete"] = parts.fault
+    election.give_way()
+    await until(lambda: parts.store.raised == 1)
+    await parts.other.delete("/r/schema_registry_master")
+    await until(lambda: not told[-1].is_self)
+    await until(lambda: told[-1].is_self)
+    await election.close()
+
+
+async def stands_for_leader(parts: Parts) -> None:
+    election = LeaderElection(parts.store, "/leader")
+    parts.store.faults["put"] = parts.fault
+    assert (await election.elect(b"me")).name == "LEADING"
+    await election.close()
+
+
+async def checks_a_lock(parts: Parts) -> None:
+    service = CoordinationService(parts.store)
+    await service.acquire_lock("/lock", b"mine")
+    parts.store.faults["put"] = parts.fault
+    await parts.other.delete("/lock")
+    await until(lambda: parts.store.raised == 1)
+    async with asyncio.timeout(10):
+        while await parts.other.get("/lock") is None:
+            await asyncio.sleep(0.01)
+    await service.close()
+
+
+async def follows_values(parts: Parts) -> None:
+    changed: list[object] = []
+    codec = JsonCodec(Announcement)
+    values = LiveValues(parts.store, "/v", codec, SystemClock(), changed.append)
+    await values.open()
+    parts.store.faults["get"] = parts.fault
+    await parts.other.put("/v/one", codec.encode(Announcement("http://a:1")))
+    await until(lambda: "one" in values.values)
+    await values.close()
+
+
+async def follows_namespaces(parts: Parts) -> None:
+    namespaces = NamespaceStore(parts.store, Limits())
+    others = NamespaceStore(parts.other, Limits())
+    await namespaces.open()
+    await others.open()
+    parts.store.faults["get"] = parts.fault
+    await others.declare("one", NamespaceSettings())
+    await until(lambda: "one" in namespaces.rules)
+    await namespaces.close()
+    await others.close()
+
+
+async def renews_keys(parts: Parts) -> None:
+    clock = ManualClock(1)
+    keys = ForwardKeys(parts.store, clock)
+    await keys.open()
+    parts.store.faults["put"] = parts.fault
+    clock.advance(OLD_MS)
+    keys.sealing()
+    await until(lambda: len(keys._keys) == 2)
+    await keys.close()
+
+
+async def registers_again(parts: Parts) -> None:
+    instance = Instance(id=1, address="http://a:1", version="1", since_ms=1)
+    registration = Registration(parts.store, instance)
+    await registration.open()
+    parts.store.faults["delete_recursive"] = parts.fault
+    await parts.host.expire(parts.session)
+    parts.host.reconnect(parts.session)
+    async with asyncio.timeout(10):
+        while await parts.other.get("/cluster/instances/1") is None:
+            await asyncio.sleep(0.01)
+    await registration.close()
+
+
+async def keeps_its_session(parts: Parts) -> None:
+    touched: list[int] = []
+
+    class Server:
+        async def touch(self) -> None:
+            touched.append(1)
+
+        async def close(self) -> None:
+            pass
+
+    broken = Breaking(Link(30.0))
+    broken.faults["look"] = parts.fault
+    store = RemoteStore(cast("Any", Server()), cast("Any", broken))
+    await until(lambda: len(touched) > 1)
+    assert broken.raised == 1
+    await store.close()
+
+
+async def connects_to_etcd(parts: Parts) -> None:
+    from tms.metadata.etcd.connection import EtcdConnection  # noqa: PLC0415  an extra
+    from tms.metadata.etcd.writes import Keys  # noqa: PLC0415  an extra
+
+    address = parse("etcd://127.0.0.1:1/x?session_timeout_s=1")
+    connection: Any = EtcdConnection(address, Link(1000.0), Keys(address.base))
+    connects: list[object] = []
+
+    async def connect(host: str) -> None:
+        connects.append(host)
+        if len(connects) == 1:
+            raise parts.fault
+        connection._ready.set()
+        await asyncio.sleep(3600)
+
+    connection._connect = connect
+    await connection.open()
+    assert len(connects) == 2
+    connection._running.cancel()
+
+
+async def prepares_zookeeper(parts: Parts) -> None:
+    from tms.metadata.zookeeper.connection import CONNECTED  # noqa: PLC0415  an extra
+    from tms.metadata.zookeeper.session import ZooKeeper  # noqa: PLC0415  an extra
+
+    session: Any = ZooKeeper(parse("zk://127.0.0.1:1/x"), Link(1000.0))
+    asked: list[object] = []
+
+    async def answer(request: object) -> None:
+        asked.append(request)
+        if len(asked) == 1:
+            raise parts.fault
+
+    session._answer = answer
+    session.on_state(CONNECTED, 1)
+    await asyncio.wait_for(session._ready, 10)
+
+
+async def times_transactions_out(parts: Parts) -> None:
+    service: Any = parts.registries.services.transactions
+    snapshots = service._snapshots = Breaking(service._snapshots)
+    snapshots.faults["write_if_due"] = parts.fault
+    await until(lambda: snapshots.raised == 1)
+    calls: list[int] = []
+
+    async def write() -> None:
+        calls.append(1)
+
+    service._snapshots.write_if_due = write
+    await until(lambda: bool(calls))
+    service._snapshots = snapshots._inner
+
+
+async def recovers_transactions(parts: Parts) -> None:
+    service: Any = parts.registries.services.transactions
+    journal = service._journal
+    journal._is_ahead = True
+    journal._threads = Breaking(journal._threads)
+    journal._threads.faults["read"] = parts.fault
+    journal.flush_failed()
+    await until(lambda: not journal._is_stale)
+    assert journal._threads.raised == 1
+
+
+async def publishes_the_audit(parts: Parts) -> None:
+    published: list[bytes] = []
+
+    async def publish(lines: list[bytes]) -> None:
+        published.extend(lines)
+        if len(published) == 1:
+            raise parts.fault
+
+    publisher = Publisher(publish, Drops(SystemClock()))
+    publisher.put(b"one")
+    await until(lambda: bool(published))
+    publisher.put(b"two")
+    await until(lambda: published[-1] == b"two")
+    await publisher.close()
+
+
+async def fetches_keys(parts: Parts) -> None:
+    clock = Breaking(SystemClock())
+    keys: Any = WebKeys("https://127.0.0.1:1/keys", cast("Any", clock), every_s=0.001)
+    await keys.open()
+    clock.faults["steady_ms"] = parts.fault
+    await until(lambda: clock.raised == 1)
+    asked = keys._asked_ms
+    await until(lambda: keys._asked_ms > asked)
+    await keys.close()
+
+
+async def raises_the_format(parts: Parts) -> None:
+    raised = asyncio.Event()
+    looks: list[int] = []
+
+    async def instances() -> list[Instance]:
+        looks.append(1)
+        if len(looks) == 1:
+            raise parts.fault
+        return []
+
+    async def raise_format() -> None:
+        raised.set()
+
+    await formats.raising_when_all_know(instances, raise_format)
+    assert raised.is_set()
+
+
+async def reads_schemas_first(parts: Parts) -> None:
+    part = RegistryPart(Settings(), SystemClock())
+    parts.messaging.faults["topic"] = parts.fault
+    part.stand_on(parts.messaging)
+    await until(lambda: part.registry.log.readings > 0)
+    part.check_ready()
+    await part.close()
+
+
+async def takes_part_in_a_cluster(parts: Parts) -> None:
+    servers = World()
+    first = await servers.server()
+    await until(lambda: first.is_open)
+    second = await servers.server()
+    store: Any = Breaking(second.session)
+    store.faults["get"] = parts.fault
+    second.member._store = store
+    await until(lambda: store.raised == 1)
+    await first.stop()
+    await until(lambda: second.is_open)
+    servers.servers.remove(first)
+    await servers.close()
+
+
+async def renews_its_lease(parts: Parts) -> None:
+    servers = World()
+    server = await servers.server()
+    await until(lambda: server.is_open)
+    holding: Any = server.member._holding
+    store = holding._store = Breaking(holding._store)
+    store.faults["put"] = parts.fault
+    await until(lambda: store.raised == 1)
+    renewals = holding._record.renewals
+    await until(lambda: holding._record.renewals > renewals)
+    assert server.is_open
+    await servers.close()
+
+
+CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
+    "beginning as the registry's master": begins_as_master,
+    "reading the log of schemas": reads_the_log,
+    "announcing itself to the registry's servers": announces_itself,
+    "watching who is the registry's master": watches_who_is_master,
+    "standing for the registry's master": stands_for_master_again,
+    "standing for leader at": stands_for_leader,
+    "checking the lock": checks_a_lock,
+    "following {self._root} in the metadata store": follows_values,
+    "following namespaces in the metadata store": follows_namespaces,
+    "renewing the keys of forwards": renews_keys,
+    "registering in the cluster": registers_again,
+    "keeping the session with the metadata store": keeps_its_session,
+    "connecting to etcd": connects_to_etcd,
+    "preparing the session with ZooKeeper": prepares_zookeeper,
+    "the timer of transactions": times_transactions_out,
+    "recovering the state of transactions": recovers_transactions,
+    "publishing the audit": publishes_the_audit,
+    "fetching the keys of": fetches_keys,
+    "raising the store's format": raises_the_format,
+    "reading the schemas first": reads_schemas_first,
+    "taking part in the cluster": takes_part_in_a_cluster,
+    "renewing the lease": renews_its_lease,
+}
+
+
+@pytest.mark.parametrize("task", CASES)
+async def test_it_goes_on(parts: Parts, task: str) -> None:
+    async with asyncio.timeout(15):
+        await CASES[task](parts)
+
+
+def calls_of_supervised() -> Iterator[str]:
+    for path in Path("tms").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for found in re.finditer(r"(?<!def )\bsupervised\(", text):
+            yield text[max(0, found.start() - 200) : found.end() + 200]
+
+
+def test_every_supervised_task_is_in_the_table() -> None:
+    calls = list(calls_of_supervised())
+    assert len(calls) == len(CASES)
+    for task in CASES:
+        assert any(task in call for call in calls), task

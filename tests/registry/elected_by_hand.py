@@ -1,0 +1,39 @@
+"""Registries of which a test says by hand who is elected."""
+
+from collections.abc import Callable
+
+from tests.contracts.metadata_store_contract import until
+from tests.registry.registries import Called, Registries
+from tms.registry.mastership import Elected, Mastership
+
+
+class ByHand:
+    """An election in which the test says who is elected."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[Elected], None] = lambda _: None
+        self.given_way = 0
+
+    def start(self, tell: Callable[[Elected], None]) -> None:
+        self.tell = tell
+
+    def give_way(self) -> None:
+        self.given_way += 1
+
+    async def close(self) -> None:
+        pass
+
+
+class Server:
+    """A registry that is one of several, with an election by hand or another one."""
+
+    def __init__(self, registries: Registries, name: str, *, is_eligible: bool = True) -> None:
+        self.called: Called = registries.make()
+        self.name = f"http://{name}:1"
+        self.mastership = Mastership(self.called.registry, self.name, is_eligible=is_eligible)
+        self.hand = ByHand()
+
+    async def become(self) -> None:
+        """Be elected, and begin."""
+        self.hand.tell(Elected(self.name, is_self=True))
+        await until(lambda: self.mastership.is_master)

@@ -1,0 +1,60 @@
+"""The wall clock of processes that a test starts, and sets while they run.
+
+A shim (`stepping_clock.c`) adds to the machine's clocks what a file says. It is built with the C
+compiler of the machine: where there is none, the test fails and says so.
+"""
+
+import mmap
+import struct
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+_SOURCE = Path(__file__).with_suffix(".c")
+_OFFSETS = struct.Struct("=qq")
+
+
+@cache
+def _shim() -> Path:
+    """Build the shim, once in this process."""
+    built = Path(mkdtemp(prefix="tms-clock-")) / "stepping_clock.so"
+    compile_it = ("cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", str(built), str(_SOURCE))
+    subprocess.run(compile_it, check=True)
+    return built
+
+
+class SteppingClock:
+    """How much the clocks of some processes differ from the machine's, in milliseconds."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the offsets in `folder`."""
+        self._path = folder / "clock-offsets"
+        self._path.write_bytes(bytes(_OFFSETS.size))
+        self._file = self._path.open("r+b")
+        self._offsets = mmap.mmap(self._file.fileno(), _OFFSETS.size)
+        self.wall_ms = self.boot_ms = 0
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a process needs to have these clocks."""
+        return {"LD_PRELOAD": str(_shim()), "CLOCK_OFFSETS": str(self._path)}
+
+    def _put(self) -> None:
+        self._offsets[:] = _OFFSETS.pack(self.wall_ms, self.boot_ms)
+
+    def step(self, by_ms: int) -> None:
+        """Set the wall clock forward, or back, under all who run."""
+        self.wall_ms += by_ms
+        self._put()
+
+    def suspend(self, for_ms: int) -> None:
+        """Let time pass in which the machine was suspended: both clocks go on, and no process."""
+        self.boot_ms += for_ms
+        self.step(for_ms)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._offsets.close()
+        self._file.close()

@@ -1,0 +1,57 @@
+"""The errors of HTTP's transport, as ours.
+
+`ServerUnreachable` where no connection was made and so nothing was sent, `NotTms` for a server that
+is not trusted, else `OutcomeUnknown`, whatever was raised. Only sending and receiving belong below
+`typed_errors`: the errors of a caller's own code are its own.
+"""
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from tms.core.errors import InternalError, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
+from tms.core.http_connections import reason_of
+
+CALLS_MAX = 1000
+"""So many calls are under way at a time; more wait for their turn. Polls, which may wait for
+messages, or for whoever takes them, have connections of their own: only the server bounds them."""
+
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_TRUST_IT = "name the file of its authority by ca, --ca or TMS_CA"
+
+
+@contextmanager
+def typed_errors(url: str) -> Iterator[None]:
+    """Raise what a transport raises as ours. Ours pass."""
+    try:
+        yield
+    except TmsError:
+        raise
+    except httpx.ConnectError as error:
+        distrust = _distrust(error)
+        if distrust is not None:
+            raise NotTms(url=url, reason=distrust) from error
+        raise ServerUnreachable(url=url, reason=reason_of(error)) from error
+    except httpx.PoolTimeout as error:
+        reason = f"{CALLS_MAX} other calls of this client were under way all the time"
+        raise ServerUnreachable(url=url, reason=reason) from error
+    except (httpx.ConnectTimeout, httpx.ProxyError) as error:
+        raise ServerUnreachable(url=url, reason=reason_of(error)) from error
+    except httpx.DecodingError as error:
+        raise InternalError(url=url, reason=reason_of(error)) from error
+    except Exception as error:  # of httpx, or of whatever else breaks below it
+        raise OutcomeUnknown(url=url, reason=reason_of(error)) from error
+
+
+def _distrust(error: BaseException) -> str | None:
+    """Return why a server is not what its https:// URL says; None if that was not the failure."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message}): {_TRUST_IT}"
+        if isinstance(cause, ssl.SSLError) and getattr(cause, "reason", None) in _NO_TLS:
+            return "it does not speak TLS: write http://, if that is meant"
+        cause = cause.__cause__ or cause.__context__
+    return None

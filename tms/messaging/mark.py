@@ -1,0 +1,157 @@
+"""The mark of a store that is open: it is read at the start, and put by and by.
+
+It is put a minute after the last time if the writer was used meanwhile, or an hour after it; in the
+flush that needs a higher `high`; before a topic's row goes; and at the close. Used from the event
+loop's thread, but for `open`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from tms.core.errors import TmsError
+from tms.core.group_commit import GroupCommit
+from tms.core.mark import Mark, encode_mark, latest_mark
+from tms.core.tables import Batch, Tables
+from tms.core.trusted_clock import TrustedClock
+
+_LOOK_S = 0.5
+"""How often the clock is looked at: so an idle server does not take two steps for one."""
+_PUT_MS = 60_000
+_PUT_IDLE_MS = 3_600_000
+_HIGH_AHEAD = 60_000_000
+"""How far above the version that needs it a new `high` is, in microseconds."""
+_SIZE_BYTES = 200
+
+_log = logging.getLogger(__name__)
+
+
+class StoreMark:
+    """The mark of one store that is open."""
+
+    def __init__(self, tables: Tables, clock: TrustedClock, token: int) -> None:
+        """Keep the mark of the leader with that token; 0: of a server that is alone."""
+        self._tables = tables
+        self._clock = clock
+        self._token = token
+        self._writer: GroupCommit | None = None
+        self._timer: asyncio.Task[None] | None = None
+        self._put_ms = 0
+        self.high = 0
+        """No version above it was given, or is given before it is raised; durable."""
+        self._wanted_high = 0
+        self._forgotten_ms = 0
+
+    def open(self) -> bool:
+        """Have the clock go on from the mark; return False if there is none. Blocks.
+
+        Raises `StoreCorrupt`, `StoreUnavailable`.
+        """
+        mark = latest_mark(self._tables.transactions)
+        if mark is None:
+            return False
+        self._clock.start_after(mark.trusted_ms, mark.boot_id, mark.steady_ms)
+        self._clock.may_be_deleted(mark.expiry_ms)
+        self._clock.keep_keys_from(mark.forgotten_ms)
+        self.high = self._wanted_high = mark.high
+        self._forgotten_ms = mark.forgotten_ms
+        return True
+
+    def put(self, batch: Batch) -> None:
+        """Add the mark as of now to a batch."""
+        trusted_ms, wall_ms = self._clock.candidates()
+        mark = Mark(
+            trusted_ms,
+            min(trusted_ms, wall_ms),
+            self._clock.steady_ms(),
+            self._wanted_high,
+            self._forgotten_ms,
+            self._clock.boot_id,
+        )
+        self._clock.may_be_deleted(mark.expiry_ms)
+        self._tables.transactions.put_mark(batch, self._token, encode_mark(mark))
+
+    def keep(self, writer: GroupCommit, used: Callable[[], float]) -> None:
+        """Put it by and by through `writer`, until `close`. Call within a running event loop.
+
+        `used` returns another number if the writer was used meanwhile.
+        """
+        self._writer = writer
+        self._put_ms = self._clock.steady_ms()
+        self._timer = asyncio.create_task(self._keep(writer, used), name="mark-timer")
+
+    async def _keep(self, writer: GroupCommit, used: Callable[[], float]) -> None:
+        used_then, beliefs = used(), self._clock.beliefs
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self._clock.now_ms()
+            since_ms = self._clock.steady_ms() - self._put_ms
+            is_due = since_ms >= _PUT_IDLE_MS or (since_ms >= _PUT_MS and used() != used_then)
+            if is_due or self._clock.beliefs != beliefs:  # so that it need not be believed again
+                beliefs = self._clock.beliefs
+                with suppress(TmsError):
+                    await writer.submit(_Put(self))
+                self._put_ms, used_then = self._clock.steady_ms(), used()
+
+    def cover(self, batch: Batch, version: int) -> None:
+        """Raise `high` in the batch that gives a version, if it must be."""
+        if version > self.high:
+            self._wanted_high = max(self._wanted_high, version + _HIGH_AHEAD)
+            self.put(batch)
+
+    def is_durable(self, version: int) -> None:
+        """Take note that the batch that gave a version is durable."""
+        if version > self.high:
+            self.high = self._wanted_high
+
+    async def keep_keys_from(self, floor_ms: int) -> None:
+        """Give no key of a time before `floor_ms` any more; durable on return.
+
+        Raises the `Unavailable` errors, `OutcomeUnknown`.
+        """
+        if floor_ms > self._forgotten_ms:
+            assert self._writer is not None
+            self._clock.keep_keys_from(floor_ms)
+            self._forgotten_ms = floor_ms
+            await self._writer.submit(_Put(self))
+
+    async def close(self) -> None:
+        """Put it a last time. The writer must be open yet."""
+        if self._timer is None or self._writer is None:
+            return
+        self._timer.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._timer
+        try:
+            await self._writer.submit(_Put(self))
+        except TmsError as error:
+            _log.warning("the mark of the time could not be put: %s", error)
+
+
+class _Put:
+    """The mark as a request to the writer (`tms.core.group_commit.Write`)."""
+
+    size_bytes = _SIZE_BYTES
+
+    def __init__(self, mark: StoreMark) -> None:
+        self._mark = mark
+
+    def on_queued(self) -> None:
+        """Hold nothing."""
+
+    def add_rows(self, batch: Batch, now_ms: int) -> None:  # noqa: ARG002
+        """Add the row."""
+        self._mark.put(batch)
+
+    def on_durable(self) -> None:
+        """Do nothing: what it says was so before."""
+
+    def on_failed(self) -> None:
+        """Do nothing: the next one says the same."""
+
+    def release(self) -> None:
+        """Hold nothing."""
+
+    def result(self) -> None:
+        """Return nothing."""
