@@ -45,6 +45,7 @@ from tms.core.limits import Limits
 from tms.core.message import KEY, KEY_BYTES, NO_PAYLOAD_KEY, MessageId, first_id_at
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import tombstone_s_of
+from tms.core.transactions import TransactionStatus, standing
 from tms.transactions.commands import TransactionState
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
@@ -53,7 +54,7 @@ StateOfTransactions = Callable[[], TransactionState | None] | None
 
 _ROWS_AT_ONCE = 1_000
 _ROWS_LOOKED_AT = 10_000
-"""How far behind a message a newer one of its key is looked for."""
+"""How far a newer message of the same key is looked for, or an older one in progress."""
 _COMPACTED = (
     "The topic is compact: what is superseded, was rolled back or has no payload is taken away."
 )
@@ -64,16 +65,23 @@ class Inspection:
     """A look into one store."""
 
     def __init__(
-        self, store: Store, limits: Limits, now_ms: int, transactions: StateOfTransactions = None
+        self,
+        store: Store,
+        limits: Limits,
+        now_ms: int,
+        transactions: StateOfTransactions = None,
+        transactions_ms: int | None = None,
     ) -> None:
         """Look into `store` as of `now_ms`, in milliseconds since 1970.
 
-        `transactions` gives their state; where it is None, that is recovered from the store.
+        `transactions` gives their state, as of `transactions_ms`, for their timeouts have a clock
+        of their own; where it is None, that is recovered from the store.
         """
         self._store = unsealed(store)
         self._limits = limits
         self._now_ms = now_ms
         self._transactions = transactions
+        self._transactions_ms = now_ms if transactions_ms is None else transactions_ms
 
     def close(self) -> None:
         """Close the store."""
@@ -181,7 +189,7 @@ class Inspection:
         if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
             said.append("It is sealed: a server sent it when another led; no reader is given it.")
             return facts | {"said": said}
-        said += self._said_of_pointer(int(facts.get("write_pointer", PLAIN)))
+        said += self._said_of_readers(topic, key, facts)
         if topic.is_compact:
             said.append(self._said_of_compaction(topic, key, value))
         if message_id[KEY_BYTES:] != NO_PAYLOAD_KEY and "write_pointer" in facts:
@@ -211,17 +219,53 @@ class Inspection:
             return f"It says that its key is gone: compaction takes it after {tombstone_s} s."
         return "It is the newest of its key: compaction leaves it."
 
-    def _said_of_pointer(self, pointer: int) -> list[str]:
-        """Return what readers with a transaction do at an entry, and why."""
-        if pointer == PLAIN:
-            return ["It belongs to no transaction: all readers are given it."]
+    def _said_of_readers(self, topic: TopicMetadata, row_key: bytes, facts: Facts) -> list[str]:
+        """Return what readers with a transaction do at an entry, and why; add where they stop."""
+        pointer = int(facts.get("write_pointer", PLAIN))
         if pointer < PLAIN:
             return ["It was rolled back: only readers without a transaction are given it."]
         state = self.state()
         status = None if state is None else state.status(pointer)
+        if status is TransactionStatus.INVALID:
+            return [f"Its transaction is {status.value}."]
+        stop = [] if state is None else self._said_of_stop(state, topic, row_key, facts)
+        if pointer == PLAIN:
+            return [
+                f"It belongs to no transaction{'' if stop else ': all readers are given it'}.",
+                *stop,
+            ]
         if status is None:
-            return ["Its transaction is not known any more: it was committed, as far as is known."]
-        return [f"Its transaction is {status.value}."]
+            known = "Its transaction is not known any more: it was committed, as far as is known."
+            return [known, *stop]
+        return [f"Its transaction is {status.value}.", *stop]
+
+    def _said_of_stop(
+        self, state: TransactionState, topic: TopicMetadata, row_key: bytes, facts: Facts
+    ) -> list[str]:
+        """Return where readers of what is committed stop, at an entry or before it, if they do.
+
+        An entry is written after its transaction began, so older ones are not looked at.
+        """
+        if not state.in_progress_count:
+            return []
+        begun_ms = min(info.started_ms for info in state.infos_in_progress())
+        start_ms = max(begun_ms, topic.first_live_ms(self._now_ms))
+        start = row_key[:-KEY_BYTES] + first_id_at(start_ms)[:KEY_BYTES]
+        seal = self.seal(topic.id)
+        behind = self.rows(MESSAGE, start, max(start, row_key + b"\x00"))
+        for count, (key, value) in enumerate(behind, 1):
+            pointer = entry_pointer_of(value)
+            if state.is_in_progress(pointer) and seal.range_of(key[-KEY_BYTES:]) is None:
+                info = state.info(state.id_of(pointer))
+                facts["stopped_at"] = str(info.transaction_id)
+                where = "at it"
+                if key != row_key:
+                    where = f"before it, at {(key[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()}"
+                told = standing(state.aged(info, self._transactions_ms))
+                return [f"Readers of what is committed are stopped {where}: stopped at {told}."]
+            if count == _ROWS_LOOKED_AT and key != row_key:
+                return [f"Whether they stop before it was looked for in {count} messages only."]
+        return []
 
 
 def row_facts(table: str, row: Row) -> Facts:

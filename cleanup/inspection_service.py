@@ -22,7 +22,7 @@ from tms.core.errors import DebugBusy
 from tms.core.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.transactions.snapshot_codec import decode_snapshot
+from tms.transactions.snapshot_codec import decode_snapshot, time_of_snapshot
 
 _BYTES_MAX = 4 * 1024 * 1024
 _LOOK_AGAIN_S = 0.5
@@ -78,8 +78,11 @@ class Partwise:
         finally:
             self._is_busy = False
 
-    def _looking(self, state: StateOfTransactions = None) -> Verification:
-        return Verification(self._store, self._limits, self._clock.expiry_ms(), state)
+    def _looking(
+        self, state: StateOfTransactions = None, transactions_ms: int | None = None
+    ) -> Verification:
+        now_ms = self._clock.expiry_ms()
+        return Verification(self._store, self._limits, now_ms, state, transactions_ms)
 
     async def _looking_at_all(self) -> Verification:
         """Return a look that knows how transactions stand."""
@@ -88,7 +91,8 @@ class Partwise:
         snapshot = await self._snapshot()
         if snapshot is None:
             return self._looking(lambda: None)
-        return self._looking(partial(decode_snapshot, snapshot, self._limits))
+        state = partial(decode_snapshot, snapshot, self._limits)
+        return self._looking(state, time_of_snapshot(snapshot))
 
     async def rows(
         self,

@@ -42,10 +42,15 @@ class Verification(Inspection):
     """A look into one store, which also checks it."""
 
     def __init__(
-        self, store: Store, limits: Limits, now_ms: int, transactions: StateOfTransactions = None
+        self,
+        store: Store,
+        limits: Limits,
+        now_ms: int,
+        transactions: StateOfTransactions = None,
+        transactions_ms: int | None = None,
     ) -> None:
         """Check `store` as of `now_ms`, in milliseconds since 1970; see `Inspection`."""
-        super().__init__(store, limits, now_ms, transactions)
+        super().__init__(store, limits, now_ms, transactions, transactions_ms)
         self.sealed = 0
         """How many rows it has come across that are sealed: they are nobody's, and no problem."""
         self.without_payloads = 0

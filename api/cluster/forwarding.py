@@ -22,6 +22,7 @@ from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
 from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.core.http_connections import close_quietly, guard, reason_of
+from tms.core.messaging import STOPPED_AT
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
@@ -263,6 +264,8 @@ class _Forwarded:
         if self._before_answer is not None:
             await self._before_answer(answer.headers)
         await self._exchange.start_forwarded(answer.status_code, headers)
+        if STOPPED_AT in answer.headers:
+            self._exchange.send_head()  # the rest may take as long as the reader waits
         parts = answer.aiter_raw()
         while True:
             with self._typed_errors():

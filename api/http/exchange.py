@@ -302,14 +302,19 @@ class Exchange:
         else:
             connection.write_last(b"%scontent-length: %d\r\n\r\n%s" % (head, len(body), body))
 
-    async def start_stream(self, content_type: bytes) -> None:
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is an answer, or its beginning: it cannot become an error any more."""
+        return self.status != 0
+
+    async def start_stream(self, content_type: bytes, headers: Headers = ()) -> None:
         """Start an answer of unknown length; `send_part` gives its body.
 
         Raises `ClientGone`, also where the client has ended its side.
         """
-        more = b""
+        more = lines(headers) if headers else b""
         if self.endpoint.is_compressed:
-            more = _VARY
+            more += _VARY
             if self.fields.takes_gzip:
                 self._gzip = Gzip()
                 more += _IS_GZIP
@@ -340,6 +345,10 @@ class Exchange:
             self._is_chunked = True
             more += b"transfer-encoding: chunked\r\n"
         connection.write_later(connection.head_start(status, content_type, more) + b"\r\n")
+
+    def send_head(self) -> None:
+        """Send what was started now, and not together with the first part."""
+        self._connection.write(b"")
 
     async def send_part(self, part: bytes, *, more: bool) -> None:
         """Send the next part of a stream once the connection has taken what came before.

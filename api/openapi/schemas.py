@@ -22,6 +22,7 @@ from tms.wire.json_fields import (
     BASE64_TEXT,
     ID_EXAMPLE,
     MESSAGE_ID,
+    NULL,
     TEXT,
     Json,
     one_of,
@@ -70,6 +71,23 @@ SCHEMAS: Json = {
     },
     "ConsumeResponse": _MESSAGES,
     "ConsumeResponseBase64": in_base64(_MESSAGES),
+    "MessagesWithStop": {
+        "type": "object",
+        "description": "The answer to a poll with `?stopped_at=true`.",
+        "required": ["messages", "stoppedAt"],
+        "properties": {
+            "messages": {
+                "description": "As the answer is without that.",
+                "type": "array",
+                "items": {},
+            },
+            "stoppedAt": {
+                "description": "The id of the transaction at which the reader stopped; else null.",
+                **one_of(POINTER, NULL),
+            },
+        },
+        "additionalProperties": False,
+    },
     "Bytes": {
         "description": "UTF-8 text as it is, any bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
@@ -199,15 +217,23 @@ _POLLED_COLUMNS = (
     "binary; `payload_timestamp` timestamp(ms, UTC) and `payload_seq` int32, null unless the "
     "message was stored before"
 )
+
+
+def _polled(messages: Json) -> Json:
+    """Return the schema of a poll's answer in JSON: messages, or an object that has them."""
+    return one_of(messages, reference("MessagesWithStop"))
+
+
 MESSAGES_CONTENT = {
     "application/json": json_media(
-        reference("ConsumeResponse"), messages=[{"id": ID_EXAMPLE, "payload": "hello"}]
+        _polled(reference("ConsumeResponse")), messages=[{"id": ID_EXAMPLE, "payload": "hello"}]
     ),
     BASE64_TYPE: json_media(
-        reference("ConsumeResponseBase64"), messages=[{"id": ID_EXAMPLE, "payload": "aGVsbG8="}]
+        _polled(reference("ConsumeResponseBase64")),
+        messages=[{"id": ID_EXAMPLE, "payload": "aGVsbG8="}],
     ),
     DECODED_TYPE: json_media(
-        {"type": "array", "items": reference("DecodedMessage")},
+        _polled({"type": "array", "items": reference("DecodedMessage")}),
         messages=[{"id": ID_EXAMPLE, "value": {"count": 1}, "schemaId": 1}],
     ),
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
@@ -241,6 +267,13 @@ POLL_QUERY: tuple[Json, ...] = (
         "Without a transaction: all messages, or those that are committed, up to the first that "
         "may still commit.",
     ),
+    {
+        "name": "stopped_at",
+        "in": "query",
+        "description": "Answer in JSON with an object: the `messages`, and behind them in "
+        "`stoppedAt` the transaction at which the reader stopped.",
+        "schema": {"type": "boolean", "default": False},
+    },
     {
         "name": "end",
         "in": "query",

@@ -69,6 +69,7 @@ _INFO_EXAMPLE = {
     "started_ms": TIMESTAMP,
     "age_ms": 1200,
     "expires_ms": TIMESTAMP + 30_000,
+    "ends_in_ms": 28_800,
     "client": "billing-7",
     "owner": None,
     "sequence": None,

@@ -3,34 +3,43 @@
 A stream gives the next page when the connection has taken the one before, so memory per request is
 a page or two whatever the limit. Its status is sent before all is read: an error after that can
 only break the connection, which leaves the body without its end (`tms.wire` sees that it is cut).
+An answer that waits at a transaction in progress is such a stream, so that its head can say where.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from api.http.access_control import CHECK_S
-from api.http.exchange import BROKEN_OFF, JSON_TYPE, OK, ClientGone, Exchange
+from api.http.answer import Headers
+from api.http.exchange import BROKEN_OFF, OK, ClientGone, Exchange
 from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, Operation
-from api.http.query_parameters import choice_of, id_of, polled_transaction_of, values_of, wait_of
+from api.http.query_parameters import (
+    choice_of,
+    flag_of,
+    id_of,
+    polled_transaction_of,
+    values_of,
+    wait_of,
+)
 from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
+from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer, encoded_parts
 from api.resources.values import DecodedAnswer
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageBlock, position_of
-from tms.core.messaging import MessagingService, Page
+from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
 from tms.core.reading import Reading, View, isolation_of
 from tms.core.topic import TopicId
 from tms.security.resources import Action
-from tms.wire.bodies import BodyFormat, MessagesFormat, PollRequest
+from tms.wire.bodies import BodyFormat, PollRequest
 from tms.wire.json_ids import POINTER
 from tms.wire.transaction_codec import decode_transaction
 
-_STOPPED_AT = b"tms-stopped-at-transaction"
 _JOINED_BYTES_MAX = 1024 * 1024
 """Joined blocks take in no more pages once they have so many bytes."""
 
@@ -103,12 +112,18 @@ class _Poll:
         self._joined_messages = joined_messages
         self.is_done = False
 
-    async def page(self, wait_s: float = 0.0, messages_max: int | None = None) -> Page:
+    async def page(
+        self,
+        wait_s: float = 0.0,
+        messages_max: int | None = None,
+        stopped: Stopped | None = None,
+    ) -> Page:
         """Return the next page and go on behind it."""
         reading = self._reading
         left = reading.limit or 0
         limit = min(left, messages_max or self._joined_messages or left)
-        page = await self._messaging.page(self.topic_id, reading._replace(limit=limit), wait_s)
+        asked = reading._replace(limit=limit)
+        page = await self._messaging.page(self.topic_id, asked, wait_s, stopped)
         self.is_done = page.next_position is None or left <= page.count
         if page.next_position is not None:
             self._reading = reading.behind(page.next_position, page.count)
@@ -128,31 +143,46 @@ class _Poll:
         block = MessageBlock.joined(blocks)
         return replace(page, blocks=(block,) if count else (), count=count)
 
-    async def first_page(self, exchange: Exchange, wait_s: float) -> Page:
-        """Return the first page that has messages; if there is none, wait for one."""
+    async def first_page(self, exchange: Exchange, wait_s: float, content_type: bytes) -> Page:
+        """Return the first page that has messages; if there is none, wait for one.
+
+        If the reader stands still meanwhile, the answer has begun, and says where.
+        """
         page = await self.page()
         while page.count == 0 and not self.is_done:
             page = await self.page()
         if page.count == 0 and wait_s > 0:
             exchange.waited = True
             if exchange.use is None:
-                return await self._wait_for_page(exchange, wait_s)
+                return await self._wait_for_page(exchange, wait_s, content_type)
             with exchange.use.polls.held():
-                return await self._wait_for_page(exchange, wait_s)
+                return await self._wait_for_page(exchange, wait_s, content_type)
         return page
 
-    async def _wait_for_page(self, exchange: Exchange, wait_s: float) -> Page:
+    async def _wait_for_page(self, exchange: Exchange, wait_s: float, content_type: bytes) -> Page:
         """Wait for a page, or until the client leaves, or may not read any more.
 
         Raises `ClientGone`, and as `Exchange.check_again`.
         """
-        page = asyncio.create_task(self.page(wait_s))
+        stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def tell(transaction_id: int) -> None:
+            if not stopped.done():
+                stopped.set_result(transaction_id)
+
+        page = asyncio.create_task(self.page(wait_s, stopped=tell))
         gone = asyncio.create_task(exchange.ended())
         check_s = None if exchange.admission is None else CHECK_S
+        awaited: list[asyncio.Future[Any]] = [page, gone, stopped]
         first = asyncio.FIRST_COMPLETED
         try:
-            while not (await asyncio.wait((page, gone), timeout=check_s, return_when=first))[0]:
-                await exchange.check_again()
+            while not (page.done() or gone.done()):
+                if not (await asyncio.wait(awaited, timeout=check_s, return_when=first))[0]:
+                    await exchange.check_again()
+                elif stopped.done() and stopped in awaited:
+                    awaited.remove(stopped)
+                    await exchange.start_stream(content_type, _stopped_at(stopped.result()))
+                    exchange.send_head()
             if not page.done():
                 raise ClientGone
             await exchange.check_again()
@@ -168,16 +198,8 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _encode(page: Page, body_format: MessagesFormat, *, first: bool) -> list[bytes]:
-    parts = []
-    for block in page.blocks:
-        parts.append(body_format.encode_block(block, first=first))
-        first = False
-    return parts
-
-
-def _headers_of(page: Page) -> tuple[tuple[bytes, bytes], ...]:
-    return () if page.stopped_at is None else ((_STOPPED_AT, b"%d" % page.stopped_at),)
+def _stopped_at(transaction_id: int | None) -> Headers:
+    return () if transaction_id is None else ((STOPPED_AT.encode(), b"%d" % transaction_id),)
 
 
 def _is_all(page: Page, reading: Reading, wait_s: float) -> bool:
@@ -192,75 +214,62 @@ async def poll(exchange: Exchange) -> None:
     topic_id, messaging = exchange.topic_id, exchange.context.services.messaging
     body_format = exchange.body_format()
     reading, wait_s = _reading_of(exchange, body_format, body)
+    tells_stop = exchange.query and flag_of(values_of(exchange.query), "stopped_at", default=False)
     if exchange.wants_decoded:
-        await _answer_decoded(exchange, _Poll(messaging, topic_id, reading, 0), wait_s)
+        decoded: PollAnswer = await DecodedAnswer.to(exchange)
+        decoded = AnswerWithStop(decoded) if tells_stop else decoded
+        await _answer(exchange, _Poll(messaging, topic_id, reading, 0), wait_s, decoded)
         return
     answer_format = exchange.answer_format(body_format)
     joined = answer_format.joined_messages
+    answer: PollAnswer = EncodedAnswer(answer_format)
+    if tells_stop:
+        answer = AnswerWithStop(answer)
 
-    at_once = None if joined else messaging.page_in_memory(topic_id, reading)
+    at_once = None if joined or tells_stop else messaging.page_in_memory(topic_id, reading)
     if at_once is not None and _is_all(at_once, reading, wait_s):
-        parts = _encode(at_once, answer_format, first=True)
+        parts = encoded_parts(at_once, answer_format, first=True)
         parts.append(answer_format.encode_end(first=not parts))
         await exchange.answer(OK, b"".join(parts), answer_format.content_type.encode())
         return
     asked = _Poll(messaging, topic_id, reading, joined)
-    page = await asked.with_joined(await asked.first_page(exchange, wait_s))
-    first = _encode(page, answer_format, first=True)
-    content_type = answer_format.content_type.encode()
-    if asked.is_done:
-        first.append(answer_format.encode_end(first=not first))
-        await exchange.answer(OK, b"".join(first), content_type, _headers_of(page))
-        return
-    await exchange.start_stream(content_type)
+    await _answer(exchange, asked, wait_s, answer)
+
+
+async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer) -> None:
     try:
-        await _stream(exchange, asked, answer_format, first)
+        await _answer_in_parts(exchange, asked, wait_s, answer)
     except ClientGone:
         raise
     except Exception as error:
+        if not exchange.is_begun:
+            raise
         # The connection of an answer that is left without its end is closed.
-        _broken_streams.add(topic_id, error)
-        exchange.status = BROKEN_OFF
-
-
-async def _stream(
-    exchange: Exchange, asked: _Poll, answer_format: MessagesFormat, first: Sequence[bytes]
-) -> None:
-    is_begun = bool(first)
-    if is_begun:
-        await exchange.send_part(b"".join(first), more=True)
-    while not asked.is_done:
-        page = await asked.with_joined(await asked.page())
-        await exchange.check_again()
-        if page.count:
-            part = b"".join(_encode(page, answer_format, first=not is_begun))
-            is_begun = True
-            await exchange.send_part(part, more=True)
-    await exchange.send_part(answer_format.encode_end(first=not is_begun), more=False)
-
-
-async def _answer_decoded(exchange: Exchange, asked: _Poll, wait_s: float) -> None:
-    """Answer with what messages say by their schemas."""
-    answer = await DecodedAnswer.to(exchange)
-    page = await asked.first_page(exchange, wait_s)
-    first = await answer.part(page)
-    if asked.is_done:
-        await exchange.answer(OK, first + answer.end(), JSON_TYPE, _headers_of(page))
-        return
-    await exchange.start_stream(JSON_TYPE)
-    try:
-        await exchange.send_part(first, more=True)
-        while not asked.is_done:
-            part = await answer.part(await asked.page())
-            await exchange.check_again()
-            if part:
-                await exchange.send_part(part, more=True)
-        await exchange.send_part(answer.end(), more=False)
-    except ClientGone:
-        raise
-    except Exception as error:
         _broken_streams.add(asked.topic_id, error)
         exchange.status = BROKEN_OFF
+
+
+async def _answer_in_parts(
+    exchange: Exchange, asked: _Poll, wait_s: float, answer: PollAnswer
+) -> None:
+    page = await asked.first_page(exchange, wait_s, answer.content_type)
+    page = await asked.with_joined(page)
+    parts = await answer.part(page)
+    if asked.is_done and not exchange.is_begun:
+        whole = b"".join((*parts, answer.end()))
+        await exchange.answer(OK, whole, answer.content_type, _stopped_at(page.stopped_at))
+        return
+    if not exchange.is_begun:
+        await exchange.start_stream(answer.content_type)
+    while True:
+        if parts:
+            await exchange.send_part(b"".join(parts), more=True)
+        if asked.is_done:
+            break
+        page = await asked.with_joined(await asked.page())
+        parts = await answer.part(page)
+        await exchange.check_again()
+    await exchange.send_part(answer.end(), more=False)
 
 
 OPERATIONS = (
@@ -290,8 +299,10 @@ OPERATIONS = (
         answer_headers={
             "TMS-Stopped-At-Transaction": {
                 "description": (
-                    "The write pointer at which a transactional poll stopped, because it may still "
-                    "commit. Only of answers that are sent at once."
+                    "The id of the transaction at which the reader stopped, because it may still "
+                    "commit. An answer of one page has it, and one that waits for it: that begins "
+                    "after a second, and its body follows. Of an answer of several pages, the next "
+                    "poll tells."
                 ),
                 "schema": POINTER,
             }

@@ -52,6 +52,8 @@ async def encoded(exchange: Exchange, request: PublishRequest) -> PublishRequest
 class DecodedAnswer:
     """The answer to one poll, in parts."""
 
+    content_type = TYPE
+
     def __init__(self, values: PayloadValues, schemas: TopicSchemas, caller: Caller) -> None:
         self._values = values
         self._caller = caller
@@ -63,7 +65,7 @@ class DecodedAnswer:
         """Return the answer to a request. Raises `SchemasUnavailable`, `TopicNotFound`."""
         return cls(_values_of(exchange), await _schemas_of(exchange), exchange.caller)
 
-    async def part(self, page: Page) -> bytes:
+    async def part(self, page: Page) -> Sequence[bytes]:
         """Return the next bytes of the answer; none for a page without messages."""
         messages = [message for block in page.blocks for message in block]
         rows = [
@@ -71,10 +73,10 @@ class DecodedAnswer:
             for start in range(0, len(messages), _MESSAGES_A_STEP)
         ]
         if not rows:
-            return b""
+            return ()
         start = b"[" if self._is_first else b","
         self._is_first = False
-        return start + b",".join(rows)
+        return (start, b",".join(rows))
 
     async def _rows(self, messages: Sequence[Message]) -> bytes:
         told = await self._values.told(self._schemas, messages, caller=self._caller)

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from cleanup import inspection
+from cleanup.inspection_service import Partwise
 from tables.keys import prefix, reference_value, transactional_start
 from tables.leveldb import LevelDBStore
 from tables.store import MESSAGE, PAYLOAD
 from tests.cli.conftest import Outcome, run_command
 from tms.core.clock import ManualClock
 from tms.core.frame import bodies_of, encode_body
+from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, KEY, Message, MessageId, tombstone
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
@@ -103,6 +106,73 @@ def test_a_message_explained(store: str, filled: tuple[list[str], int]) -> None:
     assert "transaction is invalid" in debug(store, "explain", "orders", dead)[1]
     assert "There is no such row" in debug(store, "explain", "orders", unknown)[1]
     assert "There is no such topic" in debug(store, "explain", "other", plain)[1]
+
+
+async def _leave_open(store: str) -> tuple[list[str], list[int]]:
+    """Leave two transactions open, publish behind them; return the ids of messages, and theirs."""
+    clock = ManualClock(NOW_MS)
+    services = await open_services(store, clock=clock)
+    messaging, transactions = services.messaging, services.transactions
+    await messaging.create_topic(TOPIC, {"ttl": NEVER_S})
+    ids = list(await messaging.publish(TOPIC, [b"before"]))
+    clock.advance(5)
+    request = StartRequest(timeout_s=60, client="host:123")
+    first = await transactions.start(request)
+    second = await transactions.start(request)
+    committed = await transactions.start(request)
+    rolled_back = await messaging.publish(TOPIC, [b"rolled back"], second.write_pointer)
+    assert rolled_back.rollback_range is not None
+    await messaging.rollback(TOPIC, rolled_back.rollback_range)
+    pointer = (await transactions.checkpoint(first.transaction_id)).write_pointer
+    for payload, pointer_of in (
+        (b"open", pointer),
+        (b"plain behind", None),
+        (b"committed behind", committed.write_pointer),
+        (b"open behind", second.write_pointer),
+    ):
+        ids += await messaging.publish(TOPIC, [payload], pointer_of)
+    await transactions.commit(committed.transaction_id)
+    await services.close()
+    return [each.hex() for each in [*ids, rolled_back[0]]], [
+        first.transaction_id,
+        second.transaction_id,
+    ]
+
+
+def _explained(store: str, message_id: str) -> tuple[list[str], str | None]:
+    """Return what is said of a message after 45 s, and the transaction that readers stop at."""
+    leveldb = LevelDBStore(Path(store.partition(":")[2]))
+    looking = Partwise(leveldb, Limits(), ManualClock(NOW_MS + 45_005))
+    try:
+        facts = asyncio.run(looking.explain(TOPIC, bytes.fromhex(message_id)))
+    finally:
+        looking.close()
+    return facts["said"], facts.get("stopped_at")
+
+
+def test_why_readers_are_not_given_a_message_yet(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids, (first, _) = asyncio.run(_leave_open(store))
+    before, open_one, plain, committed, other, rolled_back = ids
+    stopped = f"stopped at transaction {first}, host:123, 45 s old, ends in 15 s by itself."
+    behind = f"Readers of what is committed are stopped before it, at {open_one}: {stopped}"
+    at, free = str(first), "It belongs to no transaction: all readers are given it."
+
+    assert _explained(store, before) == ([free], None)
+    assert _explained(store, open_one) == (
+        [
+            "Its transaction is in_progress.",
+            f"Readers of what is committed are stopped at it: {stopped}",
+        ],
+        at,
+    )
+    assert _explained(store, plain) == (["It belongs to no transaction.", behind], at)
+    assert _explained(store, committed) == (["Its transaction is committed.", behind], at)
+    assert _explained(store, other) == (["Its transaction is in_progress.", behind], at)
+    assert "rolled back" in _explained(store, rolled_back)[0][0]
+    monkeypatch.setattr(inspection, "_ROWS_LOOKED_AT", 1)
+    assert "looked for in 1 messages only" in _explained(store, plain)[0][1]
 
 
 async def _fill_compact(store: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,23 @@ def test_a_message_of_a_server_explained(server: ServerProcess) -> None:
     assert "committed" in debug(server, "explain", "orders", rows[1]["id"])[1]
     assert "transaction is invalid" in debug(server, "explain", "orders", rows[2]["id"])[1]
     assert debug(server, "explain", "orders", "12")[0] == 1
+
+
+def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerProcess) -> None:
+    with connect(server.url) as client:
+        topic = client.topic("waiting")
+        topic.create()
+        with client.transaction(timeout_s=1000) as tx:
+            [open_one] = topic.publish(b"in progress", tx)
+            [behind] = topic.publish(b"behind")
+            said = f"stopped at transaction {tx.transaction_id}, {socket.gethostname()}:"
+            for message_id in (open_one, behind):
+                told = debug(server, "explain", "waiting", message_id.hex())[1]
+                assert said in told
+                assert "old, ends in 16 min by itself." in told
+                assert "all readers are given it" not in told
+        assert "all readers are given it" in debug(server, "explain", "waiting", behind.hex())[1]
+        topic.delete()
 
 
 def test_bounds_and_a_check_of_a_server(server: ServerProcess) -> None:

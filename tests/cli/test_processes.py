@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,32 @@ def test_without_the_server_extra_it_is_named(arguments: tuple[str, ...]) -> Non
     assert (code, out) == (1, "")
     assert err.rstrip().endswith(install_command("server"))
     assert err.count("\n") == 1
+
+
+def test_a_poll_that_waits_says_at_which_transaction(server: ServerProcess, topic: str) -> None:
+    with tms.connect(server.url) as client:
+        orders = client.topic(topic)
+        orders.subscription("billing").create()
+        reader = client.transactions.start(tms.StartRequest(timeout_s=1000))
+        ways = (
+            ("--committed", "--wait", "30"),
+            ("--committed", "--follow", "--limit", "1"),
+            ("--committed", "--subscription", "billing", "--wait", "30"),
+            ("--tx", str(reader.transaction_id), "--wait", "3"),
+        )
+        tx = client.transactions.start(tms.StartRequest(timeout_s=1000, client="host:123"))
+        orders.publish(b"in progress", tx)
+        with ExitStack() as polls:
+            started = [
+                polls.enter_context(start("poll", topic, *way, TMS_URL=server.url)) for way in ways
+            ]
+            for poll in started:
+                assert poll.stderr is not None
+                line = poll.stderr.readline()
+                assert f"Waiting in default:{topic}: stopped at transaction" in line
+                assert f"transaction {tx.transaction_id}, host:123, " in line
+                assert " old, ends in 16 min by itself" in line
+            client.transactions.commit(tx.transaction_id)
+            ended = [poll.communicate(timeout=30) for poll in started]
+            assert [err for _, err in ended] == [""] * 4
+            assert ["in progress" in out for out, _ in ended] == [True, True, True, False]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run, run_command
-from tms.cli.columns import aligned, span
+from tms.cli.columns import aligned
 from tms.core.limits import JSON_INTEGER_MAX
 
 
@@ -185,12 +185,5 @@ def test_lines_that_say_nothing_are_refused(run: Run, given: bytes, reason: str)
     assert reason in " ".join(err.split())
 
 
-def test_a_time_span_is_told_in_its_largest_unit() -> None:
-    assert [span(ms) for ms in (5, 5_000, 200_000, 7_200_000, 200_000_000)] == [
-        "5 ms",
-        "5 s",
-        "3 min",
-        "2 h",
-        "2 d",
-    ]
+def test_columns_stand_below_each_other() -> None:
     assert aligned(("A", "B"), [("long", "x")]) == "A     B\nlong  x"

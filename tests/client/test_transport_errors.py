@@ -157,7 +157,7 @@ async def test_an_answer_that_is_cut_is_not_known() -> None:
 
 
 async def read(http: Http, fault: Exception) -> None:
-    async with http.stream("x", b"", "", {}, 0) as parts:
+    async with http.stream("x", b"", "", {}, 0) as (_, parts):
         async for _ in parts:
             raise fault
 
@@ -165,5 +165,5 @@ async def read(http: Http, fault: Exception) -> None:
 async def asked(http: Http, *, polls: bool = False) -> bytes:
     if not polls:
         return await http.send("GET", "x")
-    async with http.stream("x", b"", "", {}, 0) as parts:
+    async with http.stream("x", b"", "", {}, 0) as (_, parts):
         return b"".join([part async for part in parts])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.core.durations import Duration, seconds_of, whole_seconds_of
+from tms.core.durations import Duration, seconds_of, span, whole_seconds_of
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,13 @@ def test_whole_seconds_survive_in_any_form(seconds: int) -> None:
 def test_a_part_of_a_second_is_refused_where_it_must_be_whole() -> None:
     with pytest.raises(ValueError, match=r"'1\.5s' is no whole number of seconds"):
         whole_seconds_of("1.5s")
+
+
+def test_a_time_span_is_told_in_its_largest_unit() -> None:
+    assert [span(ms) for ms in (5, 5_000, 200_000, 7_200_000, 200_000_000)] == [
+        "5 ms",
+        "5 s",
+        "3 min",
+        "2 h",
+        "2 d",
+    ]

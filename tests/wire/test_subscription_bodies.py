@@ -84,6 +84,7 @@ INFOS = st.builds(
     started_ms=st.integers(0, 2**50),
     expires_ms=st.none() | st.integers(0, 2**50),
     age_ms=st.integers(0, 2**50),
+    ends_in_ms=st.none() | st.integers(0, 2**50),
     client=st.text(max_size=9),
     owner=st.none() | st.text(max_size=9),
     sequence=st.none() | st.integers(0, INT64_MAX),

@@ -1,6 +1,7 @@
 """Tells on standard error, while a command goes on, that its server is away and that it is back.
 
-That is what the client logs. The library's users configure logging as they like.
+And at which transaction a poll stands still. That is what the client logs. The library's users
+configure logging as they like.
 """
 
 import logging

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import span
 from tms.cli.target import Target, with_target
+from tms.core.durations import span
 from tms.core.limits import MS_PER_S
 from tms.core.trusted_clock import ClockState
 from tms.wire.json_bodies import JSON

@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from tms.cli.columns import aligned, span
+from tms.cli.columns import aligned
 from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.target import JsonOption, Target, with_target
 from tms.core.clock import SystemClock
 from tms.core.cluster import ClusterState, Role
+from tms.core.durations import span
 from tms.core.store_url import HBASE, has_scheme
 from tms.wire.json_states import decode_cluster
 

@@ -18,6 +18,7 @@ from tms.cli.target import Target, TopicArgument, with_target
 from tms.client import Start, Subscription
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
+from tms.core.messaging import STOPPED_S
 from tms.core.records import Decoding, Record
 from tms.core.store_access import StoreAccess
 from tms.core.transaction import Transaction
@@ -130,6 +131,7 @@ def poll(
     }
     transaction = None if tx is None else parse_transaction(tx)
     with target.connect(StoreAccess.READ if subscription is None else StoreAccess.WRITE) as client:
+        client.stops.after_s = STOPPED_S
         source = client.topic(topic)
         if subscription is not None:
             consumer = source.subscription(subscription)

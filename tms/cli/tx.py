@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from tms.cli.columns import aligned, span
+from tms.cli.columns import aligned
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, with_target
+from tms.core.durations import span
 from tms.core.store_access import StoreAccess
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionInfo

@@ -18,6 +18,7 @@ from tms.client.given_messages import GivenMessages, bodies
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.remote_services import RemoteServices
 from tms.client.retry import reruns
+from tms.client.stops import Stops
 from tms.client.topic_values import ClientRecords
 from tms.core.credentials import without_credentials
 from tms.core.durations import Duration, seconds_of, whole_seconds_of
@@ -64,6 +65,7 @@ class AsyncClient:
         self._commit_for_s = max(seconds_of(commit_for_s), COMMIT_S_MIN)
         self._closed = False
         self._records = ClientRecords(services)
+        self._stops = Stops(services)
 
     def __repr__(self) -> str:
         """Return the class, the URL without credentials and the namespace."""
@@ -78,6 +80,11 @@ class AsyncClient:
     def transactions(self) -> AsyncTransactions:
         """All transactions of the server or store, for those who look after it."""
         return self._services.transactions
+
+    @property
+    def stops(self) -> Stops:
+        """The transactions at which readers of this client stand still: when that is logged."""
+        return self._stops
 
     @property
     def namespaces(self) -> AsyncNamespaces:
@@ -95,7 +102,9 @@ class AsyncClient:
         Raises `InvalidRequest` (invalid_topic_name).
         """
         topic_id = TopicId(self._namespace, name)
-        return AsyncTopic(topic_id, self._services, self._records, lambda: self._closed)
+        return AsyncTopic(
+            topic_id, self._services, self._records, self._stops, lambda: self._closed
+        )
 
     async def topics(self) -> list[str]:
         """Return the names of the namespace's topics, as `tms.Client.topics`."""
@@ -197,6 +206,7 @@ class AsyncClient:
         """Close the connections, or the embedded store. Closing twice is the same as once."""
         if not self._closed:
             self._closed = True
+            await self._stops.close()
             await self._services.close()
 
     async def __aenter__(self) -> Self:

@@ -8,6 +8,7 @@ from contextlib import aclosing
 
 from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.start import WhichMessage, id_of
+from tms.client.stops import Stops
 from tms.client.transaction_work import OpenTransaction
 from tms.core.message import FIRST_ID, Message, position_of
 from tms.core.reading import Reading
@@ -23,9 +24,10 @@ class AsyncSubscription:
     It remembers which version of the position it has last seen; `advance` moves from that one only.
     """
 
-    def __init__(self, services: Services, topic_id: TopicId, name: str) -> None:
+    def __init__(self, services: Services, stops: Stops, topic_id: TopicId, name: str) -> None:
         """Name it; nothing is sent. Raises `InvalidRequest` (invalid_subscription_name)."""
         self._services = services
+        self._stops = stops
         self._topic_id = topic_id
         self._name = check_subscription_name(name)
         self._seen: SubscriptionPosition | None = None
@@ -73,7 +75,8 @@ class AsyncSubscription:
     async def _blocks(self, unplaced: Reading, move: Advance | None, wait_s: float) -> Blocks:
         after = (await self.position()).after if move is None else move.after
         asked = unplaced._replace(position=position_of(after, inclusive=False))
-        answer = blocks_of(self._services.messaging, self._topic_id, asked, wait_s)
+        messaging = self._services.messaging
+        answer = blocks_of(messaging, self._topic_id, asked, self._stops, wait_s)
         async with aclosing(answer) as blocks:
             async for block in blocks:
                 yield block

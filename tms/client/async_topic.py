@@ -16,6 +16,7 @@ from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.resume import AnswerPart, Parts, read_on
 from tms.client.retry import may_pass
 from tms.client.start import IfLast, Start, last_id_of, place_of, position
+from tms.client.stops import Stops
 from tms.client.topic_values import ClientRecords, Decode, TopicValues
 from tms.core.durations import Duration, whole_seconds_of
 from tms.core.errors import TopicNotFound
@@ -47,11 +48,13 @@ class AsyncTopic:
         topic_id: TopicId,
         services: Services,
         records: ClientRecords,
+        stops: Stops,
         is_closed: Callable[[], bool],
     ) -> None:
         """Name a topic; nothing is sent."""
         self._id = topic_id
         self._services = services
+        self._stops = stops
         self._values = TopicValues(topic_id, records)
         self._is_closed = is_closed
 
@@ -304,7 +307,7 @@ class AsyncTopic:
 
     def subscription(self, name: str) -> AsyncSubscription:
         """Return the subscription `name`, as `tms.Topic.subscription`."""
-        return AsyncSubscription(self._services, self._id, name)
+        return AsyncSubscription(self._services, self._stops, self._id, name)
 
     async def subscriptions(self) -> list[SubscriptionPosition]:
         """Return the positions of all subscriptions, as `tms.Topic.subscriptions`."""
@@ -331,7 +334,7 @@ class AsyncTopic:
             end=until,
             wait_s=wait_s,
         )
-        return blocks_of(self._messaging, self._id, asked, wait_s)
+        return blocks_of(self._messaging, self._id, asked, self._stops, wait_s)
 
     def poll_batches(
         self,
@@ -345,9 +348,8 @@ class AsyncTopic:
         """Give what `poll_arrow` gives, one in a list."""
         until = None if end is None else position(after=None, start=end)
         first = position(after=after, start=start)
-        return batches_of(
-            self._messaging, self._id, reading(first, limit, committed=committed, end=until)
-        )
+        asked = reading(first, limit, committed=committed, end=until)
+        return batches_of(self._messaging, self._id, asked, self._stops)
 
     def follow_blocks(self, *, after: Start | None, start: Start | None, committed: bool) -> Blocks:
         """Give what `follow` gives, in runs as they arrive."""
@@ -356,7 +358,7 @@ class AsyncTopic:
     async def _follow(self, next_position: bytes, *, committed: bool) -> Blocks:
         async def open_poll(position: bytes, limit: int | None) -> Parts[list[Message]]:
             asked = reading(position, limit, committed=committed)
-            answer = blocks_of(self._messaging, self._id, asked, FOLLOW_WAIT_S)
+            answer = blocks_of(self._messaging, self._id, asked, self._stops, FOLLOW_WAIT_S)
             async with aclosing(answer) as blocks:
                 async for block in blocks:
                     yield AnswerPart(block, len(block), block[-1].id)

@@ -25,6 +25,7 @@ from tms.client.namespaces import Namespaces
 from tms.client.participants import TransactionAware
 from tms.client.retry import reruns
 from tms.client.schemas import Schemas
+from tms.client.stops import Stops
 from tms.client.topic import Topic
 from tms.client.transaction import TransactionContext
 from tms.client.transactions import Transactions
@@ -81,6 +82,11 @@ class Client:
     def registry(self) -> Schemas:
         """The schema registry of the server or store."""
         return Schemas(self._client.registry, self._bridge)
+
+    @property
+    def stops(self) -> Stops:
+        """The transactions at which readers of this client stand still: when that is logged."""
+        return self._client.stops
 
     @property
     def namespaces(self) -> Namespaces:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from tms.client.poll import message_blocks
+from tms.client.stops import Stops
 from tms.core import extras
 from tms.core.message import MessageBlock
 from tms.core.messaging import Messaging
@@ -18,7 +19,9 @@ _BATCH_BYTES_MAX = 4 * 1024 * 1024
 """A batch takes in no more once it has so many bytes."""
 
 
-async def batches_of(messaging: Messaging, topic_id: TopicId, asked: Reading) -> Batches:
+async def batches_of(
+    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops
+) -> Batches:
     """Give the messages that are asked for, in batches bounded in messages and bytes."""
     try:
         from tms.arrow.polled import BATCH_MESSAGES_MAX, record_batch  # noqa: PLC0415  an extra
@@ -26,7 +29,7 @@ async def batches_of(messaging: Messaging, topic_id: TopicId, asked: Reading) ->
         raise extras.missing("messages as Arrow's columns need pyarrow", error, "arrow") from error
 
     parts: list[MessageBlock] = []
-    async with aclosing(message_blocks(messaging, topic_id, asked)) as blocks:
+    async with aclosing(message_blocks(messaging, topic_id, asked, stops)) as blocks:
         async for block in blocks:
             parts.append(block)
             count = sum(part.count for part in parts)

@@ -240,17 +240,17 @@ class Http:
         wait_s: float,
         *,
         accept: str | None = None,
-    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """Post, and give the parts of the answer's body as they arrive. Raises any `TmsError`.
+    ) -> AsyncGenerator[tuple[Mapping[str, str], AsyncIterator[bytes]], None]:
+        """Post, and give the answer's headers, and the parts of its body as they arrive.
 
         The answer may take `wait_s` seconds longer than others. `accept` is its media type, where
-        that is not the body's.
+        that is not the body's. Raises any `TmsError`.
         """
         asked = f"{path}?{urlencode(query)}" if query else path
         async with self._open(
             "POST", asked, body, content_type, wait_s, accept=accept, is_poll=True
         ) as (url, answer):
-            yield self._parts(url, answer)
+            yield answer.headers, self._parts(url, answer)
 
     async def _parts(self, url: str, answer: httpx.Response) -> AsyncIterator[bytes]:
         """Give the parts of a body. The errors of whom they are given to are not looked at."""

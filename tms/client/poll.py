@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
 
+from tms.client.stops import Stops
 from tms.client.transaction_work import OpenTransaction
 from tms.core.errors import InvalidRequest
 from tms.core.limits import LIMIT_MAX
@@ -56,25 +57,26 @@ def _view_of(tx: Tx | None, *, committed: bool) -> View:
 
 
 async def blocks_of(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, wait_s: float = 0.0
+    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
 ) -> Blocks:
     """Give the messages that are asked for, decoded."""
-    async with aclosing(message_blocks(messaging, topic_id, asked, wait_s)) as blocks:
+    async with aclosing(message_blocks(messaging, topic_id, asked, stops, wait_s)) as blocks:
         async for block in blocks:
             yield list(block)
 
 
 async def message_blocks(
-    messaging: Messaging, topic_id: TopicId, asked: Reading, wait_s: float = 0.0
+    messaging: Messaging, topic_id: TopicId, asked: Reading, stops: Stops, wait_s: float = 0.0
 ) -> AsyncGenerator[MessageBlock, None]:
-    """Give the messages that are asked for, in blocks."""
-    blocks = messaging.poll(topic_id, asked, wait_s)
-    try:
-        async for block in blocks:
-            yield block
-    finally:
-        if isinstance(blocks, AsyncGenerator):
-            await blocks.aclose()
+    """Give the messages that are asked for, in blocks; tell `stops` where the reader stops."""
+    with stops.watched(topic_id, asked.view) as stopped:
+        blocks = messaging.poll(topic_id, asked, wait_s, stopped)
+        try:
+            async for block in blocks:
+                yield block
+        finally:
+            if isinstance(blocks, AsyncGenerator):
+                await blocks.aclose()
 
 
 async def singly(runs: AsyncGenerator[list[Item], None]) -> AsyncGenerator[Item, None]:

@@ -7,6 +7,7 @@ certainly were not carried out. Where the connection broke after one of those wa
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -19,7 +20,15 @@ from tms.core.errors import InvalidRequest, OutcomeUnknown
 from tms.core.frame import framed_of
 from tms.core.limits import INT64_MAX
 from tms.core.message import MessageBlock
-from tms.core.messaging import EMPTY, NO_IDS, AllPublished, Published, RollbackRange
+from tms.core.messaging import (
+    EMPTY,
+    NO_IDS,
+    STOPPED_AT,
+    AllPublished,
+    Published,
+    RollbackRange,
+    Stopped,
+)
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transaction import Transaction
@@ -147,7 +156,11 @@ class RemoteMessaging:
             return _bodies.decode_published_all(answer)
 
     async def poll(
-        self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0
+        self,
+        topic_id: TopicId,
+        reading: Reading,
+        wait_s: float = 0.0,
+        stopped: Stopped | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages that are asked for as they arrive. Raises as `Messaging.poll`."""
         view, raw = reading.view, None
@@ -165,7 +178,7 @@ class RemoteMessaging:
 
         def open_poll(position: bytes, limit: int | None) -> Parts[MessageBlock]:
             request = PollRequest(position, limit=limit, transaction=raw)
-            return self._poll_once(topic_id, request, query, wait_s)
+            return self._poll_once(topic_id, request, query, wait_s, stopped)
 
         for_s = self._calls.retry_for_s
         blocks = read_on(open_poll, reading.position, reading.limit, when=may_pass, for_s=for_s)
@@ -176,21 +189,48 @@ class RemoteMessaging:
             await blocks.aclose()
 
     async def _poll_once(
-        self, topic_id: TopicId, request: PollRequest, query: Mapping[str, Any], wait_s: float
+        self,
+        topic_id: TopicId,
+        request: PollRequest,
+        query: Mapping[str, Any],
+        wait_s: float,
+        stopped: Stopped | None,
     ) -> Parts[MessageBlock]:
         decoder = AvroRunsDecoder()
         path, body = f"{topic_path(topic_id)}/poll", AVRO_FRAMES.encode_poll(request)
-        http = self._calls.http
-        async with http.stream(path, body, AVRO_FRAMES.content_type, query, wait_s) as parts:
-            async for data in parts:
-                with of_the_server():
-                    block = decoder.feed(data)
-                if block.count:
-                    yield AnswerPart(block, block.count, decoder.last_id)
+        http, content_type = self._calls.http, AVRO_FRAMES.content_type
+        stopped_at = None
         try:
-            decoder.close()
-        except InvalidRequest as error:
-            raise OutcomeUnknown(url=http.url, **error.detail) from None
+            async with http.stream(path, body, content_type, query, wait_s) as (headers, parts):
+                stopped_at = _pointer_in(headers)
+                if stopped_at is not None and stopped is not None:
+                    stopped(stopped_at)
+                async for data in parts:
+                    with of_the_server():
+                        block = decoder.feed(data)
+                    if block.count:
+                        yield AnswerPart(block, block.count, decoder.last_id)
+            try:
+                decoder.close()
+            except InvalidRequest as error:
+                raise OutcomeUnknown(url=http.url, **error.detail) from None
+        except OutcomeUnknown:
+            if stopped_at is None or not wait_s or decoder.last_id:
+                raise
+        else:
+            return
+        # The reader waited at a transaction, in an answer that had begun: so why it may not go on
+        # could not be told.
+        query = {name: value for name, value in query.items() if name != "wait"}
+        async with aclosing(self._poll_once(topic_id, request, query, 0.0, stopped)) as again:
+            async for part in again:
+                yield part
+
+
+def _pointer_in(headers: Mapping[str, str]) -> int | None:
+    """Return where a reader has stopped, as an answer's headers say; None if it has not."""
+    said = headers.get(STOPPED_AT, "")
+    return int(said) if said.isascii() and said.isdigit() else None
 
 
 def topic_path(topic_id: TopicId) -> str:

@@ -1,5 +1,7 @@
 """How long something lasts, as people give it: seconds, or with units, `30s`, `12h`, `7d`.
 
+And as they are told it, in its largest unit.
+
 Pure. Not by a library: pydantic reads ISO 8601 (`PT12H`), which nobody types, and is not there in a
 client; the readers of `12h` that there are take much more, and some of it wrongly (`1m`, a month).
 """
@@ -10,6 +12,7 @@ from datetime import timedelta
 Duration = int | float | str | timedelta
 """Seconds, as a number or as text; or text with units, `30s`, `12h`, `1h30m`, `7d`."""
 
+_TOLD_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 _UNITS_S = {"w": 604_800, "d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
 _NUMBER = r"\d+(?:\.\d+)?"
 _SECONDS = re.compile(rf"[+-]?{_NUMBER}", re.ASCII)
@@ -51,3 +54,11 @@ def whole_seconds_of(given: Duration) -> int:
 def _whole(seconds: float) -> float:
     rounded = round(seconds, 6)  # 1.1 ms is 0.0011000000000000001 s
     return int(rounded) if rounded.is_integer() else rounded
+
+
+def span(ms: int) -> str:
+    """Return a time span in its largest unit, such as `3 min`."""
+    for unit, unit_ms in _TOLD_UNITS:
+        if ms >= unit_ms:
+            return f"{ms // unit_ms} {unit}"
+    return f"{ms} ms"

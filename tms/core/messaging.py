@@ -4,7 +4,7 @@
 stands on both.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, overload
 
@@ -26,8 +26,16 @@ class Page:
     next_position: bytes | None
     """Where the next page starts; None where there is nothing more to give now."""
     stopped_at: int | None = None
-    """The write pointer of the entry, still in progress, that a transactional reader must not pass;
-    None where it was not stopped."""
+    """The id of the transaction, still in progress for a transactional reader, that it must not
+    pass; None where it was not stopped. Of a transaction managed elsewhere, the write pointer."""
+
+
+STOPPED_AT = "tms-stopped-at-transaction"
+"""The header by which a server says where a reader has stopped, as `Page.stopped_at`."""
+STOPPED_S = 1.0
+"""So long a reader stands still before it is told where: most transactions end before."""
+Stopped = Callable[[int], object]
+"""Is told where a reader has stopped, as `Page.stopped_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +245,15 @@ class Messaging(Protocol):
         topic_id: TopicId,
         reading: Reading,
         wait_s: float = 0.0,
+        stopped: Stopped | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages that `reading` asks for, in blocks.
 
         Only what its view sees, up to the first that may still commit. If there is nothing, wait
-        up to `wait_s` seconds for it, unless there is an end. Raises `TopicNotFound`,
-        `InvalidRequest` (invalid_limit, invalid_wait), and for the id of a transaction
-        `TransactionNotInProgress`, `TransactionUnknown`.
+        up to `wait_s` seconds for it, unless there is an end. `stopped` is told of a transaction
+        that the reader has waited at for `STOPPED_S`, and of one that it stops at in the end.
+        Raises `TopicNotFound`, `InvalidRequest` (invalid_limit, invalid_wait), and for the id of a
+        transaction `TransactionNotInProgress`, `TransactionUnknown`.
         """
         ...
 
@@ -263,10 +273,17 @@ class MessagingService(Messaging, Protocol):
         """
         ...
 
-    async def page(self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0) -> Page:
+    async def page(
+        self,
+        topic_id: TopicId,
+        reading: Reading,
+        wait_s: float = 0.0,
+        stopped: Stopped | None = None,
+    ) -> Page:
         """Return the first part of what `poll` would give, from memory where it can.
 
-        The caller goes on at `next_position` (`Reading.behind`). Raises as `poll`.
+        `stopped` is told of a transaction that the reader has waited at for `STOPPED_S`. The caller
+        goes on at `next_position` (`Reading.behind`). Raises as `poll`.
         """
         ...
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.durations import span
 from tms.core.errors import InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
@@ -75,6 +76,9 @@ class TransactionInfo:
     """When it becomes invalid by itself; None once it is not in progress."""
     age_ms: int = 0
     """How long ago it began, by the clock of the server that has it."""
+    ends_in_ms: int | None = None
+    """After how long it becomes invalid by itself, by the same clock; None as `expires_ms`, and of
+    a server that does not tell it."""
     client: str = ""
     owner: str | None = None
     sequence: int | None = None
@@ -84,6 +88,17 @@ class TransactionInfo:
     topics: Sequence[str] = ()
     """Where it has published and not rolled back, as `namespace:topic`; as far as is known: a
     server that was restarted has forgotten."""
+
+
+def standing(info: TransactionInfo) -> str:
+    """Return for people who has a transaction, for how long, and when it ends by itself."""
+    who = f"transaction {info.transaction_id}"
+    if info.client:
+        who += f", {info.client}"
+    if info.expires_ms is None:
+        return f"{who}, {info.status.value}"
+    told = f"{who}, {span(info.age_ms)} old"
+    return told if info.ends_in_ms is None else f"{told}, ends in {span(info.ends_in_ms)} by itself"
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
@@ -247,6 +262,13 @@ class OpenTransactions(Protocol):
 
     def latest(self) -> Transaction:
         """Return what a reader sees that has no transaction: all that is committed, durably."""
+        ...
+
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that a write pointer belongs to.
+
+        Where none has it, the pointer itself.
+        """
         ...
 
     def age_s(self, write_pointer: int) -> float | None:

@@ -6,7 +6,7 @@ reader. It belongs to the event loop it was opened in; nothing it does blocks th
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from time import monotonic
+from dataclasses import replace
 
 from tms.core.caller import ANYBODY, Caller, check_may_change
 from tms.core.errors import (
@@ -18,7 +18,7 @@ from tms.core.errors import (
     TransactionUnknown,
 )
 from tms.core.message import KEY_BYTES, MessageBlock, id_after
-from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stored
+from tms.core.messaging import AllPublished, Page, Published, RollbackRange, Stopped, Stored
 from tms.core.namespaces import NamespaceRules
 from tms.core.payload_values import PayloadValues
 from tms.core.reading import Isolation, Reading, View
@@ -32,7 +32,7 @@ from tms.messaging.cleaned_topics import CleanedTopics
 from tms.messaging.invert_invalid import InvalidEntries
 from tms.messaging.joint_publications import References, publish_all, publish_stored
 from tms.messaging.live_references import LiveReferences
-from tms.messaging.loaded_topics import LoadedTopics
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
 from tms.messaging.metrics import MessagingMetrics
 from tms.messaging.ranges.service import RangeService
 from tms.messaging.reader import Reader
@@ -41,11 +41,8 @@ from tms.messaging.schema_checks import SchemaChecks, check_not_compact
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.topics import Topics
 from tms.messaging.unfinished_publications import UnfinishedPublications
-from tms.messaging.write_requests import (
-    Publication,
-    StorePayloads,
-    Writing,
-)
+from tms.messaging.waiting_reader import WaitingReader
+from tms.messaging.write_requests import Publication, StorePayloads, Writing
 
 
 class Service:
@@ -98,6 +95,7 @@ class Service:
             engine, self._states, self._publications, transactions, self.page
         )
         self._stopping = False
+        self._waiting = WaitingReader(self._states, self._read, lambda: self._stopping)
         metrics.age_s = self._admission.age_s if transactions is None else transactions.age_s
         told = "Memory that recent messages take, in bytes."
         metrics.gauge("cache_bytes", told, lambda: budget.used_bytes)
@@ -328,31 +326,31 @@ class Service:
         state = self._states.loaded(topic_id) if reading.view is Isolation.ALL else None
         return None if state is None else self._reader.page_in_memory(state, reading)
 
-    async def page(self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0) -> Page:
+    async def page(
+        self,
+        topic_id: TopicId,
+        reading: Reading,
+        wait_s: float = 0.0,
+        stopped: Stopped | None = None,
+    ) -> Page:
         """Return the next part of a poll; if there is nothing, wait up to `wait_s` for it."""
-        if wait_s <= 0:
-            state = self._states.loaded(topic_id) or await self._states.get(topic_id)
-            return await self._reader.page(state, reading, self._snapshot_of(reading.view))
-        deadline = monotonic() + wait_s
-        while True:
-            # Held: a state that makes room for others does not hear of what is published.
-            async with self._states.held((topic_id,)) as [state]:
-                seen = state.changes
-                # Taken anew each time: what is committed changes while a reader waits.
-                page = await self._reader.page(state, reading, self._snapshot_of(reading.view))
-                if page.count:
-                    return page
-                if page.next_position is not None:
-                    # All that was read is skipped; what follows has not been looked at yet.
-                    reading = reading.behind(page.next_position, 0)
-                    continue
-                left_s = deadline - monotonic()
-                if left_s <= 0 or self._stopping:
-                    return page
-                await state.wait_for_change(seen, left_s)
+        if wait_s > 0:
+            return await self._waiting.page(topic_id, reading, wait_s, stopped)
+        state = self._states.loaded(topic_id) or await self._states.get(topic_id)
+        return await self._read(state, reading)
+
+    async def _read(self, state: TopicState, reading: Reading) -> Page:
+        page = await self._reader.page(state, reading, self._snapshot_of(reading.view))
+        if page.stopped_at is None or self._transactions is None:
+            return page
+        return replace(page, stopped_at=self._transactions.id_of(page.stopped_at))
 
     async def poll(
-        self, topic_id: TopicId, reading: Reading, wait_s: float = 0.0
+        self,
+        topic_id: TopicId,
+        reading: Reading,
+        wait_s: float = 0.0,
+        stopped: Stopped | None = None,
     ) -> AsyncIterator[MessageBlock]:
         """Give the messages that `reading` asks for, in blocks."""
         left = self.limit_of(reading.limit)
@@ -361,9 +359,11 @@ class Service:
         next_position: bytes | None = reading.position
         while next_position is not None and left > 0:
             asked = reading._replace(position=next_position, limit=left)
-            page = await self.page(topic_id, asked, wait_s)
+            page = await self.page(topic_id, asked, wait_s, stopped)
             for block in page.blocks:
                 yield block
+            if page.stopped_at is not None and stopped is not None:
+                stopped(page.stopped_at)
             left -= page.count
             next_position = page.next_position
             wait_s = 0.0

@@ -216,7 +216,10 @@ class SparkServer:
             self._bridge.give_up(life, parts)
 
     async def _parts(self, path: str, body: bytes) -> AsyncGenerator[bytes, None]:
-        async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES) as parts:
+        async with self._calls.http.stream(path, body, JSON, {}, 0.0, accept=ARROW_FRAMES) as (
+            _,
+            parts,
+        ):
             async for part in parts:
                 yield part
 

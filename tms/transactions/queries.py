@@ -32,6 +32,11 @@ class AskedState(AppliedState):
         """Whether it is the id, or a checkpoint's pointer, of a transaction in progress."""
         return write_pointer in self.opened.by_pointer
 
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        opened = self.opened.by_pointer.get(write_pointer)
+        return write_pointer if opened is None else opened.id
+
     def status(self, write_pointer: int) -> TransactionStatus | None:
         """Return where the transaction of a write pointer stands, None where that is not known.
 
@@ -97,8 +102,10 @@ class AskedState(AppliedState):
     def aged(self, info: TransactionInfo, now_ms: int) -> TransactionInfo:
         """Return what is told of a transaction with its age at `now_ms`."""
         opened = self.opened.by_pointer.get(info.transaction_id)
-        age_ms = now_ms - info.started_ms if opened is None else opened.age_ms(now_ms)
-        return replace(info, age_ms=max(0, age_ms))
+        if opened is None:
+            return replace(info, age_ms=max(0, now_ms - info.started_ms))
+        ends_in_ms = max(0, opened.expires_ms - now_ms)
+        return replace(info, age_ms=opened.age_ms(now_ms), ends_in_ms=ends_in_ms)
 
     def infos_in_progress(self) -> list[TransactionInfo]:
         """Return the transactions in progress, oldest first."""

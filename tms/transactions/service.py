@@ -306,6 +306,12 @@ class TransactionService:
         """Return what a reader sees that has no transaction."""
         return self._journal.latest()
 
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        with suppress(StoreUnavailable):  # readers go on by what was durable before
+            return self._journal.state.id_of(write_pointer)
+        return write_pointer
+
     def age_s(self, write_pointer: int) -> float | None:
         """Return how long a transaction has been in progress, None if it is not."""
         with suppress(StoreUnavailable):

@@ -90,6 +90,13 @@ def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
         raise StoreCorrupt(table="transaction", reason="a snapshot is not understood") from None
 
 
+def time_of_snapshot(data: bytes) -> int:
+    """Return the time that a state was given, of which `decode_snapshot` has read the rest."""
+    reader = VarintReader(data)
+    reader.long()
+    return reader.long()
+
+
 def _tephra_part(state: TransactionState, now_ms: int) -> bytes:
     committing = {
         opened.id: opened.changes for opened in state.opened if opened.changes is not None

@@ -32,6 +32,8 @@ class InfoBody(msgspec.Struct):
     topics: list[str]
     principal: str | None = None
     """A server from before there were principals does not tell it."""
+    ends_in_ms: Count | None = None
+    """As above."""
 
 
 class OneInfoBody(InfoBody):
@@ -66,6 +68,7 @@ def _info_body(info: TransactionInfo) -> OneInfoBody:
         write_pointers=[*map(str, info.write_pointers)],
         started_ms=info.started_ms,
         age_ms=info.age_ms,
+        ends_in_ms=info.ends_in_ms,
         expires_ms=info.expires_ms,
         client=info.client,
         owner=info.owner,
@@ -83,6 +86,7 @@ def _info_of(body: InfoBody) -> TransactionInfo:
         write_pointers=tuple(pointer_of(one, "write_pointers") for one in body.write_pointers),
         started_ms=body.started_ms,
         age_ms=body.age_ms,
+        ends_in_ms=body.ends_in_ms,
         expires_ms=body.expires_ms,
         client=body.client,
         owner=body.owner,

@@ -19,6 +19,7 @@ from tests.api.rest import (
     refusal,
     zipped,
 )
+from tms.messaging import waiting_reader
 
 pytestmark = pytest.mark.anyio
 
@@ -239,3 +240,22 @@ async def test_who_takes_no_gzip_is_sent_none(leader: Live, second: Second) -> N
         status, headers, _ = await wire.answer()
         assert (status, headers.get("content-encoding")) == (200, None)
         await wire.close()
+
+
+async def test_a_reader_is_told_where_it_waits_through_a_standby(
+    second: Second, leader: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting_reader, "STOPPED_S", 0.02)
+    await leader.create()
+    started = await second.http.post("/v1/transactions?codec=false")
+    pointer = started.json()["transaction_id"]
+    await leader.publish(b"a", pointer=int(pointer))
+    path, headers = f"{TOPIC}/poll?isolation=committed&wait=60", {"content-type": AVRO_TYPE}
+
+    async with (
+        asyncio.timeout(S_MAX),
+        second.http.stream("POST", path, content=avro_poll(), headers=headers) as answer,
+    ):
+        assert answer.headers["tms-stopped-at-transaction"] == pointer
+        await leader.http.post(f"/v1/transactions/{pointer}/commit")
+        assert b"a" in await answer.aread()

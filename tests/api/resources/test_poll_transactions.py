@@ -2,16 +2,20 @@
 
 import asyncio
 import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.api.rest import TOPIC, Rest, avro_poll, live, refusal
+from tests.api.rest import AVRO_TYPE, JSON_TYPE, TOPIC, Rest, avro_poll, live, refusal
 from tests.api.transactions import started
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.limits import Limits
 from tms.core.transaction import ALL_VISIBLE_LATEST
+from tms.messaging import waiting_reader
 from tms.wire.transaction_codec import encode_transaction
 
 pytestmark = pytest.mark.anyio
@@ -198,3 +202,131 @@ async def test_a_reader_whose_transaction_ends_while_it_waits_is_told(topic: Res
 
     assert refusal(await task) == (409, "transaction_not_in_progress")
     assert (await topic.http.get(TOPIC)).status_code == 200
+
+
+@asynccontextmanager
+async def head_of(
+    http: httpx.AsyncClient, query: str, body: bytes | None = None
+) -> AsyncIterator[httpx.Response]:
+    """Give the answer to a waiting poll once its head is there; in Avro if that is its body."""
+    content, kind = (b"{}", JSON_TYPE) if body is None else (body, AVRO_TYPE)
+    async with asyncio.timeout(10):
+        path, headers = f"{TOPIC}/poll{query}", {"content-type": kind}
+        async with http.stream("POST", path, content=content, headers=headers) as answer:
+            yield answer
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tell where a reader waits after a moment instead of a second."""
+    monkeypatch.setattr(waiting_reader, "STOPPED_S", 0.02)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("body", [None, avro_poll()], ids=["json", "avro"])
+async def test_a_reader_that_waits_at_a_transaction_is_told_while_it_waits(
+    topic: Rest, body: bytes | None
+) -> None:
+    open_one = await started(topic)
+    await topic.publish(b"a", pointer=open_one)
+    await topic.publish(b"b")
+
+    async with head_of(topic.http, f"{COMMITTED}&wait=60", body) as answer:
+        assert answer.status_code == 200
+        assert answer.headers[STOPPED_AT] == str(open_one)
+        await end(topic, open_one, "invalidate")
+        content = await answer.aread()
+
+    given = list(AvroPollDecoder().feed(content)) if body else json.loads(content)
+    assert len(given) == 1
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_wait_at_a_transaction_ends_with_nothing(topic: Rest) -> None:
+    open_one = await started(topic)
+    await topic.publish(b"a", pointer=open_one)
+
+    async with head_of(topic.http, f"{COMMITTED}&wait=0.1") as answer:
+        assert answer.headers[STOPPED_AT] == str(open_one)
+        assert await answer.aread() == b"[]"
+
+
+async def test_a_reader_is_told_at_once_that_its_transaction_ended_within_a_second(
+    topic: Rest,
+) -> None:
+    open_one = await started(topic)
+    await topic.publish(b"a", pointer=open_one)
+    task = await waiting(topic, f"{COMMITTED}&wait=60")
+
+    await end(topic, open_one, "commit")
+
+    answer = await task
+    assert STOPPED_AT not in answer.headers
+    assert "content-length" in answer.headers
+
+
+@pytest.mark.usefixtures("soon")
+async def test_an_answer_that_said_where_it_waits_breaks_off_if_it_may_not_go_on(
+    topic: Rest,
+) -> None:
+    reader, other = await started(topic), await started(topic)
+    await topic.publish(b"a", pointer=other)
+
+    async with head_of(topic.http, f"?transaction_id={reader}&wait=60") as answer:
+        assert answer.headers[STOPPED_AT] == str(other)
+        await end(topic, reader, "abort")
+        await topic.publish(b"b")
+        with pytest.raises(httpx.RemoteProtocolError):
+            await answer.aread()
+
+    assert (await topic.http.get(TOPIC)).status_code == 200
+
+
+async def test_a_checkpoint_is_told_as_its_transaction(topic: Rest) -> None:
+    open_one = await started(topic)
+    checkpoint = await topic.http.post(f"/v1/transactions/{open_one}/checkpoint")
+    pointer = int(checkpoint.json()["write_pointer"])
+    assert pointer != open_one
+    await topic.publish(b"a", pointer=pointer)
+
+    assert await poll(topic, COMMITTED) == ("", open_one)
+
+
+WITH_STOP = f"{COMMITTED}&stopped_at=true"
+
+
+async def test_json_has_a_field_that_says_where_a_reader_stopped(topic: Rest) -> None:
+    assert (await topic.post("poll", {}, query=WITH_STOP)).json() == {
+        "messages": [],
+        "stoppedAt": None,
+    }
+    await topic.publish(b"a")
+    open_one = await started(topic)
+    await topic.publish(b"b", pointer=open_one)
+
+    answer = await topic.post("poll", {}, query=WITH_STOP)
+    assert [message["payload"] for message in answer.json()["messages"]] == ["a"]
+    assert answer.json()["stoppedAt"] == answer.headers[STOPPED_AT] == str(open_one)
+    everything = (await topic.post("poll", {}, query="?stopped_at=true")).json()
+    assert (len(everything["messages"]), everything["stoppedAt"]) == (2, None)
+    plain = await topic.post("poll", {}, query=f"{COMMITTED}&stopped_at=false")
+    assert plain.json() == answer.json()["messages"]
+
+
+async def test_the_field_is_behind_the_messages_of_several_pages() -> None:
+    async with live(Limits(poll_block_bytes=1_000), own=True) as own:
+        await own.create()
+        open_one = await started(own)
+        await own.publish(*[b"x" * 100] * 50)
+        await own.publish(b"y", pointer=open_one)
+
+        answer = (await own.post("poll", {}, query=WITH_STOP)).json()
+
+        assert (len(answer["messages"]), answer["stoppedAt"]) == (50, str(open_one))
+
+
+async def test_the_field_is_refused_where_the_answer_is_not_in_json(topic: Rest) -> None:
+    answer = await topic.post("poll", avro_poll(), query="?stopped_at=true")
+    assert refusal(answer) == (400, "invalid_query")
+    answer = await topic.post("poll", {}, query="?stopped_at=1")
+    assert refusal(answer) == (400, "invalid_query")

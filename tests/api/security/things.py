@@ -30,5 +30,5 @@ async def things(pair: Pair) -> Any:
     told = [(await http.get(path, headers=root)).json() for path in paths]
     polled = await http.post(f"{TOPIC}/poll", json={}, headers=root)
     found = await http.get("/v1/transactions", headers=root)
-    transactions = [{**each, "age_ms": 0} for each in found.json()]
+    transactions = [{**each, "age_ms": 0, "ends_in_ms": 0} for each in found.json()]
     return told, polled.json(), transactions

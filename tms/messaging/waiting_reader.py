@@ -1,0 +1,71 @@
+"""A poll that waits: it reads again at each change of its topic, until there is something to give.
+
+A reader that stands still at a transaction in progress says so, once that has lasted.
+"""
+
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+from tms.core.messaging import STOPPED_S, Page, Stopped
+from tms.core.reading import Reading
+from tms.core.topic import TopicId
+from tms.messaging.loaded_topics import LoadedTopics, TopicState
+
+Read = Callable[[TopicState, Reading], Awaitable[Page]]
+"""Reads a page as its reader sees it now."""
+
+
+class WaitingReader:
+    """Reads pages that have messages, and waits for these."""
+
+    def __init__(self, states: LoadedTopics, read: Read, is_stopping: Callable[[], bool]) -> None:
+        """Read by `read`, and wait no longer once `is_stopping()`."""
+        self._states = states
+        self._read = read
+        self._is_stopping = is_stopping
+
+    async def page(
+        self, topic_id: TopicId, reading: Reading, wait_s: float, stopped: Stopped | None
+    ) -> Page:
+        """Return the first page with messages; after `wait_s` seconds one without."""
+        deadline = monotonic() + wait_s
+        stop = _Stop(stopped)
+        while True:
+            # Held: a state that makes room for others does not hear of what is published.
+            async with self._states.held((topic_id,)) as [state]:
+                seen = state.changes
+                # Taken anew each time: what is committed changes while a reader waits.
+                page = await self._read(state, reading)
+                if page.count:
+                    return page
+                if page.next_position is not None:
+                    # All that was read is skipped; what follows has not been looked at yet.
+                    reading = reading.behind(page.next_position, 0)
+                    continue
+                left_s = deadline - monotonic()
+                if left_s <= 0 or self._is_stopping():
+                    return page
+                await state.wait_for_change(seen, stop.looked_at_after(page.stopped_at, left_s))
+
+
+class _Stop:
+    """How long a reader has stood still at one transaction."""
+
+    def __init__(self, stopped: Stopped | None) -> None:
+        self._stopped = stopped
+        self._at: int | None = None
+        self._due: float | None = None
+        """When that is to be told; None once it was."""
+
+    def looked_at_after(self, at: int | None, left_s: float) -> float:
+        """Return how many of `left_s` seconds to wait before looking again where it stands."""
+        now = monotonic()
+        if at != self._at:
+            self._at, self._due = at, now + STOPPED_S
+        if self._stopped is None or at is None or self._due is None:
+            return left_s
+        if now < self._due:
+            return min(left_s, self._due - now)
+        self._due = None
+        self._stopped(at)
+        return left_s
