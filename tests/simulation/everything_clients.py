@@ -20,6 +20,7 @@ from tms.client.client import Client
 from tms.core.errors import OutcomeUnknown
 
 HANG_S = 30.0
+AGAIN_S = 1.0
 SIGNAL_S = 0.02
 """Within so many seconds the signal comes."""
 CALLS = 4
@@ -149,18 +150,25 @@ def _check_advice(error: RuntimeError) -> None:
 
 @contextmanager
 def _bounded(what: str) -> Iterator[None]:
-    """Raise `Difference` instead of waiting for ever."""
+    """Raise `Difference` instead of waiting for ever.
+
+    Again and again, and at the end: one that is raised while something is collected gets lost.
+    """
+    hanging: list[bool] = []
 
     def hangs(*_: object) -> None:
+        hanging.append(True)
         raise Difference(f"{what} hangs")
 
     before = signal.signal(signal.SIGALRM, hangs)
-    signal.setitimer(signal.ITIMER_REAL, HANG_S)
+    signal.setitimer(signal.ITIMER_REAL, HANG_S, AGAIN_S)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    if hanging:
+        raise Difference(f"{what} hangs")
 
 
 @contextmanager
