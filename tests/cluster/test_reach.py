@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.cluster.hands import LEASE_S
 from tms.cluster.lease import RENEWALS
-from tms.cluster.reach import GIVEN_UP_LEASES, Reach
+from tms.cluster.reach import GIVEN_UP_LEASES, StoreReach
 
 EVERY_S = LEASE_S / RENEWALS
 LOOKS = st.lists(
@@ -23,7 +23,7 @@ LOOKS = st.lists(
 
 @given(LOOKS)
 def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
-    reach, now_s = Reach(LEASE_S), 0.0
+    reach, now_s = StoreReach(LEASE_S), 0.0
     failing: list[tuple[float, float]] = []
     """Of the looks that have failed in a row, with nobody paused between: when each was sent, and
     when it ended."""
@@ -61,7 +61,7 @@ def test_what_looks_say(looks: list[tuple[bool, float, float, bool]]) -> None:
 
 
 def test_who_gave_a_lease_up_claims_none_for_three_leases() -> None:
-    reach = Reach(LEASE_S)
+    reach = StoreReach(LEASE_S)
     reach.answered(0.0, 0.1)
     assert reach.may_claim(0.1)
 
@@ -75,7 +75,7 @@ def test_who_gave_a_lease_up_claims_none_for_three_leases() -> None:
 
 
 def test_who_never_reached_the_store_claims_nothing() -> None:
-    reach = Reach(LEASE_S)
+    reach = StoreReach(LEASE_S)
     assert not reach.may_claim(0.0)
     reach.failed(0.0, 1.0)
     assert not reach.may_claim(1.0)
@@ -83,7 +83,7 @@ def test_who_never_reached_the_store_claims_nothing() -> None:
 
 def test_a_store_that_is_back_for_others_first_costs_no_leader_its_place() -> None:
     """All lose it at once; the others' looks happen to be answered before the leader's next one."""
-    reach = Reach(LEASE_S)
+    reach = StoreReach(LEASE_S)
     reach.answered(0.0, 0.1)
     for sent_s in range(3, 60, 3):
         reach.failed(sent_s, sent_s + 2.5)

@@ -24,7 +24,7 @@ GIVEN_UP_LEASES = 3
 
 
 @dataclass(slots=True)
-class Reach:
+class StoreReach:
     """What a server knows of its own way to the store, by its steady clock in seconds."""
 
     lease_s: float

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tms.cluster.instances import Registration, instances_of
 from tms.cluster.lease import RENEWALS, LeaseClock
-from tms.cluster.reach import Reach
+from tms.cluster.reach import StoreReach
 from tms.core.clock import Clock
 from tms.core.errors import TmsError
 from tms.core.supervision import supervised
@@ -48,7 +48,7 @@ class StoreWatch:
         self._registration = registration
         self._clock = clock
         self._time = time
-        self._reach = Reach(lease_s)
+        self._reach = StoreReach(lease_s)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tms-look")
         self._watching: asyncio.Task[None] | None = None
         self.on_reached: Callable[[], None] = lambda: None

@@ -27,7 +27,8 @@ def test_a_transaction_that_went_on_is_never_taken_for_one_that_did_not(
 ) -> None:
     """Each leader begins some; each of these ends under it, or under one of the next."""
     store = MemoryStore()
-    last_pointer, until = 100, {}
+    last_pointer = 100
+    until: dict[int, int] = {}
     for token, (writes, begun) in enumerate(leaders, start=1):
         going_on = [pointer for pointer, end in until.items() if end >= token]
         with pytest.MonkeyPatch.context() as patch:
