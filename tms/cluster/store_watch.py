@@ -78,11 +78,13 @@ class StoreWatch:
         try:
             async with asyncio.timeout(look_s_max(reach.lease_s)):
                 await loop.run_in_executor(self._thread, self._look)
-        except (TmsError, TimeoutError) as error:
+        except Exception as error:
             reach.failed(sent_s, self._clock.now_s())
             if not was_failing:
                 _log.warning("the store is not reached: %s", error or "no answer in time")
                 self._registration.tell_reached(None)
+            if not isinstance(error, TmsError | TimeoutError):
+                raise
         else:
             reach.answered(sent_s, self._clock.now_s())
             if not was_reached:
