@@ -46,7 +46,8 @@ _WRITE = ("topic", "schema", "txnAppId", "txnVersion", "transactional", "transac
 OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
 """All there are, as they are written in the documentation."""
 
-_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+_CHECKPOINT = "checkpointlocation"
+_OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
 """What Spark hands to sources and sinks of its own business."""
 
 TIMEOUT_S = 60.0
@@ -125,6 +126,8 @@ class WriteOptions:
     """After how long a transaction is given up that nobody ends."""
     schema: str | int | None = None
     """As a reader's; a text is registered under the topic's subject."""
+    checkpoint: str | None = None
+    """Where a stream has its checkpoint, if an option says so."""
 
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
@@ -276,7 +279,10 @@ def _written(given: GivenOptions) -> WriteOptions:
     check_owner(owner, sequence)
     timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
     schema = given.value("schema", chosen_schema, None)
-    return WriteOptions(connection, topic, owner, sequence, transactional, timeout_s, schema)
+    return WriteOptions(
+        *(connection, topic, owner, sequence, transactional, timeout_s, schema),
+        checkpoint=given.text(_CHECKPOINT),
+    )
 
 
 def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:

@@ -253,6 +253,19 @@ class SparkServer:
             answer = self._safely("POST", path, msgspec.json.encode(asked))
         return int(decode_json(answer, _StartedBody).transaction_id)
 
+    def check_not_done(self, owner: str, sequence: int, origin: str) -> None:
+        """Raise `TransactionDuplicate` or `OwnerElsewhere` where an owner's sequence is committed.
+
+        Of an owner under whose name nothing is to be written.
+        """
+        asked = {"client": "spark", "owner": owner, "sequence": sequence, "origin": origin}
+        path = f"{_TRANSACTIONS}?codec=false"
+        try:
+            answer = self._safely("POST", path, msgspec.json.encode(asked))
+        except OwnerBusy:  # which is told only of what is not committed
+            return
+        self.abort(int(decode_json(answer, _StartedBody).transaction_id))
+
     def checkpoint(self, transaction_id: int) -> int:
         """Return a write pointer of the transaction that nothing is written under yet."""
         path = f"{_TRANSACTIONS}/{transaction_id}/checkpoint?codec=false"

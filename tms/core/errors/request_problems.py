@@ -194,6 +194,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "owner."
             ),
         },
+        "CheckpointBehind": {
+            "checkpoint_behind": (
+                "A later batch of this stream is written already: its checkpoint has gone back, "
+                "and new rows would be taken as done. Put the newest checkpoint back, or begin "
+                "with a new one, without this txnAppId."
+            ),
+        },
         "PublicationRefused": {
             "publication_refused": (
                 "A commit publishes what was stored under its transaction's write pointers, each "

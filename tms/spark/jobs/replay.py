@@ -18,9 +18,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from tms.core.errors import InvalidRequest, TransactionDuplicate
+from tms.spark.batch_owner import BATCH_ORIGIN, named_owner, start
 from tms.spark.options import batch_write
 from tms.spark.server import SparkServer
-from tms.spark.writer import BATCH_ORIGIN, BatchOwner, start
 
 _NAME_CHARS = 32
 
@@ -84,7 +84,7 @@ def replay(
     with SparkServer(options.connection) as server:
         try:
             # Left open for the writer, which joins it.
-            start(server, options, BatchOwner(name, 0, BATCH_ORIGIN))
+            start(server, options, named_owner(options, 0, BATCH_ORIGIN))
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
     # Archives of earlier versions have no keys and headers; a folder may have files of both.
