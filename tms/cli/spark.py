@@ -48,6 +48,14 @@ Schema = Annotated[
         help="Payloads as columns, by the latest version of the subject or an id.",
     ),
 ]
+Message = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="With --schema: the message of a Protobuf file, by its full name; by default the "
+        "first one.",
+    ),
+]
 Rows = Annotated[
     int | None, typer.Option(min=1, metavar="COUNT", help="Messages of one batch, at most.")
 ]
@@ -63,6 +71,7 @@ def archive(
     pattern: Pattern = None,
     start: Start = None,
     schema: Schema = None,
+    message: Message = None,
     errors: Annotated[
         str | None,
         typer.Option(metavar="TOPIC", help="Where messages go that --schema cannot decode."),
@@ -76,7 +85,7 @@ def archive(
     spark = _session("archive", master, target.url)
     from tms.spark.jobs.archive import ROWS_PER_BATCH, archive  # noqa: PLC0415  needs Spark
 
-    more = _given(startingTimestamp=start, schema=schema)
+    more = _given(startingTimestamp=start, schema=schema, message=message)
     source = {**_source(target, topics, pattern), **more}
     done = archive(
         spark,

@@ -40,9 +40,13 @@ _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _PER_TRIGGER = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
 _READ = (
     *("subscribe", "subscribePattern", *_STARTING, *_ENDING, *_PER_TRIGGER),
-    *("isolation", "failOnDataLoss", "minPartitions", "pushdown", "schema", "damaged"),
+    *("isolation", "failOnDataLoss", "minPartitions", "pushdown"),
+    *("schema", "message", "damaged"),
 )
-_WRITE = ("topic", "schema", "txnAppId", "txnVersion", "transactional", "transactionTimeout")
+_WRITE = (
+    *("topic", "schema", "message"),
+    *("txnAppId", "txnVersion", "transactional", "transactionTimeout"),
+)
 OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
 """All there are, as they are written in the documentation."""
 
@@ -99,6 +103,8 @@ class ReadOptions:
     pushdown: bool
     schema: str | int | None = None
     """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
+    message: str = ""
+    """Of a file of Protobuf: the full name of the message that is read; by default the first."""
     gives_damaged: bool = False
     """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
 
@@ -126,6 +132,8 @@ class WriteOptions:
     """After how long a transaction is given up that nobody ends."""
     schema: str | int | None = None
     """As a reader's; a text is registered under the topic's subject."""
+    message: str = ""
+    """As a reader's."""
     checkpoint: str | None = None
     """Where a stream has its checkpoint, if an option says so."""
 
@@ -245,6 +253,8 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
                 refuse("subscribe", "a topic has an offset and is not read", topic)
     if given.has("damaged") and not given.has("schema"):
         refuse("damaged", "it needs schema: without one payloads are not decoded")
+    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    check_message(message, schema)
     return ReadOptions(
         connection,
         topics,
@@ -257,7 +267,8 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
         given.value("failOnDataLoss", flag, otherwise=True),
         given.value("minPartitions", whole_number, None),
         given.value("pushdown", flag, otherwise=False),
-        given.value("schema", chosen_schema, None),
+        schema,
+        message,
         given.value("damaged", chosen_damaged, otherwise=False),
     )
 
@@ -278,11 +289,23 @@ def _written(given: GivenOptions) -> WriteOptions:
                 refuse(f"{option} and transactional", "without a transaction it means nothing")
     check_owner(owner, sequence)
     timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
-    schema = given.value("schema", chosen_schema, None)
+    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    check_message(message, schema)
     return WriteOptions(
         *(connection, topic, owner, sequence, transactional, timeout_s, schema),
+        message=message,
         checkpoint=given.text(_CHECKPOINT),
     )
+
+
+def check_message(message: str, schema: str | int | None) -> None:
+    """Raise `InvalidRequest` if a message is named without a schema that can have several."""
+    if not message:
+        return
+    if schema is None:
+        refuse("message", "it needs schema: it names one of the messages of a Protobuf file")
+    if isinstance(schema, str) and schema != LATEST:
+        refuse("message", "schema is Avro's text: only a file of Protobuf has several messages")
 
 
 def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:

@@ -75,8 +75,13 @@ class TmsDataSource(DataSource):
             assert options.schema is not None
             with SparkServer(options.connection) as server:
                 names = options.chosen(server.topics() if options.pattern is not None else ())
-                choice, gives = options.schema, options.gives_damaged
-                self._found = reader_schema(server.schemas, names, choice, gives_damaged=gives)
+                self._found = reader_schema(
+                    server.schemas,
+                    names,
+                    options.schema,
+                    gives_damaged=options.gives_damaged,
+                    message=options.message,
+                )
         return self._found
 
     def _arrow(self, schema: StructType) -> "pa.Schema":

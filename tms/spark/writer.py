@@ -58,7 +58,7 @@ def known_schema(server: SparkServer, options: WriteOptions) -> KnownSchema | No
     """
     if options.schema is None or options.topic is None:
         return None
-    return written_schema(server.schemas, options.topic, options.schema)
+    return written_schema(server.schemas, options.topic, options.schema, options.message)
 
 
 def _check(options: WriteOptions, columns: list[str], known: KnownSchema | None) -> None:
@@ -74,7 +74,9 @@ def _by_topic(
 ) -> ByTopic:
     """Return what gives the messages of rows by their topic."""
     if options.schema is not None:
-        return TypedMessages(server.schemas, options.topic, options.schema, known).by_topic
+        return TypedMessages(
+            server.schemas, options.topic, options.schema, options.message, known
+        ).by_topic
     payload = check_written(columns, options.topic)
     return lambda batch: by_topic(batch, payload, options.topic)
 

@@ -112,8 +112,7 @@ class PayloadDecoder:
                 return self._form.columns([None], self._wanted)
         size = _RUN_ROWS if end - start > _RUN_ROWS else (end - start + 1) // 2
         parts = [
-            self._columns(values, errors, at, min(at + size, end))
-            for at in range(start, end, size)
+            self._columns(values, errors, at, min(at + size, end)) for at in range(start, end, size)
         ]
         return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 

@@ -193,6 +193,6 @@ def _from_json(message: Any, text: bytes) -> Any:
     try:
         made = json_format.Parse(text, message, descriptor_pool=pool)
         _to_json(made)  # a number of a Struct may be too large for a double
-        return made
     except Exception as error:  # it raises what Python does with a wrong value
         raise Unencodable(str(error)) from None
+    return made

@@ -59,12 +59,14 @@ class TypedMessages:
         schemas: RegisteredSchemas,
         topic: str | None,
         choice: str | int,
+        message: str,
         known: KnownSchema | None,
     ) -> None:
         """Encode by what is known, or by what is chosen for each topic."""
         self._schemas = schemas
         self._topic = topic
         self._choice = choice
+        self._message = message
         self._known = known
         self._encoders: dict[str, RowEncoder] = {}
 
@@ -99,7 +101,9 @@ class TypedMessages:
     def _encoder(self, topic: str) -> RowEncoder:
         known = self._encoders.get(topic)
         if known is None:
-            schema = self._known or written_schema(self._schemas, topic, self._choice)
+            schema = self._known or written_schema(
+                self._schemas, topic, self._choice, self._message
+            )
             try:
                 known = RowEncoder(schema)
             except UnusableSchema as error:
