@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
 
 from tms.core.errors import InvalidRequest, TransactionDuplicate
 from tms.spark.batch_owner import BATCH_ORIGIN, named_owner, start
@@ -88,7 +89,7 @@ def replay(
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
     # Archives of earlier versions have no keys and headers; a folder may have files of both.
-    archived = spark.read.option("mergeSchema", "true").parquet(folder)
+    archived = _archived(spark, folder)
     if not {"topic", "message_id", "payload"} <= set(archived.columns):
         expected = "topic, message_id, payload: an archive without types"
         raise InvalidRequest("invalid_row", folder=folder, expected=expected)
@@ -113,6 +114,17 @@ def replay(
     written = sent.write.format("tms").mode("append").options(**target)
     written.options(txnAppId=name, txnVersion="0").save()
     return Replayed(totals.messages, totals.payload_bytes, totals.bad, name, is_duplicate=False)
+
+
+def _archived(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the rows of an archive. Topics are text, also where folders look like numbers."""
+    reader = spark.read.option("mergeSchema", "true")
+    found = reader.parquet(folder)
+    fields = [
+        StructField(each.name, StringType() if each.name == "topic" else each.dataType)
+        for each in found.schema
+    ]
+    return reader.schema(StructType(fields)).parquet(folder)
 
 
 def _name(folder: str, target: Mapping[str, str], selection: Selection, *, envelope: bool) -> str:
