@@ -38,7 +38,13 @@ from tms.client.remote import topic_path
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.retry import may_pass
 from tms.core.credentials import without_credentials
-from tms.core.errors import InvalidRequest, OwnerBusy, TopicNotFound, TransactionNotInProgress
+from tms.core.errors import (
+    InvalidRequest,
+    NotPermitted,
+    OwnerBusy,
+    TopicNotFound,
+    TransactionNotInProgress,
+)
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import FIRST_ID, ID_BYTES, id_after
 from tms.core.reading import Isolation
@@ -108,7 +114,7 @@ class SparkServer:
 
         try:
             self._bridge.call(lambda: self._calls.repeat(may_pass, ask))
-        except TopicNotFound:
+        except (TopicNotFound, NotPermitted):
             return
         except InvalidRequest as error:
             if is_without_arrow(error):
