@@ -54,6 +54,12 @@ _CHECKPOINT = "checkpointlocation"
 _OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
 """What Spark hands to sources and sinks of its own business."""
 
+_OF_TABLES = (
+    "Spark hands no options of a table on to its readers and writers: make a view instead, CREATE "
+    "TEMPORARY VIEW … USING tms OPTIONS (…), or name them in each query, … FROM a_table WITH "
+    "(url = '…', …)"
+)
+
 TIMEOUT_S = 60.0
 RETRY_FOR_S = 60.0
 RAISE, GIVE = "raise", "give"
@@ -107,6 +113,10 @@ class ReadOptions:
     """Of a file of Protobuf: the full name of the message that is read; by default the first."""
     gives_damaged: bool = False
     """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
+
+    def __str__(self) -> str:
+        """Return which topics are read, for people."""
+        return self.pattern if self.pattern is not None else ", ".join(self.topics or ())
 
     def chosen(self, topics: Iterable[str]) -> list[str]:
         """Return which of all `topics` of the namespace the pattern takes, or those named."""
@@ -183,12 +193,14 @@ def any_read(options: Mapping[str, str]) -> ReadOptions:
     For what Spark asks before it says which one it is. Raises `InvalidRequest`.
     """
     given = _checked(options, _READ, "reading")
-    edges = RangeBounds(Edge.EARLIEST, {}), RangeBounds(Edge.LATEST, {})
-    return _read(given, *edges)
+    bounds = _bounds(given, _STARTING, Edge.EARLIEST), _bounds(given, _ENDING, Edge.LATEST)
+    return _read(given, *bounds)
 
 
 def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
     given = GivenOptions(options)
+    if any(name == "owner" or name.startswith("option.") for name in given.names()):
+        refuse("CREATE TABLE", _OF_TABLES)  # so Spark names a table's properties
     allowed = (*_CONNECTION, *wanted)
     known = {option.lower(): option for option in OPTIONS}
     for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
@@ -200,15 +212,22 @@ def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Giv
     return given
 
 
-def connection_to(url: str, *, retry_for_s: float = RETRY_FOR_S) -> ServerOptions:
-    """Return the connection to a server with the defaults. Raises `InvalidRequest`."""
-    return replace(_connection(GivenOptions({"url": url})), retry_for_s=retry_for_s)
+def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOptions:
+    """Return the connection that options of a connection say. Raises `InvalidRequest`."""
+    given = _checked(options, (), "a connection")
+    return replace(_connection(given), retry_for_s=retry_for_s)
+
+
+def of_connection(options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the options that say which server it is, and as whom it is asked."""
+    wanted = {option.lower() for option in _CONNECTION}
+    return {name: text for name, text in options.items() if name.lower() in wanted}
 
 
 def _connection(given: GivenOptions) -> ServerOptions:
     url = given.text("url")
     if url is None:
-        refuse("url", "it is needed: the server's, http://HOST:PORT")
+        refuse("url", f"it is needed: the server's, http://HOST:PORT. {_OF_TABLES}")
     if given.has("tms.token") and given.has("tms.tokenFile"):
         refuse("tms.token and tms.tokenFile", "they say the same: give one")
     if not url.startswith(("http://", "https://")):

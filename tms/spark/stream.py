@@ -8,7 +8,7 @@ comes back. Topics that come later are read from their oldest message on.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from tms.core.errors import TopicNotFound
+from tms.core.errors import TmsError, TopicNotFound
 from tms.spark.offsets import Offset, Offsets, read_back, start_of, written
 from tms.spark.options import ReadOptions
 from tms.spark.plan import latest, left, plan, shares
@@ -168,6 +168,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close the connections."""
         if self._open_server is not None:
             self._open_server.close()
+
+
+class RefusedStream(DataSourceStreamReader):
+    """Tells why a stream cannot be read.
+
+    What is raised while a reader is made, PySpark hides behind an error of its own.
+    """
+
+    def __init__(self, error: TmsError) -> None:
+        """Raise `error` as soon as something is asked."""
+        self._error = error
+
+    @told_plainly
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        """Raise it."""
+        raise self._error
+
+    @told_plainly
+    def latestOffset(  # noqa: N802
+        self,
+        start: dict[str, str],  # noqa: ARG002
+        limit: ReadLimit,  # noqa: ARG002
+    ) -> NoReturn:
+        """Raise it."""
+        raise self._error
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> NoReturn:  # noqa: ARG002
+        """Raise it."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002
+        """Raise it."""
+        raise self._error
 
 
 def _no_further(ends: Offsets, begin: Offsets, target: Offsets) -> dict[str, Offset]:
