@@ -106,7 +106,8 @@ def replay(
     ).collect()[0]
     if totals.bad:
         if bad is None:
-            raise InvalidRequest("invalid_row", rows=totals.bad, folder=folder)
+            expected = "a payload or a key, and a topic; or `bad`, where other rows go"
+            raise InvalidRequest("invalid_row", rows=totals.bad, folder=folder, expected=expected)
         rows.where(~is_good).write.mode("overwrite").parquet(bad)
     good = rows.where(is_good).orderBy("message_id", "topic")
     payload = _enveloped() if envelope else f.col("payload")
