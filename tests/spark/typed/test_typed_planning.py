@@ -61,7 +61,7 @@ def test_other_columns_are_refused(name: str, said: str) -> None:
 
 def test_a_column_that_is_not_in_the_schema_is_told_with_those_that_are() -> None:
     known = KnownSchema(1, READER.source)
-    with pytest.raises(InvalidRequest, match="unknown_columns=.'other'") as caught:
+    with pytest.raises(InvalidRequest, match=r"unknown_columns=.'other'") as caught:
         check_typed(["topic", "__x", "_topic", "other"], None, known)
 
     assert "fields of the schema (topic, __x), and _topic, " in str(caught.value)
