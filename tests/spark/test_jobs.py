@@ -134,6 +134,10 @@ def test_a_row_without_payload_goes_to_a_named_place_or_stops_the_replay(
 TOMBSTONE = tms.Message(b"", key=b"k", is_tombstone=True)
 
 
+def framed(payload: bytes) -> tms.Message:
+    return tms.Message(payload, key=b"k", headers={"h": b"1"})
+
+
 def message_of(message: tms.Message) -> tuple[bytes | None, bytes | None, dict[str, bytes]]:
     payload = None if message.is_tombstone else message.payload
     return payload, message.key, dict(message.headers)
@@ -148,16 +152,15 @@ def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
     publish(client, "a", b"one", b"\xff", b"", b"two")
-    framed = {"key": b"k", "headers": {"h": b"1"}}
-    kept = [tms.Message(b"kept", **framed), tms.Message(b"\xfe", **framed), TOMBSTONE]
-    client.topic("a").publish(kept)
+    keyed = [framed(b"kept"), framed(b"\xfe"), TOMBSTONE]
+    client.topic("a").publish(keyed)
     for name in ("b", "errors"):
         client.topic(name).create()
     source, to = {**options, "subscribe": "a"}, Destinations("b", "errors")
     first = transform(spark, source, options, shout, to, checkpoint=checkpoint)
     publish(client, "a", b"three")
     second = transform(spark, source, options, shout, to, checkpoint=checkpoint)
-    [error, keyed] = (json.loads(payload) for payload in published(client, "errors"))
+    [error, other] = (json.loads(payload) for payload in published(client, "errors"))
     loud = client.topic("b").poll(committed=True)
 
     assert [message_of(each) for each in loud] == [
@@ -168,7 +171,7 @@ def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
     assert [message_of(each)[1:] for each in client.topic("errors").poll(committed=True)] == [
         (None, {}), (b"k", {"h": b"1"})
     ]  # fmt: skip
-    assert keyed["payload"] == "/g=="
+    assert other["payload"] == "/g=="
     assert (error["topic"], error["payload"]) == ("a", "/w==")
     assert error["error"].startswith("UnicodeDecodeError")
 
@@ -178,8 +181,7 @@ def test_a_query_transforms_and_its_empty_rows_are_errors(
 ) -> None:
     """Those that are not UTF-8, and tombstones, too. What it selects of keys and headers is kept"""
     publish(client, "a", b'{"n": 1}', b"no json")
-    framed = {"key": b"k", "headers": {"h": b"1"}}
-    client.topic("a").publish([tms.Message(b'{"n": 3}', **framed), TOMBSTONE, tms.Message(b"\xff")])
+    client.topic("a").publish([framed(b'{"n": 3}'), TOMBSTONE, tms.Message(b"\xff")])
     for name in ("b", "errors"):
         client.topic(name).create()
     number = "get_json_object(text, '$.n') * 2 || '' AS payload"

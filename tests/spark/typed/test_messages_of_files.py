@@ -50,7 +50,11 @@ def test_messages_of_several_kinds_are_written_and_read_each_by_its_name(
     topic: tms.Topic, options: Options
 ) -> None:
     write(options, {"id": ["1"]}, topic="orders")
-    refund = {"order": ["1", "2"], "cents": [3, 4], "_topic": ["orders", "orders"]}
+    refund: dict[str, list[Any]] = {
+        "order": ["1", "2"],
+        "cents": [3, 4],
+        "_topic": ["orders", "orders"],
+    }
     write(options, refund, message="shop.Refund")
     write(options, {"sku": ["x"]}, topic="orders", message="shop.Order.Line")
     rows = read(options, message="shop.Refund", damaged="give")
