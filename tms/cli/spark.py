@@ -80,8 +80,9 @@ def archive(
     master: Master = None,
 ) -> None:
     """Add to an archive in Parquet, by topic and date, what has come since the last run."""
-    if errors is not None and schema is None:
-        raise typer.BadParameter("it needs --schema", param_hint="--errors")
+    for name, value in (("--errors", errors), ("--message", message)):
+        if value is not None and schema is None:
+            raise typer.BadParameter("it needs --schema", param_hint=name)
     spark = _session("archive", master, target)
     from tms.spark.jobs.archive import ROWS_PER_BATCH, archive  # noqa: PLC0415  needs Spark
 

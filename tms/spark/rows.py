@@ -144,8 +144,8 @@ def parts_of(
 def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
     """Return the columns that a message is made of; of key and headers, those that have any.
 
-    Raises `InvalidRequest` (invalid_row) for a row without a payload that has no key either, and
-    for one with headers that no message can have.
+    Raises `InvalidRequest` for a row without a payload that has no key either (invalid_row), and,
+    as the server does, for one with headers that no message can have (invalid_body).
     """
     payloads = rows.column(payload)
     columns = {"payload": payloads}
@@ -171,7 +171,7 @@ def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
 
 
 def _check_headers(messages: pa.RecordBatch) -> None:
-    """Raise `InvalidRequest` (invalid_row), which tells of the first row with wrong headers."""
+    """Raise `InvalidRequest` (invalid_body), which tells of the first row with wrong headers."""
     headers = messages.column("headers")
     if pa.types.is_map(headers.type):
         pair = [("key", headers.type.key_type), ("value", headers.type.item_type)]
@@ -194,14 +194,9 @@ def _check_headers(messages: pa.RecordBatch) -> None:
             for name in messages.schema.names
             if name != "headers"
         }
-        raise InvalidRequest(
-            "invalid_row",
-            column="headers",
-            header=names[unfit[0]].as_py(),
-            row=row,
-            **shown,
-            expected="a name and a value of each header, and no name twice",
-        )
+        reason = "a header of a row has no name or no value, or stands twice"
+        header = names[unfit[0]].as_py()
+        raise InvalidRequest("invalid_body", reason=reason, header=header, row=row, **shown)
 
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
