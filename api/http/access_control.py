@@ -2,9 +2,9 @@
 
 1. The first credential that is there decides: what another server of the cluster has sealed, then
    Authorization, then the certificate of the connection. A bad one is 401, whatever else there is.
-2. A decision is kept for a credential, an operation and a path, until any rule or token changes,
-   and a minute at most. So a known caller costs a few looks into memory. Decisions that are told
-   each time are not kept.
+2. A decision that lets somebody in is kept for a credential, an operation and a path, which have
+   512 bytes together at most, until any rule or token changes, and a minute at most. So a known
+   caller costs a few looks into memory. Decisions that are told each time are not kept.
 3. A topic on which somebody may do nothing at all is 404 to them, as one that is not there.
 4. Whoever waits, or is sent a long answer, asks again (`check_again`): what was revoked meanwhile
    ends that.
@@ -37,7 +37,7 @@ from tms.security.quotas import Quotas
 from tms.security.resources import SERVER as THE_SERVER
 from tms.security.resources import Action, Kind, Resource, topic_resource
 from tms.security.rules import Effect, Identity, Rule, Ruling, is_topic_of_service
-from tms.security.sessions import Session, Sessions
+from tms.security.sessions import Session, Sessions, key_of
 
 if TYPE_CHECKING:
     from api.http.exchange import Exchange
@@ -47,8 +47,8 @@ CHECK_S = 5.0
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 65_536
 _KEPT_MS = 60_000
-_KEPT_BYTES_MAX = 8192
-"""Of a credential and a path, for a decision of them to be kept."""
+_KEPT_BYTES_MAX = 512
+"""Of a credential's key, an operation's name and a path, for a decision of them to be kept."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
@@ -80,15 +80,11 @@ class AccessControl:
         self.audit = audit
         self._opener: Opener | None = None
         self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
-        """By Authorization, operation and path: until when somebody is let in so, in ms.
+        """By the credential's key, operation and path: until when somebody is let in so, in ms.
 
         Many requests have one `Admitted` then: it says nothing of the request itself.
         """
-        grants.on_change.append(self._forget)
-
-    def _forget(self) -> None:
-        self._decisions.clear()
-        self._sessions.end_revoked()
+        grants.on_change.append(self._decisions.clear)
 
     def open_forwards(self, opener: Opener) -> None:
         """Take what other servers seal from now on."""
@@ -152,7 +148,7 @@ class AccessControl:
         header = exchange.authorization
         if header is None or operation is None:
             return False
-        kept = self._decisions.get((header, operation.name, exchange.path))
+        kept = self._decisions.get((key_of(header), operation.name, exchange.path))
         if kept is None or self._clock.now_ms() >= kept[0]:
             return False
         if exchange.fields.caller is not ANYBODY:
@@ -184,16 +180,23 @@ class AccessControl:
         self._decide(exchange, session, operation)
         caller = exchange.fields.caller
         admission.caller = self._caller_of(session, caller.part)
-        header = exchange.authorization
         is_alike = caller is ANYBODY and admission.via is None and admission.use is None
         # What is told each time is decided each time.
-        is_kept = is_alike and not self.grants.is_stale and operation.action not in ALWAYS
-        is_short = header is not None and len(header) + len(exchange.path) <= _KEPT_BYTES_MAX
-        if header is not None and is_kept and is_short:
-            if len(self._decisions) >= _DECISIONS_MAX:
-                del self._decisions[next(iter(self._decisions))]
-            until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
-            self._decisions[header, operation.name, exchange.path] = until_ms, admission
+        if is_alike and not self.grants.is_stale and operation.action not in ALWAYS:
+            self._keep(exchange, session, operation, admission)
+
+    def _keep(
+        self, exchange: "Exchange", session: Session, operation: Operation, admission: Admitted
+    ) -> None:
+        """Keep a decision if it is of a short key, and of a credential in its one spelling."""
+        header, key = exchange.authorization, session.key
+        size = len(key) + len(operation.name) + len(exchange.path)
+        if header is None or key_of(header) != key or size > _KEPT_BYTES_MAX:
+            return
+        if len(self._decisions) >= _DECISIONS_MAX:
+            del self._decisions[next(iter(self._decisions))]
+        until_ms = min(session.ends_ms, self._clock.now_ms() + _KEPT_MS)
+        self._decisions[key, operation.name, exchange.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
         return self.grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
@@ -266,7 +269,7 @@ class AccessControl:
         admission = _of(exchange)
         session = admission.session
         assert session is not None, "who goes on was let in"
-        if self._clock.now_ms() >= session.ends_ms:
+        if session.is_over(self.grants, self._clock.now_ms()):
             session = admission.session = await self._verified_anew(exchange, session)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:

@@ -11,7 +11,7 @@
 import json
 import logging
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -29,6 +29,8 @@ USES_MAX = 10_000
 QUEUE_MAX = 10_000
 """Lines that wait to be written."""
 _TEXT_CHARS_MAX = 1024
+_KEPT_CHARS_MAX = 512
+"""Of a resource, to know its first use by: no name that is valid is longer."""
 _MINUTE_MS = 60 * MS_PER_S
 
 _log = logging.getLogger(__name__)
@@ -110,16 +112,14 @@ class Audit:
         self._clock = clock
         self._drops = drops
         self._minute = -1
-        self._uses: set[Hashable] = set()
+        self._uses: set[tuple[str | None, str, str]] = set()
 
     @property
     def dropped(self) -> int:
         """How many lines were lost, at all destinations together."""
         return self._drops.count
 
-    def is_wanted(
-        self, principal: str | None, action: str, resource: Hashable, effect: Effect
-    ) -> bool:
+    def is_wanted(self, principal: str | None, action: str, resource: str, effect: Effect) -> bool:
         """Whether to `add` a record of this; if it is a first use, not again in this minute."""
         if effect is Effect.DENY or action in ALWAYS:
             return True
@@ -127,7 +127,7 @@ class Audit:
         if minute != self._minute or len(self._uses) >= USES_MAX:
             self._minute = minute
             self._uses.clear()
-        use = (principal, action, resource)
+        use = (principal, action, resource[:_KEPT_CHARS_MAX])
         if use in self._uses:
             return False
         self._uses.add(use)

@@ -5,7 +5,9 @@
 The scheme may be in capitals or not. What is wrong is told without any part of the credential.
 """
 
+import base64
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -75,6 +77,16 @@ def credential_of(header: bytes) -> Credential:
             raise _invalid("what is behind Basic is not base64")
         return Credential(Scheme.BASIC, value.decode("ascii"))
     raise _invalid("the scheme of Authorization is Bearer or Basic")
+
+
+def header_of(credential: Credential) -> bytes:
+    """Return the value of Authorization that says a credential, in the one way of saying it."""
+    if credential.scheme is Scheme.BASIC:
+        with suppress(ValueError):  # the last bits may say nothing, and be anything
+            plain = base64.b64decode(credential.value, validate=True)
+            return b"Basic " + base64.b64encode(plain)
+        return b"Basic " + credential.value.encode()
+    return b"Bearer " + credential.value.encode()
 
 
 def _invalid(reason: str) -> NotAuthenticated:
