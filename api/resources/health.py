@@ -20,7 +20,10 @@ _STATUS = {
         "schema": {
             "type": "object",
             "required": ["status"],
-            "properties": {"status": {"type": "string"}},
+            "properties": {
+                "status": {"type": "string"},
+                "warnings": {"type": "array", "items": {"type": "string"}},
+            },
         }
     }
 }
@@ -68,8 +71,11 @@ async def health(exchange: Exchange) -> None:
 
 async def ready(exchange: Exchange) -> None:
     """Answer whether publishing would be taken now."""
-    exchange.context.services.messaging.check_ready()
-    await exchange.answer(OK, b'{"status": "ready"}', JSON_TYPE)
+    services = exchange.context.services
+    services.messaging.check_ready()
+    warnings = services.warnings()
+    told = {"status": "ready", "warnings": warnings} if warnings else {"status": "ready"}
+    await exchange.answer(OK, json.dumps(told).encode(), JSON_TYPE)
 
 
 async def metrics(exchange: Exchange) -> None:
@@ -130,7 +136,7 @@ OPERATIONS = (
         tag="Server",
         summary="Would a publish be taken now?",
         description="503 while it would not: no requests should be sent here for the moment.",
-        success="It would.",
+        success="It would; `warnings`, if there are any, say what fills up.",
         answer=_STATUS,
         errors=("stopping", "store_unavailable", "queue_full", "internal"),
     ),

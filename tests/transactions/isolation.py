@@ -13,24 +13,27 @@ from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import (
     NotPermitted,
     OwnerBusy,
+    OwnerNotFound,
+    TooLarge,
     TransactionConflict,
     TransactionDuplicate,
     TransactionNotInProgress,
 )
 from tms.core.limits import Limits
+from tms.core.shares import share_of
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.transactions.edits import encode_row
 from tms.transactions.recovery import recover
 
 OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"
-LIMITS = Limits(transaction_owners_max=2, transaction_outcomes_max=1_000)
+LIMITS = Limits(transaction_owners_max=3, transaction_outcomes_max=1_000)
 
 
 KEYS = st.frozensets(st.sampled_from([b"x", b"y", b"z"]))
 
 
-OWNERS = st.sampled_from(["o", "p", "q"])
+OWNERS = st.sampled_from(["o", "p", "q", "r"])
 
 
 PICK = st.integers(0, 1_000)
@@ -38,7 +41,12 @@ PICK = st.integers(0, 1_000)
 
 PRINCIPALS = ("ann", "bob")
 CALLERS = st.sampled_from(
-    [ANYBODY, *map(Caller, PRINCIPALS), Caller(PRINCIPALS[0], may_end_any=True)]
+    [
+        ANYBODY,
+        *map(Caller, PRINCIPALS),
+        Caller(PRINCIPALS[0], may_end_any=True),
+        Caller(PRINCIPALS[1], has_all=True),
+    ]
 )
 
 
@@ -120,17 +128,53 @@ class Isolation(RuleBasedStateMachine):
 
     def _is_of_another(self, caller: Caller, owner: str) -> bool:
         """Whether an owner is another principal's."""
-        if owner not in self.living.state.owners.last_commits:
-            self.whose.pop(owner, None)  # it was forgotten
         holders = [known.principal for known in self.having(OPEN) if known.owner == owner]
         if self.whose.get(owner) is not None:
             holders.append(self.whose[owner])
         return any(may_not(caller, holder) for holder in holders)
 
+    def _holders(self) -> dict[str, str | None]:
+        """Return who has a place for each owner: that is remembered, or may be."""
+        opened = {
+            known.owner: known.principal
+            for known in self.having(OPEN)
+            if known.owner is not None and known.sequence is not None
+        }
+        return {**opened, **self.whose}
+
+    def _has_place(self, caller: Caller, owner: str | None) -> bool:
+        """Whether an owner has a place, or its caller may take one."""
+        holders = self._holders()
+        if owner is None or owner in holders:
+            return True
+        if caller.has_all or caller.principal is None:
+            return len(holders) < LIMITS.transaction_owners_max
+        mine = sum(holder == caller.principal for holder in holders.values())
+        return share_of(LIMITS.transaction_owners_max, mine, len(holders) - mine) > 0
+
+    @rule(owner=OWNERS, caller=CALLERS)
+    def forget_owner(self, owner: str, caller: Caller) -> None:
+        is_of_another = self._is_of_another(caller, owner)
+        try:
+            self.living.do(self.living.state.forget_owner(owner, caller))
+        except NotPermitted:
+            assert is_of_another
+            return
+        except OwnerBusy:
+            assert any(known.owner == owner for known in self.having(OPEN))
+            return
+        except OwnerNotFound:
+            assert owner not in self.whose
+            return
+        assert not is_of_another
+        del self.whose[owner], self.last_sequences[owner]
+        self.done()
+
     @rule(owner=OWNERS, sequence=st.integers(0, 3), if_open=st.sampled_from(IfOpen), caller=CALLERS)
     def start_owned(self, owner: str, sequence: int, if_open: IfOpen, caller: Caller) -> None:
         busy = next((k for k in self.having(OPEN) if k.owner == owner), None)
         is_of_another = self._is_of_another(caller, owner)
+        has_place = self._has_place(caller, owner)
         try:
             transaction = self.living.start(
                 owner=owner, sequence=sequence, if_open=if_open, caller=caller
@@ -141,10 +185,14 @@ class Isolation(RuleBasedStateMachine):
         except TransactionDuplicate:
             assert sequence <= self.last_sequences[owner]
             return
+        except TooLarge:
+            assert not has_place
+            return
         except OwnerBusy:
             assert busy is not None
             assert if_open is not IfOpen.FENCE
             return
+        assert has_place
         assert not is_of_another
         if busy is not None and if_open is IfOpen.JOIN:
             assert transaction == busy.transaction
@@ -160,6 +208,7 @@ class Isolation(RuleBasedStateMachine):
     ) -> None:
         number = None if owner is None else sequence
         is_of_another = owner is not None and self._is_of_another(caller, owner)
+        has_place = self._has_place(caller, owner)
         try:
             pointer = self.living.at_once(owner, number, changes, caller=caller)
         except NotPermitted:
@@ -169,9 +218,13 @@ class Isolation(RuleBasedStateMachine):
             assert owner is not None
             assert sequence <= self.last_sequences[owner]
             return
+        except TooLarge:
+            assert not has_place
+            return
         except OwnerBusy:
             assert any(known.owner == owner for known in self.having(OPEN))
             return
+        assert has_place
         assert not is_of_another
         transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
         known = Known(transaction, self.step, 0, owner, number, caller.principal, COMMITTED)
@@ -207,8 +260,6 @@ class Isolation(RuleBasedStateMachine):
     @rule(pick=PICK, caller=CALLERS)
     def commit(self, pick: int, caller: Caller) -> None:
         known = self.pick(pick, OPEN)
-        if known.owner is not None:
-            self._is_of_another(caller, known.owner)  # which sees whether it was forgotten
         try:
             self.living.commit(known.transaction, caller)
         except NotPermitted:
@@ -378,8 +429,13 @@ class Isolation(RuleBasedStateMachine):
         for principal in PRINCIPALS:
             of_it = [known for known in self.having(OPEN) if known.principal == principal]
             assert state.in_progress_of(principal) == len(of_it)
-        for owner, last in state.owners.last_commits.items():
-            assert last.principal == self.whose[owner]
+        remembered = state.owners.last_commits
+        assert {owner: last.principal for owner, last in remembered.items()} == self.whose
+        assert {owner: last.sequence for owner, last in remembered.items()} == self.last_sequences
+        holders, shares = self._holders(), state.owners.shares
+        assert shares.used == len(holders)
+        for principal in PRINCIPALS:
+            assert shares.used_by(principal) == [*holders.values()].count(principal)
 
     @invariant()
     def statuses_are_known(self) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tms.cli import tx_owners
 from tms.cli.columns import aligned, span
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
@@ -15,6 +16,7 @@ from tms.core.transactions import StartRequest, TransactionInfo
 from tms.wire.json_reports import info_record
 
 app = typer.Typer(help="Look after transactions, and use one from a script.", no_args_is_help=True)
+app.add_typer(tx_owners.app, name="owners")
 
 EXAMPLES = """\b
 Example:

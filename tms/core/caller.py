@@ -38,6 +38,13 @@ class Caller:
     """The part of the service that asks; None if it is none of them."""
     may_end_any: bool = False
     """Whether it may end the transactions of others, and publish in them (`transact-any`)."""
+    has_all: bool = False
+    """Whether no limit of one principal is for it: a superuser, or a server of the cluster."""
+
+    @property
+    def sharer(self) -> str | None:
+        """By whom what it uses is counted (`tms.core.shares`); None: it may use all there is."""
+        return None if self.has_all else self.principal
 
 
 ANYBODY = Caller()

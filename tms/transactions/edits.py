@@ -40,6 +40,7 @@ class EditKind(IntEnum):
     TRUNCATED = 6
     CHECKPOINT = 7
     OWNERS_FORGOTTEN = 64
+    OWNER_FORGOTTEN = 65
 
 
 class Edit(NamedTuple):
@@ -77,7 +78,7 @@ class Edit(NamedTuple):
     sequence: int | None = None
     """STARTED, COMMITTED."""
     owner: str | None = None
-    """STARTED, COMMITTED. Never empty."""
+    """STARTED, COMMITTED, OWNER_FORGOTTEN. Never empty."""
     client: str = ""
     """STARTED, COMMITTED at once."""
     origin: str | None = None

@@ -57,6 +57,16 @@ class TransactionMetrics:
             "Write pointers on the list of invalid transactions.",
             state.invalid_count,
         )
+        yield GaugeMetricFamily(
+            "tms_transaction_owners",
+            "Owners of transactions that are remembered, or promised a place.",
+            state.owners.shares.used,
+        )
+        yield GaugeMetricFamily(
+            "tms_transaction_owners_max",
+            "The most owners of transactions that are remembered.",
+            state.owners.shares.bound,
+        )
         oldest = next(iter(state.opened), None)
         age_s = 0.0
         if oldest is not None:

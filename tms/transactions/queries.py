@@ -6,7 +6,7 @@ from tms.core.caller import Caller
 from tms.core.errors import TransactionUnknown
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.transaction import Transaction
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.transactions import OwnerInfo, TransactionInfo, TransactionStatus
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 from tms.transactions.ownership import check_own
@@ -102,6 +102,15 @@ class AskedState(AppliedState):
         by_pointer = self.invalids.by_pointer
         invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
         return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
+
+    def infos_of_owners(self, limit: int | None, principal: str | None = None) -> list[OwnerInfo]:
+        """Return the owners, at most `limit`, oldest commit first; with a `principal`, its own."""
+        found = (
+            OwnerInfo(owner, *last)
+            for owner, last in self.owners.last_commits.items()
+            if principal is None or last.principal == principal
+        )
+        return [*islice(found, limit)]
 
 
 def _info(

@@ -32,6 +32,7 @@ from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     Carried,
+    OwnerInfo,
     Publications,
     StartRequest,
     TransactionInfo,
@@ -247,6 +248,22 @@ class TransactionService:
         self._publications.forget(pointers)
         found: int = count
         return found
+
+    async def owners(
+        self, limit: int | None = None, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners that are remembered, oldest commit first."""
+        return await self._seen(lambda state: state.infos_of_owners(limit, principal))
+
+    async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
+        """Forget an owner."""
+        await self._make(lambda state, _: (state.forget_owner(owner, caller), None))
+
+    def warnings(self) -> list[str]:
+        """Return what should be done something about soon, in words; always in the same time."""
+        with suppress(StoreUnavailable):
+            return self._journal.state.owners.warnings()
+        return []
 
     async def invalid_list(self) -> InvalidList:
         """Return the invalid list as cleanup needs it."""

@@ -13,7 +13,7 @@ DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; dam
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TypeVar
 from zlib import crc32
@@ -61,9 +61,29 @@ _OWNER_COLUMNS = 6
 
 def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
     """Return the state, which is given the time `now_ms`, milliseconds since 1970."""
+    return begin_snapshot(state, now_ms)()
+
+
+def begin_snapshot(state: TransactionState, now_ms: int) -> Callable[[], bytes]:
+    """Return what gives the state as it is now, however it changes meanwhile; in any thread.
+
+    What takes long, because there may be a million of them, are the owners: those are encoded last.
+    """
     state.excluded.sweep()
-    body = _tephra_part(state, now_ms) + _our_part(state)
-    return body + _CRC.pack(crc32(body))
+    texts = Texts()
+    missing = 0 if _has_principals(state) else 1
+    start = _tephra_part(state, now_ms) + bytes((_EXTENSION - missing,))
+    parts = _our_part(state, texts, missing)
+    owners, commits = [*state.owners.last_commits], [*state.owners.last_commits.values()]
+
+    def finish() -> bytes:
+        rows = _owner_rows(owners, commits, texts)  # its texts are encoded before it
+        body = b"".join(
+            (start, texts.encoded(), *parts, encode_rows(rows, _OWNER_COLUMNS - missing))
+        )
+        return body + _CRC.pack(crc32(body))
+
+    return finish
 
 
 def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
@@ -106,11 +126,9 @@ def _in_progress(pointer: int, opened: Open) -> bytes:
     return b"".join((*map(encode_long, fields), encode_longs(checkpoints)))
 
 
-def _our_part(state: TransactionState) -> bytes:
-    texts = Texts()
-    commits = state.owners.last_commits.items()
-    missing = 0 if _has_principals(state) else 1
-    parts = (
+def _our_part(state: TransactionState, texts: Texts, missing: int) -> tuple[bytes, ...]:
+    """Return our columns, less the owners'."""
+    return (
         _open_part(state, texts, _OPEN_COLUMNS - missing),
         _invalid_part(state, texts, _INVALID_COLUMNS - missing),
         _committed_part(state, texts),
@@ -118,29 +136,30 @@ def _our_part(state: TransactionState) -> bytes:
         encode_rows(sorted((p, *past) for p, past in state.excluded.truncated.items()), 3),
         encode_numbers(state.outcomes.order),
         bytes(state.outcomes.codes.values()),
-        encode_rows(
-            [
-                (
-                    texts.index(owner),
-                    sequence,
-                    transaction_id,
-                    time_ms,
-                    texts.index(origin),
-                    texts.index(principal),
-                )
-                for owner, (sequence, transaction_id, time_ms, origin, principal) in commits
-            ],
-            _OWNER_COLUMNS - missing,
-        ),
     )
-    return b"".join((bytes((_EXTENSION - missing,)), texts.encoded(), *parts))
+
+
+def _owner_rows(
+    owners: Sequence[str], commits: Sequence[LastCommit], texts: Texts
+) -> list[tuple[int, ...]]:
+    return [
+        (
+            texts.index(owner),
+            sequence,
+            transaction_id,
+            time_ms,
+            texts.index(origin),
+            texts.index(principal),
+        )
+        for owner, (sequence, transaction_id, time_ms, origin, principal) in zip(
+            owners, commits, strict=True
+        )
+    ]
 
 
 def _has_principals(state: TransactionState) -> bool:
-    known = chain[Open | Invalid | LastCommit](
-        state.opened, state.invalids.by_pointer.values(), state.owners.last_commits.values()
-    )
-    return any(each.principal is not None for each in known)
+    known = chain[Open | Invalid](state.opened, state.invalids.by_pointer.values())
+    return state.owners.shares.are_any_known or any(each.principal is not None for each in known)
 
 
 def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
@@ -229,9 +248,13 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     state.outcomes.load(ids, codes)
     for row in _padded(columns, _OWNER_COLUMNS, missing):
         owner, sequence, transaction_id, time_ms, origin, principal = row
-        state.owners.last_commits[texts[owner]] = LastCommit(
+        commit = LastCommit(
             sequence, transaction_id, time_ms, _text(texts, origin), _text(texts, principal)
         )
+        state.owners.record(texts[owner], commit)
+    for opened in state.opened:
+        if opened.owner is not None and opened.sequence is not None:
+            state.owners.promise(opened.owner, opened.principal)
     if columns.at != len(body):
         raise ValueError
     return state
