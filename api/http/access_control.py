@@ -68,7 +68,7 @@ class AccessControl:
     ) -> None:
         """Know callers by `sessions`, and decide by `grants`; `is_required`: nobody is anonymous.
 
-        None: there are no limits, and nothing is told.
+        None: nothing is limited, and nothing is told.
         """
         self._sessions = sessions
         self.grants = grants
@@ -144,7 +144,7 @@ class AccessControl:
     # Whether they may.
 
     def admits_again(self, exchange: "Exchange", operation: Operation | None) -> bool:
-        """Whether somebody was let in just so of late, and so is again."""
+        """Whether somebody was let in just so of late, and so is again. Raises `RateExceeded`."""
         header = exchange.authorization
         if header is None or operation is None:
             return False
@@ -155,7 +155,9 @@ class AccessControl:
             return False
         if self._opener is not None and _FORWARD in exchange.headers:
             return False
-        exchange.admission = kept[1]
+        admission = exchange.admission = kept[1]
+        if admission.use is not None:
+            exchange.count_connection(admission.use.connections)
         return True
 
     def admit(self, exchange: "Exchange", session: Session, operation: Operation | None) -> None:
@@ -180,7 +182,8 @@ class AccessControl:
         self._decide(exchange, session, operation)
         caller = exchange.fields.caller
         admission.caller = self._caller_of(session, caller.part)
-        is_alike = caller is ANYBODY and admission.via is None and admission.use is None
+        is_counted = self._quotas is not None and self._quotas.limits.are_by_time
+        is_alike = caller is ANYBODY and admission.via is None and not is_counted
         # What is told each time is decided each time.
         if is_alike and not self.grants.is_stale and operation.action not in ALWAYS:
             self._keep(exchange, session, operation, admission)
@@ -203,7 +206,8 @@ class AccessControl:
 
     def _caller_of(self, session: Session, part: str | None) -> Caller:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
-        return Caller(session.identity.principal, part, may_end_any)
+        has_all = self._is_exempt(session.identity)
+        return Caller(session.identity.principal, part, may_end_any, has_all)
 
     def _decide(self, exchange: "Exchange", session: Session, operation: Operation) -> None:
         action = operation.action

@@ -29,7 +29,7 @@ class Shares:
         self.bound = bound
         self.used = 0
         """By all together."""
-        self._each_max = each_max
+        self.each_max = each_max
         self._by_sharer: dict[str, int] = {}
 
     def used_by(self, sharer: str | None) -> int:
@@ -46,8 +46,8 @@ class Shares:
         if sharer is None:
             return max(0, self.bound - self.used)
         mine = self.used_by(sharer)
-        if self._each_max:
-            return max(0, min(self._each_max - mine, self.bound - self.used))
+        if self.each_max:
+            return max(0, min(self.each_max - mine, self.bound - self.used))
         return share_of(self.bound, mine, self.used - mine)
 
     def add(self, sharer: str | None, amount: int = 1) -> None:
