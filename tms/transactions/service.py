@@ -90,8 +90,9 @@ class TransactionService:
         """Have the publications that commits ask for prepared by `references`."""
         self._publish_by = references
 
-    async def _make(self, decide: Decide, *, size_bytes: int = 0) -> Any:
-        return await self._writer.submit(Transition(self._journal, decide, size_bytes=size_bytes))
+    async def _make(self, decide: Decide, caller: Caller = ANYBODY, *, size_bytes: int = 0) -> Any:
+        transition = Transition(self._journal, decide, size_bytes=size_bytes)
+        return await self._writer.submit(transition, caller)
 
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction, which is the caller's."""
@@ -100,7 +101,7 @@ class TransactionService:
             started = state.start(request, now_ms, caller)
             return started.edits, lambda: state.transaction(started.transaction_id)
 
-        transaction: Transaction = await self._make(decide)
+        transaction: Transaction = await self._make(decide, caller)
         return transaction
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
@@ -134,7 +135,7 @@ class TransactionService:
 
         if not changes and not decide(self._journal.state, 0)[0]:
             return  # nothing to remember, so nothing to write
-        await self._make(decide, size_bytes=sum(map(len, changes)))
+        await self._make(decide, caller, size_bytes=sum(map(len, changes)))
 
     async def commit(
         self,
@@ -163,7 +164,8 @@ class TransactionService:
             if advances:
                 assert self._move_by is not None
                 carried.append(await held.enter_async_context(self._move_by(advances)))
-            await self._writer.submit(Transition(self._journal, decide, carried=carried))
+            transition = Transition(self._journal, decide, carried=carried)
+            await self._writer.submit(transition, caller)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
@@ -180,7 +182,7 @@ class TransactionService:
                 edits = state.abort(transaction_id)
             return edits, lambda: state.status(transaction_id)
 
-        status: TransactionStatus = await self._make(decide)
+        status: TransactionStatus = await self._make(decide, caller)
         return status
 
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
@@ -190,7 +192,7 @@ class TransactionService:
             state.check_own(transaction_id, caller)
             return state.invalidate(transaction_id), None
 
-        await self._make(decide)
+        await self._make(decide, caller)
 
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer."""
@@ -200,7 +202,7 @@ class TransactionService:
             edits = state.checkpoint(transaction_id, now_ms)
             return edits, lambda: state.transaction(transaction_id)
 
-        transaction: Transaction = await self._make(decide)
+        transaction: Transaction = await self._make(decide, caller)
         return transaction
 
     def in_progress_of(self, principal: str) -> int:
@@ -257,7 +259,7 @@ class TransactionService:
 
     async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
         """Forget an owner."""
-        await self._make(lambda state, _: (state.forget_owner(owner, caller), None))
+        await self._make(lambda state, _: (state.forget_owner(owner, caller), None), caller)
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, in words; always in the same time."""
