@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Never
 
 from api.http.admitted import Admitted
 from api.http.operation import DecidedBy, Operation
-from tms.core.caller import ANYBODY, Caller
+from tms.core.caller import ANYBODY, ASKING, Caller
 from tms.core.clock import Clock
 from tms.core.errors import (
     NotAuthenticated,
@@ -158,6 +158,7 @@ class AccessControl:
         admission = exchange.admission = kept[1]
         if admission.use is not None:
             exchange.count_connection(admission.use.connections)
+        ASKING.set(admission.caller)
         return True
 
     def admit(self, exchange: "Exchange", session: Session, operation: Operation | None) -> None:
@@ -182,6 +183,7 @@ class AccessControl:
         self._decide(exchange, session, operation)
         caller = exchange.fields.caller
         admission.caller = self._caller_of(session, caller.part)
+        ASKING.set(admission.caller)
         is_counted = self._quotas is not None and self._quotas.limits.are_by_time
         is_alike = caller is ANYBODY and admission.via is None and not is_counted
         # What is told each time is decided each time.

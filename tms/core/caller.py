@@ -6,6 +6,7 @@ accidents: a caller is taken to be what it says it is.
 """
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from tms.core.errors import NotPermitted
@@ -48,6 +49,9 @@ class Caller:
 
 
 ANYBODY = Caller()
+ASKING: ContextVar[Caller] = ContextVar("asking", default=ANYBODY)
+"""For whom this task works, if it works for a request. For what is shared deep below that, and for
+nothing that is permitted or not: that is told as an argument."""
 
 
 def check_may_change(caller: Caller, topic_id: TopicId) -> None:
