@@ -1,15 +1,30 @@
 """A stateful model of isolation."""
 
-from dataclasses import dataclass, field
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tables.memory import MemoryStore
 from tables.store import Store
 from tables.transaction_table import StoreTransactionTable
+from tests.transactions.known import (
+    ABORTED,
+    CALLERS,
+    COMMITTED,
+    GONE,
+    INVALID,
+    KEYS,
+    LIMITS,
+    OPEN,
+    OWNERS,
+    PICK,
+    PRINCIPALS,
+    Known,
+    check_owners,
+    has_place,
+    may_not,
+)
 from tests.transactions.living import NOW_MS, Living
-from tms.core.caller import ANYBODY, Caller
+from tms.core.caller import Caller
 from tms.core.errors import (
     NotPermitted,
     OwnerBusy,
@@ -19,58 +34,10 @@ from tms.core.errors import (
     TransactionDuplicate,
     TransactionNotInProgress,
 )
-from tms.core.limits import Limits
-from tms.core.shares import share_of
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.transactions.edits import encode_row
 from tms.transactions.recovery import recover
-
-OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"
-LIMITS = Limits(transaction_owners_max=3, transaction_outcomes_max=1_000)
-
-
-KEYS = st.frozensets(st.sampled_from([b"x", b"y", b"z"]))
-
-
-OWNERS = st.sampled_from(["o", "p", "q", "r"])
-
-
-PICK = st.integers(0, 1_000)
-
-
-PRINCIPALS = ("ann", "bob")
-CALLERS = st.sampled_from(
-    [
-        ANYBODY,
-        *map(Caller, PRINCIPALS),
-        Caller(PRINCIPALS[0], may_end_any=True),
-        Caller(PRINCIPALS[1], has_all=True),
-    ]
-)
-
-
-def may_not(caller: Caller, principal: str | None) -> bool:
-    """Whether a caller may do nothing to what is a principal's."""
-    return caller.principal not in (None, principal) and not caller.may_end_any
-
-
-@dataclass
-class Known:
-    """What the model knows of a transaction."""
-
-    transaction: Transaction
-    started: int
-    """When, in steps."""
-    expires_ms: int
-    owner: str | None
-    sequence: int | None
-    principal: str | None = None
-    status: str = OPEN
-    committed: int = -1
-    changes: frozenset[bytes] = frozenset()
-    pointers: list[int] = field(default_factory=list)
-    truncated: set[int] = field(default_factory=set)
 
 
 class Isolation(RuleBasedStateMachine):
@@ -134,23 +101,10 @@ class Isolation(RuleBasedStateMachine):
         return any(may_not(caller, holder) for holder in holders)
 
     def _holders(self) -> dict[str, str | None]:
-        """Return who has a place for each owner: that is remembered, or may be."""
-        opened = {
-            known.owner: known.principal
-            for known in self.having(OPEN)
-            if known.owner is not None and known.sequence is not None
-        }
+        """Return the owners that have a place, and whose they are."""
+        numbered = [known for known in self.having(OPEN) if known.sequence is not None]
+        opened = {known.owner or "": known.principal for known in numbered}
         return {**opened, **self.whose}
-
-    def _has_place(self, caller: Caller, owner: str | None) -> bool:
-        """Whether an owner has a place, or its caller may take one."""
-        holders = self._holders()
-        if owner is None or owner in holders:
-            return True
-        if caller.has_all or caller.principal is None:
-            return len(holders) < LIMITS.transaction_owners_max
-        mine = sum(holder == caller.principal for holder in holders.values())
-        return share_of(LIMITS.transaction_owners_max, mine, len(holders) - mine) > 0
 
     @rule(owner=OWNERS, caller=CALLERS)
     def forget_owner(self, owner: str, caller: Caller) -> None:
@@ -174,7 +128,7 @@ class Isolation(RuleBasedStateMachine):
     def start_owned(self, owner: str, sequence: int, if_open: IfOpen, caller: Caller) -> None:
         busy = next((k for k in self.having(OPEN) if k.owner == owner), None)
         is_of_another = self._is_of_another(caller, owner)
-        has_place = self._has_place(caller, owner)
+        is_room = has_place(self._holders(), caller, owner)
         try:
             transaction = self.living.start(
                 owner=owner, sequence=sequence, if_open=if_open, caller=caller
@@ -186,13 +140,13 @@ class Isolation(RuleBasedStateMachine):
             assert sequence <= self.last_sequences[owner]
             return
         except TooLarge:
-            assert not has_place
+            assert not is_room
             return
         except OwnerBusy:
             assert busy is not None
             assert if_open is not IfOpen.FENCE
             return
-        assert has_place
+        assert is_room
         assert not is_of_another
         if busy is not None and if_open is IfOpen.JOIN:
             assert transaction == busy.transaction
@@ -208,7 +162,7 @@ class Isolation(RuleBasedStateMachine):
     ) -> None:
         number = None if owner is None else sequence
         is_of_another = owner is not None and self._is_of_another(caller, owner)
-        has_place = self._has_place(caller, owner)
+        is_room = has_place(self._holders(), caller, owner)
         try:
             pointer = self.living.at_once(owner, number, changes, caller=caller)
         except NotPermitted:
@@ -219,12 +173,12 @@ class Isolation(RuleBasedStateMachine):
             assert sequence <= self.last_sequences[owner]
             return
         except TooLarge:
-            assert not has_place
+            assert not is_room
             return
         except OwnerBusy:
             assert any(known.owner == owner for known in self.having(OPEN))
             return
-        assert has_place
+        assert is_room
         assert not is_of_another
         transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
         known = Known(transaction, self.step, 0, owner, number, caller.principal, COMMITTED)
@@ -429,13 +383,7 @@ class Isolation(RuleBasedStateMachine):
         for principal in PRINCIPALS:
             of_it = [known for known in self.having(OPEN) if known.principal == principal]
             assert state.in_progress_of(principal) == len(of_it)
-        remembered = state.owners.last_commits
-        assert {owner: last.principal for owner, last in remembered.items()} == self.whose
-        assert {owner: last.sequence for owner, last in remembered.items()} == self.last_sequences
-        holders, shares = self._holders(), state.owners.shares
-        assert shares.used == len(holders)
-        for principal in PRINCIPALS:
-            assert shares.used_by(principal) == [*holders.values()].count(principal)
+        check_owners(state.owners, self._holders(), self.whose, self.last_sequences)
 
     @invariant()
     def statuses_are_known(self) -> None:
