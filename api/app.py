@@ -36,6 +36,7 @@ from api.resources import (
     transactions,
 )
 from api.resources.paths import CLUSTER
+from tms import __version__
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import Cluster
 from tms.core.limits import Limits
@@ -58,6 +59,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *health.OPERATIONS,
     *documentation.OPERATIONS,
 )
+_INTERFACE = "1"
 _OF_THE_PROCESS = ("/health", "/ready", "/metrics")
 _OF_THE_SERVER = (*_OF_THE_PROCESS, CLUSTER)
 """What each server of a cluster answers for itself, whoever leads."""
@@ -84,13 +86,19 @@ def create_app(
         registry=registry,
         topic_info=topic_info,
         body_memory=BodyMemory(limits.queue_bytes_max),
-        openapi=json.dumps(document_of(OPERATIONS), indent=1).encode(),
+        openapi=json.dumps(document_of(OPERATIONS, _told_version(access)), indent=1).encode(),
         callers=callers or Callers(),
         error_form=answer_of,
         cluster=cluster_state,
         access=access,
     )
     return Application(context, metrics, OPERATIONS)
+
+
+def _told_version(access: AccessControl | None) -> str:
+    """Return the version that the document tells, which is the interface's if strangers read it."""
+    is_open = access is not None and not all(map(access.guards, documentation.OPERATIONS))
+    return _INTERFACE if is_open else __version__
 
 
 def create_storeless(

@@ -27,10 +27,11 @@ _STALLED_S = 3.0
 _COLUMNS = ("32 clients at once", "anonymous", "RSS", "MB/s to clients", "seconds")
 
 
-class _Peak:
+class Peak:
     """The most memory a server has had since this was begun."""
 
     def __init__(self, server: Server) -> None:
+        """Look every few ms, in a thread, until `end`."""
         self._server = server
         self._stop = Event()
         self.found = server.memory()
@@ -43,6 +44,7 @@ class _Peak:
             self.found = {name: max(now[name], self.found[name]) for name in now}
 
     def end(self) -> dict[str, int]:
+        """Look no more, and return it in bytes, by the kind of memory."""
         self._stop.set()
         self._thread.join()
         return self.found
@@ -86,7 +88,7 @@ def _stall(topic: Topic, limit: int) -> int:
 
 
 def _measure(table: Table, figure: str, server: Server, client: Callable[[], int]) -> int:
-    peak = _Peak(server)
+    peak = Peak(server)
     started = time.perf_counter()
     with ThreadPoolExecutor(_CLIENTS) as pool:
         total = sum(pool.map(lambda _: client(), range(_CLIENTS)))

@@ -1,12 +1,18 @@
-"""The data folder of a store on local disk: its lock and its format.
+"""The data folder of a store on local disk: its creation, its lock and its format.
 
     FOLDER/tms.lock     held by flock while a process has the folder open; says pid, host and time
     FOLDER/format.json  {"format": 3, "layout": 2}; checked at each opening
     FOLDER/leveldb/     LevelDB's own files
+    FOLDER/tms.creating only while the store is being created
 
-Until format 3 the format was the layout alone. Such a folder is raised (`record_format`) once what
-`tables.raising` renames is renamed: all else that is in it stays, and older versions refuse it from
-then on.
+A store is created in this order, each step durable before the next: the mark `tms.creating`,
+LevelDB, the format; then the mark goes. A folder with the mark holds nothing yet, whatever crashed,
+so its creation begins anew. A folder without it has all its files, or is refused: what is missing
+was lost, and an empty store would hide that.
+
+Until format 3 the format was the layout alone. Such a folder is raised (`record_format`) when it is
+opened for writing, once what `tables.raising` renames is renamed: all else that is in it stays, and
+older versions refuse it from then on.
 
 LevelDB's lock is not enough: it is an fcntl lock, and a second opening of the folder in the same
 process drops it silently, after which another process can open the folder and damage it. An flock
@@ -27,12 +33,15 @@ from typing import Any
 from tables.leveldb_layout import PREFIXES
 from tms.core.errors import (
     FolderUnusable,
+    StoreFileLost,
     StoreFormatUnknown,
     StoreLocked,
+    StoreNotFound,
     StoreUnavailable,
     TmsError,
 )
 from tms.core.forks import tell_in_child
+from tms.core.store_access import StoreAccess
 
 FORMAT = 3
 _NEWEST = max(PREFIXES)
@@ -41,6 +50,9 @@ _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
 _LOCK = "tms.lock"
 _FORMAT = "format.json"
+_LEVELDB = "leveldb"
+_CREATING = "tms.creating"
+_CREATING_TEXT = b"The store in this folder is being created, and holds nothing yet.\n"
 _THIS_ONE = ", which is this one: what opened it here has not closed it"
 
 
@@ -66,6 +78,11 @@ def refused_folder(path: Path, error: OSError) -> TmsError:
     return FolderUnusable(folder=str(path), reason=f"{meaning} ({error.strerror})")
 
 
+def _holds_rows(path: Path) -> bool:
+    """Whether a file of LevelDB's has rows, which none has while the store is created."""
+    return path.suffix in {".ldb", ".sst"} or (path.suffix == ".log" and path.stat().st_size > 0)
+
+
 def opened_itself(path: Path, flags: int) -> int:
     """Return the descriptor of a file that is its owner's alone. Raises `OSError` for a link."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
@@ -74,16 +91,20 @@ def opened_itself(path: Path, flags: int) -> int:
 class DataFolder:
     """A folder held by this process, and by nobody else, until `release`."""
 
-    def __init__(self, path: Path) -> None:
-        """Create the folder where there is none, lock it and check its format.
+    def __init__(self, path: Path, access: StoreAccess = StoreAccess.CREATE) -> None:
+        """Lock the folder and check its format; begin to create the store if `access` says so.
 
-        Raises `StoreLocked` with the holder's pid and host, `StoreFormatUnknown`,
+        Raises `StoreNotFound` if there is none and `access` is not to create one, `StoreLocked`
+        with the holder's pid and host, `StoreFormatUnknown`, `StoreFileLost`,
         `FolderUnusable` where the folder can never be written as things are, and
         `StoreUnavailable` where it cannot now: the disk is full, or failed.
         """
         self.path = path
         try:
-            path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            if access is StoreAccess.CREATE or path.is_file():
+                path.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+            elif not any(map(self._has, (_FORMAT, _LEVELDB, _CREATING))):
+                raise StoreNotFound(folder=str(path))
             self._descriptor = opened_itself(path / _LOCK, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             if error.errno == errno.ELOOP and (path / _LOCK).is_symlink():
@@ -92,11 +113,14 @@ class DataFolder:
             raise refused_folder(path, error) from error
         try:
             self._lock()
+            self.is_new = self._holds_nothing()
+            """Whether the store is still to be created."""
             self.is_raised = True
             """Whether the present format is recorded."""
-            self.layout = self._checked_layout()
+            self.layout = _NEWEST if self.is_new else self._checked_layout()
             """Where the tables are: `tables.leveldb_layout`."""
-            self._make_leveldb()
+            if self.is_new:
+                self._begin(access)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -109,14 +133,59 @@ class DataFolder:
     @property
     def leveldb(self) -> Path:
         """Where LevelDB keeps its files."""
-        return self.path / "leveldb"
+        return self.path / _LEVELDB
 
-    def _make_leveldb(self) -> None:
-        """Make the folder that LevelDB would make for all to read."""
+    def _holds_nothing(self) -> bool:
+        """Whether no store was ever created here, or a creation was broken off.
+
+        Raises `StoreFileLost`, `FolderUnusable`.
+        """
         try:
-            self.leveldb.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+            if not (self.path / _CREATING).exists():
+                return not self._has(_FORMAT) and not self._has(_LEVELDB)
+            if self.leveldb.is_dir() and any(map(_holds_rows, self.leveldb.iterdir())):
+                reason = f"LevelDB has rows beside {_CREATING}, so delete one of them"
+                raise FolderUnusable(folder=str(self.path), reason=reason)
         except OSError as error:
-            raise refused_folder(self.leveldb, error) from error
+            raise refused_folder(self.path, error) from error
+        return True
+
+    def _has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def _begin(self, access: StoreAccess) -> None:
+        """Set the mark, and take away what a creation that was broken off has left.
+
+        Raises as the constructor.
+        """
+        if access is not StoreAccess.CREATE:
+            raise StoreNotFound(folder=str(self.path))
+        try:
+            if not self._has(_CREATING):  # without it, even for a moment, the rest would be lost
+                self._put(self.path / _CREATING, _CREATING_TEXT)
+            self._sync(self.path)
+            (self.path / _FORMAT).unlink(missing_ok=True)
+            # Otherwise LevelDB would make it for all to read.
+            self.leveldb.mkdir(mode=_FOLDER_MODE, exist_ok=True)
+            for left in self.leveldb.iterdir():
+                left.unlink()
+        except OSError as error:
+            raise refused_folder(self.path, error) from error
+
+    def finish(self) -> None:
+        """Have the store created for good, now that LevelDB's files are there.
+
+        Nothing may have been written to it. Raises `FolderUnusable` and `StoreUnavailable`.
+        """
+        assert self.is_new
+        try:
+            self._sync(self.leveldb)
+            self.record_format()
+            (self.path / _CREATING).unlink()
+            self._sync(self.path)
+        except OSError as error:
+            raise refused_folder(self.path, error) from error
+        self.is_new = False
 
     def _lock(self) -> None:
         try:
@@ -151,12 +220,9 @@ class DataFolder:
             number = recorded["format"]
             layout = recorded["layout"] if number == FORMAT else number
         except FileNotFoundError:
-            if self.leveldb.exists():
-                raise StoreFormatUnknown(folder=str(self.path), missing=_FORMAT) from None
-            self._record(path, _NEWEST)
-            return _NEWEST
+            raise StoreFileLost(file=str(path), reason="it is missing") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreFormatUnknown(folder=str(self.path), reason=str(error)) from None
+            raise StoreFormatUnknown(file=str(path), reason=str(error)) from None
         except OSError as error:
             raise refused_folder(path, error) from error
         known = PREFIXES if number == FORMAT else _LAYOUTS_UNTIL_3
@@ -177,19 +243,29 @@ class DataFolder:
         """Record the present format with a layout: both or neither, whatever crashes."""
         draft = path.with_suffix(".draft")
         try:
-            draft.unlink(missing_ok=True)
-            with os.fdopen(opened_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w") as out:
-                json.dump({"format": FORMAT, "layout": layout}, out)
-                out.flush()
-                os.fsync(out.fileno())
+            self._put(draft, json.dumps({"format": FORMAT, "layout": layout}).encode())
             draft.replace(path)
-            folder = os.open(self.path, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            self._sync(self.path)
         except OSError as error:
             raise refused_folder(self.path, error) from error
+
+    @staticmethod
+    def _put(path: Path, content: bytes) -> None:
+        """Make a file durable, in the place of one of that name."""
+        path.unlink(missing_ok=True)
+        with os.fdopen(opened_itself(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as out:
+            out.write(content)
+            out.flush()
+            os.fsync(out.fileno())
+
+    @staticmethod
+    def _sync(folder: Path) -> None:
+        """Make durable which files a folder has."""
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def free_bytes(self) -> int:
         """Return how much room a process without privileges has on the folder's disk."""

@@ -16,6 +16,7 @@ Reads verify checksums, for 9 us a block: otherwise
 what is damaged in a table is handed out as it is.
 """
 
+import errno
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,12 +29,14 @@ from typing import Any
 import plyvel
 
 from tables.data_folder import DataFolder, opened_itself
+from tables.leveldb_files import check_files
 from tables.leveldb_layout import PREFIXES, Prefixes
 from tables.raising import raise_rows
 from tables.shared_lock import SharedLock
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
 from tms.core.forks import tell_in_child
+from tms.core.store_access import StoreAccess
 from tms.core.tables import Batch
 
 _BLOCK_BYTES = 16 * 1024
@@ -43,6 +46,9 @@ _FILES_TO_MERGE = b"leveldb.num-files-at-level0"
 _FILES_TO_MERGE_MAX = 8
 """At 12 of them LevelDB makes each write wait for a second or two, until it has merged them."""
 _CLOSED = "the store is closed"
+_FILE_LOST = (os.strerror(errno.ENOENT), os.strerror(errno.EINVAL))
+"""How LevelDB ends its error for a table that is not there, or is empty."""
+_FOR_READING = "the store was opened for reading"
 _OPENED_ANEW = "the store was opened anew since the batch was made"
 
 _log = logging.getLogger(__name__)
@@ -110,25 +116,28 @@ class LevelDBStore:
     def __init__(
         self,
         path: Path,
+        access: StoreAccess = StoreAccess.CREATE,
         *,
         sync: bool = True,
         write_buffer_bytes: int = 32 * 1024 * 1024,
         block_cache_bytes: int = 64 * 1024 * 1024,
     ) -> None:
-        """Open the folder `path`, creating it where there is none.
+        """Open the folder `path` as `access` says.
 
         With `sync` off, a write returns when the operating system has it: it survives the process,
-        not the machine. Raises `StoreLocked`, `StoreCorrupt`, `StoreFormatUnknown`,
-        `FolderUnusable`, and `StoreUnavailable` where the disk does not take writes now.
+        not the machine. Raises `StoreNotFound`, `StoreLocked`, `StoreCorrupt`,
+        `StoreFormatUnknown`, `FolderUnusable`, and `StoreUnavailable` where the disk does not take
+        writes now.
         """
         self._sync = sync
         self._write_buffer_bytes = write_buffer_bytes
         self._block_cache_bytes = block_cache_bytes
-        self._folder = DataFolder(path)
+        self._folder = DataFolder(path, access)
         self._prefixes = PREFIXES[self._folder.layout]
         self._gate = SharedLock()
         self._write_lock = Lock()
-        self._failure: str | None = None
+        self._failure: str | None = _FOR_READING if access is StoreAccess.READ else None
+        self._is_damaged = False
         self._stop_reopening = Event()
         self._closed = False
         try:
@@ -138,7 +147,10 @@ class LevelDBStore:
             raise
         self._tables = self._tables_of(self._handle)
         try:
-            self.raise_format()
+            if self._folder.is_new:
+                self._folder.finish()
+            if access is not StoreAccess.READ:
+                self.raise_format()
         except OutcomeUnknown as error:
             self.close()
             raise StoreUnavailable(folder=str(path), reason=str(error)) from error
@@ -157,11 +169,13 @@ class LevelDBStore:
         return self._handle
 
     def _open(self) -> Any:
-        path = self._folder.leveldb
+        path, is_new = self._folder.leveldb, self._folder.is_new
         try:
+            if not is_new:
+                check_files(path)
             return plyvel.DB(
                 str(path),
-                create_if_missing=True,
+                create_if_missing=is_new,
                 paranoid_checks=True,
                 write_buffer_size=self._write_buffer_bytes,
                 lru_cache_size=self._block_cache_bytes,
@@ -182,18 +196,24 @@ class LevelDBStore:
         """Give the table's handle, which stays open meanwhile; name errors as ours."""
         with self._gate.shared():
             if self._closed or self._handle is None:
-                raise StoreUnavailable(reason=self._failure or _CLOSED)
+                is_damaged = self._is_damaged and not self._closed
+                error = StoreCorrupt if is_damaged else StoreUnavailable
+                raise error(reason=self._failure or _CLOSED)
             try:
                 yield self._tables[table]
-            except plyvel.CorruptionError as error:
-                raise StoreCorrupt(table=table, reason=_said(error)) from error
             except plyvel.Error as error:
-                raise StoreUnavailable(table=table, reason=_said(error)) from error
+                said = _said(error)
+                is_damage = isinstance(error, plyvel.CorruptionError) or said.endswith(_FILE_LOST)
+                kind = StoreCorrupt if is_damage else StoreUnavailable
+                raise kind(table=table, reason=said) from error
 
     def get(self, table: str, key: bytes) -> bytes | None:
         """Return the value of `key`, None if there is none."""
         with self._reading(table) as rows:
             value: bytes | None = rows.get(key, verify_checksums=True)
+            if value is None:  # as plyvel says it too where a table's file is gone
+                with rows.iterator(start=key, stop=key + b"\x00", verify_checksums=True) as found:
+                    value = next((each for _, each in found), None)
             return value
 
     @contextmanager
@@ -308,7 +328,7 @@ class LevelDBStore:
                     self._failure = str(error)
                     continue
                 except StoreCorrupt as error:
-                    self._failure = str(error)
+                    self._failure, self._is_damaged = str(error), True
                     _log.critical("the store is damaged and stays closed: %s", error)
                     return
                 self._failure = None

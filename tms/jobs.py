@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tms.core.clock import SystemClock
+from tms.core.store_access import StoreAccess
 from tms.core.store_url import LEVELDB, folder_of
 from tms.settings import Settings
 from tms.stores import hbase_options, open_tables
@@ -38,7 +39,7 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
     folder = folder_of(source)
     name = source.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
     limits, now_ms = settings.limits(), SystemClock().now_ms()
-    own = open_tables(source, settings)
+    own = open_tables(source, settings, StoreAccess.READ)
     try:
         other = open_tables(target, settings)
     except BaseException:

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
+from tms.core.store_access import StoreAccess
 from tms.core.store_url import HBASE, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
@@ -136,20 +137,24 @@ async def open_services(
     registry: CollectorRegistry | None = None,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `store` within the running event loop; close them when done.
 
     `limits` and `settings` have their defaults where they are not given; with a `lease`, nothing is
-    done but under that. Say where the loop serves nothing else. Raises as `open_tables`.
+    done but under that. If `access` is to read, no part of them writes. Say where the loop serves
+    nothing else. Raises as `open_tables`.
     """
     settings = settings or Settings.model_construct()
     limits = limits or settings.limits()
     clock = clock or SystemClock()
     registry = registry or CollectorRegistry()
-    tables = await asyncio.to_thread(open_tables, store, settings, takes_over=True, lease=lease)
+    tables = await asyncio.to_thread(
+        open_tables, store, settings, access, takes_over=True, lease=lease
+    )
 
     async def open_beside(url: str, is_own_folder: bool) -> MetadataStore:  # noqa: FBT001  a Callable
-        return await open_metadata(url, settings, tables if is_own_folder else None)
+        return await open_metadata(url, settings, tables if is_own_folder else None, access)
 
     try:
         namespaces = await open_namespaces(settings.metadata, store, limits, open_beside)
@@ -166,6 +171,7 @@ async def open_services(
         has_transactions=has_transactions,
         lease=lease,
         may_block_loop=may_block_loop,
+        access=access,
     )
     inspection = Partwise(
         tables.store,
@@ -177,6 +183,8 @@ async def open_services(
     services = replace(services, inspection=inspection, store=tables.store)
     if lease is not None and isinstance(tables, SealedTables):
         services = replace(services, sealing=Sealing(tables))
+    if access is StoreAccess.READ:
+        return services
     try:
         hbase = hbase_options(settings, lease)
         cleanup = await _start_cleanup(
@@ -188,12 +196,12 @@ async def open_services(
     return replace(services, cleanup=cleanup)
 
 
-async def open_embedded(store: str) -> OpenServices:
+async def open_embedded(store: str, access: StoreAccess) -> OpenServices:
     """Return the services on `store` for a client in this process.
 
     A caller that is cancelled meanwhile waits until the store is closed again.
     """
-    opening = asyncio.ensure_future(open_services(store))
+    opening = asyncio.ensure_future(open_services(store, access=access))
     try:
         return await _ended(opening)
     except asyncio.CancelledError:
@@ -258,6 +266,7 @@ async def services_on(
     has_transactions: bool = True,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> OpenServices:
     """Return the services on `tables`, which close with them, also where this fails.
 
@@ -277,7 +286,7 @@ async def services_on(
         schemas = _schemas_on(messaging, clock)
         return OpenServices(messaging, elsewhere, subscriptions, namespaces, schemas, engine)
     token = 0 if lease is None else lease.token
-    recover = partial(recover_state, tables.transactions, limits, token=token)
+    recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
     except BaseException:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from tms.core.clock import SystemClock
 from tms.core.cluster import HeldLease
 from tms.core.credentials import without_credentials
+from tms.core.store_access import StoreAccess
 from tms.core.store_url import (
     HBASE,
     LEVELDB,
@@ -61,10 +62,17 @@ with importing("tables"), importing("cleanup"):
 
 
 def open_tables(
-    store: str, settings: Settings, *, takes_over: bool = False, lease: HeldLease | None = None
+    store: str,
+    settings: Settings,
+    access: StoreAccess = StoreAccess.CREATE,
+    *,
+    takes_over: bool = False,
+    lease: HeldLease | None = None,
 ) -> StoreTables:
     """Open the store that `store` names: `leveldb:DIR`, `hbase://HOST:PORT/PREFIX`, or `memory:`.
 
+    A folder is opened as `access` says. HBase's tables are never created here, and only a server
+    raises their format.
     A server `takes_over`, also from one that died; nothing is asked of HBase where its `lease` is
     over. Blocks while a LevelDB recovers, HBase is asked,
     or, taking over there, a dead server's calls may be under way. Raises `StoreError`,
@@ -75,7 +83,7 @@ def open_tables(
     if kind is None and not has_scheme(store, HBASE):  # whose own error says what is missing
         shown = without_credentials(store)
         raise ValueError(f"no store at {shown!r}: give {written()}")
-    return WAYS[HBASE if kind is None else kind](Asked(store, settings, lease, takes_over))
+    return WAYS[HBASE if kind is None else kind](Asked(store, settings, access, lease, takes_over))
 
 
 class Asked(NamedTuple):
@@ -83,6 +91,7 @@ class Asked(NamedTuple):
 
     store: str
     settings: Settings
+    access: StoreAccess
     lease: HeldLease | None
     takes_over: bool
 
@@ -93,6 +102,7 @@ def _open_leveldb(asked: Asked) -> StoreTables:
     return StoreTables(
         LevelDBStore(
             folder,
+            asked.access,
             sync=settings.sync,
             write_buffer_bytes=settings.leveldb_write_buffer_bytes,
             block_cache_bytes=settings.leveldb_block_cache_bytes,
@@ -129,19 +139,23 @@ WAYS: dict[StoreKind, Callable[[Asked], StoreTables]] = {
 
 
 async def open_metadata(
-    url: str, settings: Settings | None = None, tables: StoreTables | None = None
+    url: str,
+    settings: Settings | None = None,
+    tables: StoreTables | None = None,
+    access: StoreAccess = StoreAccess.CREATE,
 ) -> MetadataStore:
     """Return a new session with the metadata store at `url` (`tms.metadata.opening`).
 
-    Give the `tables` of a server in this process that has the folder open already: the rows are
-    kept there, and it stays open. Raises ValueError for another URL, `StoreError`, and
-    `StoreUnavailable` or `MetadataUnavailable` where it is not reached.
+    A folder is opened as `access` says. Give the `tables` of a server in this process that has the
+    folder open already: the rows are kept there, and it stays open. Raises ValueError for another
+    URL, `StoreError`, and `StoreUnavailable` or `MetadataUnavailable` where it is not reached.
     """
 
     def open_folder(path: Path) -> Folder:
         if tables is not None:
             return Folder(CoordinationRows(tables.store), lambda: None)
-        store = open_tables(f"leveldb:{path}", settings or Settings.model_construct()).store
+        given = settings or Settings.model_construct()
+        store = open_tables(f"leveldb:{path}", given, access).store
         return Folder(CoordinationRows(store), store.close)
 
     return await open_store(url, open_folder)
@@ -150,7 +164,8 @@ async def open_metadata(
 def inspect(store: str) -> Partwise:
     """Open a store to look into it; close what is returned. Raises as `open_tables`."""
     settings = Settings.model_construct()
-    return Partwise(open_tables(store, settings).store, settings.limits(), SystemClock())
+    opened = open_tables(store, settings, StoreAccess.READ).store
+    return Partwise(opened, settings.limits(), SystemClock())
 
 
 def create_tables(store: str, settings: Settings, admin: tuple[str, int] | None) -> Any:

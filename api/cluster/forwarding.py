@@ -8,6 +8,7 @@ that is 504 `outcome_unknown`; within the answer's body the client's connection 
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
@@ -17,10 +18,11 @@ from api.http.access_control import CHECK_S
 from api.http.endpoint import FORWARDED_BY as HEADER
 from api.http.exchange import ClientGone, Exchange
 from api.http.request_body import check_announced
-from tms.core.errors import NoLeader, OutcomeUnknown
+from tms.core.errors import InvalidRequest, NoLeader, OutcomeUnknown
 from tms.security.forwards import HEADER as SEALED
 from tms.security.forwards import Sealer
 
+_is_target = re.compile(rb"[!-~]+").fullmatch
 Before = Callable[[Mapping[str, str]], Awaitable[None]]
 """Is given the headers of an answer before that is passed on."""
 Seal = Callable[[Exchange, httpx.Request], None]
@@ -148,7 +150,7 @@ class Forwarder:
         request.headers.pop("authorization", None)
         if admission is None or admission.session is None:
             return
-        path, _, query = request.url.raw_path.partition(b"?")
+        path, _, query = request.extensions["target"].partition(b"?")
         body: bytes | int | None = exchange.whole_body
         if exchange.body_unread:
             body = None if exchange.fields.is_chunked else exchange.fields.body_bytes
@@ -213,11 +215,18 @@ class _Forwarded:
             self._is_read.set()
         if self._client.is_closed:
             raise NoLeader
+        path = self._client.base_url.raw_path.rstrip(b"/") + self._path.encode("latin-1")
+        target = path + b"?" + exchange.query if exchange.query else path
+        if not _is_target(target):
+            reason = "a target is of visible ASCII characters: percent-encode others"
+            raise InvalidRequest("malformed_request", reason=reason)
         request = self._client.build_request(
             exchange.method,
-            f"{self._path}?{exchange.query.decode('ascii')}" if exchange.query else self._path,
+            "/",
             headers=[*headers, (HEADER, self._id)],
             content=self._body() if exchange.body_unread else exchange.whole_body,
+            # As it came: httpx would take `//x` for a host, and leave `/../` out.
+            extensions={"target": target},
         )
         self._seal(exchange, request)
         return request

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from api.cluster.forwarding import Forwarder
 from api.http.access_control import AccessControl
 from api.http.app import App
-from api.http.application import Application
+from api.http.application import Application, without_last_slash
 from api.http.body_memory import BodyMemory
 from api.http.callers import Callers
 from api.http.context import Context, ErrorAnswer
@@ -21,10 +21,10 @@ from api.http.errors import answer_of
 from api.http.exchange import Exchange
 from api.http.metrics import RestMetrics
 from api.http.operation import Operation
-from api.http.router import RouteMatch
+from api.http.router import Route, RouteMatch, Router
 from tms.core.clock import SystemClock
 from tms.core.cluster import Cluster
-from tms.core.errors import NoLeader
+from tms.core.errors import InvalidRequest, NoLeader
 from tms.core.limits import Limits
 from tms.core.services import ServerServices
 
@@ -90,23 +90,31 @@ class Standby:
             access=access,
         )
         self._own = Application(context, metrics, operations)
-        self._own_paths = frozenset(operation.path for operation in operations)
         forward, counted = partial(_forward, forwarder), metrics.of("forwarded")
         self._forward: RouteMatch[Endpoint] = RouteMatch(Endpoint(forward, context, counted), {})
-        self._forward_open = {
-            each.path: RouteMatch[Endpoint](Endpoint(forward, context, counted, each), {})
-            for each in open_operations
-            if access is not None and not access.guards(each)
-        }
-        """What nobody has to be known for, whoever answers it."""
+        own = {each.path for each in operations}
+        self._here: Router[RouteMatch[Endpoint] | None] = Router(
+            Route("GET", path, None) for path in own
+        )
+        """What is not just forwarded: None for what is answered here."""
+        for each in open_operations:
+            if access is not None and not access.guards(each) and each.path not in own:
+                # Nobody has to be known for it, whoever answers it.
+                endpoint = Endpoint(forward, context, counted, each)
+                self._here.add(Route("GET", each.path, RouteMatch(endpoint, {})))
 
     def find(self, method: str, path: str) -> RouteMatch[Endpoint]:
-        """Return what answers a request here, or has the leader answer it."""
-        is_read = method in ("GET", "HEAD")
-        is_own = is_read and path in self._own_paths
-        if is_own:
-            return self._own.find(method, path)
-        return self._forward_open.get(path, self._forward) if is_read else self._forward
+        """Return what answers a request here, or has the leader answer it.
+
+        Paths lead here where they lead at the leader, however they are written.
+        """
+        if method not in ("GET", "HEAD"):
+            return self._forward
+        try:
+            here = self._here.find(method, without_last_slash(path)).target
+        except InvalidRequest:
+            return self._forward
+        return self._own.find(method, path) if here is None else here
 
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""

@@ -20,6 +20,7 @@ from api.http.admitted import Admitted
 from api.http.operation import DecidedBy, Operation
 from tms.core.caller import ANYBODY, ASKING, Caller
 from tms.core.clock import Clock
+from tms.core.credentials import shortened
 from tms.core.errors import (
     NotAuthenticated,
     NotPermitted,
@@ -28,8 +29,9 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.topic import TopicId
-from tms.security.audit import ALWAYS, AUTHENTICATE, Audit, AuditRecord
-from tms.security.credentials import Scheme
+from tms.security.audit import ALWAYS, AUTHENTICATE, Audit
+from tms.security.audit_record import AuditRecord
+from tms.security.credentials import Scheme, tried_by
 from tms.security.forwards import HEADER, Opener, length_fits
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
@@ -47,6 +49,7 @@ CHECK_S = 5.0
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 65_536
 _KEPT_MS = 60_000
+_PATH_CHARS_TOLD = 200
 _KEPT_BYTES_MAX = 512
 """Of a credential's key, an operation's name and a path, for a decision of them to be kept."""
 _OPEN_DOCS = ("docs", "openapi")
@@ -324,15 +327,26 @@ class AccessControl:
             error = TopicNotFound(topic=str(resource))
         if self.audit is not None:
             record = self._record(exchange, action, str(resource), Effect.DENY, rule)
-            self.audit.add(replace(record, status=error.status))
+            record = replace(record, status=error.status)
+            if record.mechanism is None:  # anybody may ask as nobody, as often as they like
+                self.audit.refuse(replace(record, reason=error.problem.code))
+            else:
+                self.audit.add(record)
         raise error
 
     # What is told.
 
     def _told_unknown(self, exchange: "Exchange", error: TmsError) -> Never:
         if self.audit is not None:
-            record = self._record(exchange, AUTHENTICATE, exchange.path, Effect.DENY, None)
-            self.audit.add(replace(record, status=error.status))
+            path = shortened(exchange.path, _PATH_CHARS_TOLD)
+            header = exchange.authorization
+            record = replace(
+                self._record(exchange, AUTHENTICATE, path, Effect.DENY, None),
+                status=error.status,
+                reason=str(error.detail.get("reason", error.problem.code)),
+                tried=None if header is None else tried_by(header),
+            )
+            self.audit.refuse(record)
         raise error
 
     def _record(

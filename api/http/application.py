@@ -48,7 +48,7 @@ class Application:
         A slash at the end is passed over, as CDAP does.
         """
         try:
-            return self._router.find(method, path[:-1] if path[-1:] == "/" != path else path)
+            return self._router.find(method, without_last_slash(path))
         except InvalidRequest as error:
             refuse = partial(_refuse, error.problem.code, error.detail)
             return RouteMatch(Endpoint(refuse, self.context, self._unmatched), {})
@@ -56,6 +56,11 @@ class Application:
     def error(self, error: Exception) -> ErrorAnswer:
         """Return the answer to what is no request."""
         return self.context.error_form(error)
+
+
+def without_last_slash(path: str) -> str:
+    """Return a path as routes have it."""
+    return path[:-1] if path[-1:] == "/" != path else path
 
 
 async def _refuse(code: str, detail: Mapping[str, Any], _: Exchange) -> None:

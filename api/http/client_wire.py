@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import cast
 
-from api.http.connection_state import AT_WORK, State, Then
+from api.http.connection_state import AT_WORK, ConnectionState, Then
 from api.http.connections import Connections
 from api.http.peer import Peer, peer_of
 from tms.core.errors import InvalidRequest, TmsError
@@ -39,7 +39,7 @@ class ClientWire(asyncio.Protocol, ABC):
     def __init__(self, shared: Connections) -> None:
         """Begin without a request."""
         self._shared = shared
-        self._state = State.IDLE
+        self._state = ConnectionState.IDLE
         self._then = Then.NEXT
         self._waiters: list[asyncio.Future[None]] = []  # those who wait for the client
         self._is_draining = False  # whether the answer waits for the client to read
@@ -47,7 +47,7 @@ class ClientWire(asyncio.Protocol, ABC):
         self.is_of_server = False
         self.open_count: OpenCount | None = None
 
-    def _become(self, state: State) -> None:
+    def _become(self, state: ConnectionState) -> None:
         assert state in self._state.followers, (self._state, state)
         self._state = state
 
@@ -68,7 +68,7 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's
         """Wake whoever waits for the client: it is gone."""
-        self._become(State.LOST)
+        self._become(ConnectionState.LOST)
         self._shared.left(self)
         if self.open_count is not None:
             self.open_count.leave()
@@ -83,12 +83,12 @@ class ClientWire(asyncio.Protocol, ABC):
         """Let answers go on, or end the connection if they were all."""
         self.is_write_paused = False
         self._shared.unread.leave(self)
-        if self._state is State.CLOSING:
+        if self._state is ConnectionState.CLOSING:
             self._shared.loop.call_soon(self._transport.close)
         self._wake()
 
     def _write(self, data: bytes) -> None:
-        if self._state is not State.LOST:
+        if self._state is not ConnectionState.LOST:
             self._transport.write(data)
 
     # Waiting for the client.
@@ -127,7 +127,7 @@ class ClientWire(asyncio.Protocol, ABC):
     @property
     def is_lost(self) -> bool:
         """Whether the client is gone."""
-        return self._state is State.LOST
+        return self._state is ConnectionState.LOST
 
     @property
     def address(self) -> str:
@@ -157,9 +157,9 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def close(self) -> None:
         """Close the connection behind what was written. Closing twice is the same as once."""
-        if self._state in (State.CLOSING, State.LOST):
+        if self._state in (ConnectionState.CLOSING, ConnectionState.LOST):
             return
-        self._become(State.CLOSING)
+        self._become(ConnectionState.CLOSING)
         if self._transport.get_write_buffer_size():
             self._shared.unread.enter(self)
             self._transport.set_write_buffer_limits(0)  # `resume_writing` tells of the end
@@ -172,10 +172,10 @@ class ClientWire(asyncio.Protocol, ABC):
 
     def pause_reading(self) -> None:
         """Read no more for now."""
-        if self._state is not State.LOST:
+        if self._state is not ConnectionState.LOST:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
         """Read on, unless the client has ended its side."""
-        if self._state is not State.LOST and self._then is not Then.REST:
+        if self._state is not ConnectionState.LOST and self._then is not Then.REST:
             self._transport.resume_reading()

@@ -19,7 +19,7 @@ import logging
 from api.http.answer import CONTINUE, head_start, lines
 from api.http.app import App
 from api.http.client_wire import ClientWire
-from api.http.connection_state import ENDING, State, Then
+from api.http.connection_state import ENDING, ConnectionState, Then
 from api.http.connections import Connections
 from api.http.endpoint import Endpoint
 from api.http.exchange import Exchange
@@ -75,20 +75,22 @@ class HttpConnection(ClientWire):
 
     def eof_received(self) -> bool:
         """Take note that the client has ended its side; return whether the connection stays."""
-        if self._state is State.WORKING or (self._state is State.IDLE and self._held):
+        if self._state is ConnectionState.WORKING or (
+            self._state is ConnectionState.IDLE and self._held
+        ):
             if self._then is Then.NEXT:
                 self._then = Then.REST
             self._wake()
             return True
-        if self._state is State.STREAMING:
+        if self._state is ConnectionState.STREAMING:
             self.abort()
-        return self._state is State.CLOSING
+        return self._state is ConnectionState.CLOSING
 
     def data_received(self, data: bytes) -> None:
         """Take in what has come."""
         if self._body is not None:
             self._take(self._body, data)
-        elif self._state is State.IDLE and not self._held:
+        elif self._state is ConnectionState.IDLE and not self._held:
             self._begin(data)
         elif self._state not in ENDING:
             self._hold(data)
@@ -99,7 +101,7 @@ class HttpConnection(ClientWire):
         """Begin with the requests that have come, until one is at work or others have a turn."""
         begun = 0
         try:
-            while data and self._state is State.IDLE:
+            while data and self._state is ConnectionState.IDLE:
                 if begun == _REQUESTS_A_TURN:
                     self._shared.loop.call_soon(self._go_on)
                     break
@@ -116,11 +118,11 @@ class HttpConnection(ClientWire):
 
     def _go_on(self) -> None:
         """Begin with what was held; if nothing more can come behind it, end the connection."""
-        if self._held and self._state is State.IDLE:
+        if self._held and self._state is ConnectionState.IDLE:
             data, self._held = self._held, b""
             self.resume_reading()
             self._begin(data)
-        if self._then is Then.REST and self._state is State.IDLE and not self._held:
+        if self._then is Then.REST and self._state is ConnectionState.IDLE and not self._held:
             self.close()
 
     def _start(self, head: Head, data: bytes) -> bytes:
@@ -161,7 +163,7 @@ class HttpConnection(ClientWire):
             authorization=authorization,
             whole_body=whole,
         )
-        self._become(State.RECEIVING if whole is None else State.WORKING)
+        self._become(ConnectionState.RECEIVING if whole is None else ConnectionState.WORKING)
         running = self._run(exchange, endpoint)
         if whole is not None and endpoint.is_taskless:
             TasklessCall(running, shared.loop, shared.tasks, shared.calls).start()
@@ -211,8 +213,8 @@ class HttpConnection(ClientWire):
             return
         if body.is_complete:
             self._shared.bodies.leave(self)
-            if self._state is State.RECEIVING:
-                self._become(State.WORKING)
+            if self._state is ConnectionState.RECEIVING:
+                self._become(ConnectionState.WORKING)
             if self._state in ENDING:
                 self.close()
             elif behind:
@@ -251,9 +253,9 @@ class HttpConnection(ClientWire):
 
     def start_stream(self) -> bool:
         """Begin an answer of unknown length; return whether the client is there to get it."""
-        if self._then is Then.REST or self._state is State.LOST:
+        if self._then is Then.REST or self._state is ConnectionState.LOST:
             return False
-        self._become(State.STREAMING)
+        self._become(ConnectionState.STREAMING)
         return True
 
     def close_after(self) -> None:
@@ -275,7 +277,7 @@ class HttpConnection(ClientWire):
         """Write the end of an answer, and go on with the next request."""
         if self._head_written:
             data, self._head_written = self._head_written + data, b""
-        if data and self._state is not State.LOST:
+        if data and self._state is not ConnectionState.LOST:
             self._transport.write(data)
         self._shared.requests += 1
         if self._state in ENDING or self._transport.is_closing():
@@ -289,7 +291,7 @@ class HttpConnection(ClientWire):
         if self._then is Then.END:
             self.close()
             return
-        self._become(State.IDLE)
+        self._become(ConnectionState.IDLE)
         self._shared.idle.enter(self, self._shared.loop)
         if self._held:
             self._go_on()
@@ -298,7 +300,7 @@ class HttpConnection(ClientWire):
 
     def _linger(self) -> None:
         """End the connection once the client has closed its side, or some time has passed."""
-        self._become(State.LINGERING)
+        self._become(ConnectionState.LINGERING)
         self._held = b""
         if self._body is not None:
             self._body.discard()

@@ -8,7 +8,7 @@ more things are known of a connection, and each is one value: what comes behind 
 from enum import Enum, auto
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """What a connection does."""
 
     IDLE = auto()
@@ -26,26 +26,43 @@ class State(Enum):
     LOST = auto()
     """The connection is gone."""
 
-    followers: "tuple[State, ...]"
+    followers: "tuple[ConnectionState, ...]"
 
 
 FOLLOWERS = {
-    State.IDLE: (State.WORKING, State.RECEIVING, State.LINGERING, State.CLOSING, State.LOST),
-    State.RECEIVING: (
-        State.WORKING,
-        State.STREAMING,
-        State.LINGERING,
-        State.CLOSING,
-        State.LOST,
+    ConnectionState.IDLE: (
+        ConnectionState.WORKING,
+        ConnectionState.RECEIVING,
+        ConnectionState.LINGERING,
+        ConnectionState.CLOSING,
+        ConnectionState.LOST,
     ),
-    State.WORKING: (State.IDLE, State.STREAMING, State.LINGERING, State.CLOSING, State.LOST),
-    State.STREAMING: (State.IDLE, State.LINGERING, State.CLOSING, State.LOST),
-    State.LINGERING: (State.CLOSING, State.LOST),
-    State.CLOSING: (State.LOST,),
-    State.LOST: (),
+    ConnectionState.RECEIVING: (
+        ConnectionState.WORKING,
+        ConnectionState.STREAMING,
+        ConnectionState.LINGERING,
+        ConnectionState.CLOSING,
+        ConnectionState.LOST,
+    ),
+    ConnectionState.WORKING: (
+        ConnectionState.IDLE,
+        ConnectionState.STREAMING,
+        ConnectionState.LINGERING,
+        ConnectionState.CLOSING,
+        ConnectionState.LOST,
+    ),
+    ConnectionState.STREAMING: (
+        ConnectionState.IDLE,
+        ConnectionState.LINGERING,
+        ConnectionState.CLOSING,
+        ConnectionState.LOST,
+    ),
+    ConnectionState.LINGERING: (ConnectionState.CLOSING, ConnectionState.LOST),
+    ConnectionState.CLOSING: (ConnectionState.LOST,),
+    ConnectionState.LOST: (),
 }
-AT_WORK = (State.RECEIVING, State.WORKING, State.STREAMING)
-ENDING = (State.LINGERING, State.CLOSING, State.LOST)
+AT_WORK = (ConnectionState.RECEIVING, ConnectionState.WORKING, ConnectionState.STREAMING)
+ENDING = (ConnectionState.LINGERING, ConnectionState.CLOSING, ConnectionState.LOST)
 for _state, _followers in FOLLOWERS.items():
     _state.followers = _followers  # found without a hash, as each request changes the state twice
 

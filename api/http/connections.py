@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from api.http.eviction import Evictions
 from api.http.head_cache import HeadCache
 from api.http.rare_log import RareLog
-from api.http.slow_readers import SlowReaders, Written
+from api.http.slow_readers import SlowReaders, UnreadOutput
 from api.http.taskless import TasklessCall
 from api.http.timeouts import Timeouts
 from tms.core.errors import InvalidRequest, TmsError, TooManyConnections
@@ -35,7 +35,7 @@ _UNREAD_S_MIN = 1.0
 """Who reads in that time is not taken for one that does not read."""
 
 
-class OpenConnection(Written, Protocol):
+class OpenConnection(UnreadOutput, Protocol):
     """A connection, as others see it."""
 
     is_of_server: bool

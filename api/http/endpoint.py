@@ -10,10 +10,12 @@ from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
 from api.http.request_body import read_body
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 
 FORWARDED_BY = b"tms-forwarded-by"
 """In the head of a request that a server of the cluster passes on: its number."""
+_PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
 
@@ -82,7 +84,7 @@ class Endpoint:
                 raise
             status, body, content_type, headers, is_our_fault = self.context.error_form(error)
             if is_our_fault:
-                _log.exception("a request failed: %s", exchange.path)
+                _log.exception("a request failed: %s", shortened(exchange.path, _PATH_CHARS_LOGGED))
             await exchange.answer(status, body, content_type, headers)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:

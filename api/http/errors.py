@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from api.http.context import ErrorAnswer
+from tms.core.credentials import shortened
 from tms.core.errors import InternalError, TmsError
 from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 
@@ -67,4 +68,4 @@ def _json_of(value: Any, name: str) -> Any:
         return value
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()[:_TEXT_CHARS_MAX]
-    return str(value)[:_TEXT_CHARS_MAX]
+    return shortened(str(value), _TEXT_CHARS_MAX)

@@ -21,6 +21,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
 from api.http.media_types import takes_gzip
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, TooLarge
 
 FIELDS_MAX = 100
@@ -143,7 +144,9 @@ class HeadParser:
             raise malformed("the only Transfer-Encoding is chunked, in HTTP/1.1")
         expected = values.get(b"expect", b"").lower()
         if expected not in (b"", b"100-continue"):
-            raise InvalidRequest("expectation_failed", expect=expected.decode("latin-1")[:80])
+            raise InvalidRequest(
+                "expectation_failed", expect=shortened(expected.decode("latin-1"), 80)
+            )
         fields = Fields(
             values,
             tuple(line for line in seen.lines if line[0] != _AUTHORIZATION),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from api.http.header_values import MediaType, kept, media_type_of, media_types_of
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
@@ -58,7 +59,7 @@ def check_json(content_type: bytes) -> None:
 
 
 def _unsupported(content_type: bytes) -> InvalidRequest:
-    shown = content_type.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    shown = shortened(content_type.decode("latin-1"), _HEADER_CHARS_SHOWN)
     return InvalidRequest("unsupported_content_type", content_type=shown)
 
 
@@ -77,7 +78,7 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
     if version not in FORMATS:
         raise InvalidRequest(
-            "not_acceptable", accept=accept.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+            "not_acceptable", accept=shortened(accept.decode("latin-1"), _HEADER_CHARS_SHOWN)
         )
     return FORMATS[version]
 
@@ -129,7 +130,7 @@ def is_gzip(content_encoding: bytes) -> bool:
         return True
     if encoding in (b"", b"identity"):
         return False
-    shown = content_encoding.decode("latin-1")[:_HEADER_CHARS_SHOWN]
+    shown = shortened(content_encoding.decode("latin-1"), _HEADER_CHARS_SHOWN)
     raise InvalidRequest("unsupported_content_encoding", content_encoding=shown)
 
 

@@ -12,12 +12,14 @@ from types import MappingProxyType
 from urllib.parse import parse_qs
 
 from api.http.header_values import kept
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
 from tms.core.message import parse_id
 from tms.core.messaging import EMPTY, NO_ENTRIES
 from tms.wire.transaction_bodies import check_transaction_id
 
+PARAMETERS_MAX = 100
 _CHARS_SHOWN = 80
 _NUMBER = re.compile(r"[0-9.]+([eE][+-]?[0-9]+)?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -26,8 +28,17 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @kept
 def _parse(query: bytes) -> Mapping[str, str]:
-    """Return the values by name; one that is given twice is no value of anything: "a, b"."""
-    parsed = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    """Return the values by name; one that is given twice is no value of anything: "a, b".
+
+    Raises `InvalidRequest` (malformed_request) for too many.
+    """
+    try:
+        parsed = parse_qs(
+            query.decode("latin-1"), keep_blank_values=True, max_num_fields=PARAMETERS_MAX
+        )
+    except ValueError:
+        reason = f"a query has {PARAMETERS_MAX} parameters at most"
+        raise InvalidRequest("malformed_request", reason=reason) from None
     return MappingProxyType({name: ", ".join(values) for name, values in parsed.items()})
 
 
@@ -41,7 +52,7 @@ def check_names(query: bytes, known: Collection[str]) -> None:
     for name in _parse(query):
         if name not in known:
             raise InvalidRequest(
-                "unknown_query_parameter", name=name[:_CHARS_SHOWN], known=list(known)
+                "unknown_query_parameter", name=shortened(name, _CHARS_SHOWN), known=list(known)
             )
 
 
@@ -66,7 +77,7 @@ def limit_of(values: Mapping[str, str]) -> int | None:
         return None
     limit = _number(given)
     if not limit:
-        raise InvalidRequest("invalid_limit", limit=given[:_CHARS_SHOWN])
+        raise InvalidRequest("invalid_limit", limit=shortened(given, _CHARS_SHOWN))
     return limit
 
 
@@ -80,7 +91,7 @@ def time_of(values: Mapping[str, str], name: str) -> int | None:
         raise InvalidRequest(
             "invalid_query",
             name=name,
-            given=given[:_CHARS_SHOWN],
+            given=shortened(given, _CHARS_SHOWN),
             expected="milliseconds since 1970",
         )
     return time_ms
@@ -94,7 +105,10 @@ def whole_number_of(values: Mapping[str, str], name: str) -> int | None:
     number = _number(given)
     if number is None:
         raise InvalidRequest(
-            "invalid_query", name=name, given=given[:_CHARS_SHOWN], expected="whole number"
+            "invalid_query",
+            name=name,
+            given=shortened(given, _CHARS_SHOWN),
+            expected="whole number",
         )
     return number
 
@@ -127,7 +141,7 @@ def choice_of(values: Mapping[str, str], name: str, choices: Collection[str], de
         raise InvalidRequest(
             "invalid_query",
             name=name,
-            given=given[:_CHARS_SHOWN],
+            given=shortened(given, _CHARS_SHOWN),
             expected=" or ".join(choices),
         )
     return given
@@ -143,7 +157,7 @@ def flag_of(values: Mapping[str, str], name: str, *, default: bool) -> bool:
 def transaction_id_of(text: str) -> int:
     """Return the id that a path or query has. Raises `InvalidRequest` (invalid_transaction_id)."""
     if not _WHOLE_NUMBER.fullmatch(text):
-        raise InvalidRequest("invalid_transaction_id", transaction_id=text[:_CHARS_SHOWN])
+        raise InvalidRequest("invalid_transaction_id", transaction_id=shortened(text, _CHARS_SHOWN))
     return check_transaction_id(int(text))
 
 

@@ -12,7 +12,7 @@ from api.http.timeouts import Timeouts
 READ_BYTES_MIN = 64 * 1024
 
 
-class Written(Protocol):
+class UnreadOutput(Protocol):
     """A connection to which something was written."""
 
     @property
@@ -25,7 +25,7 @@ class Written(Protocol):
         ...
 
 
-T = TypeVar("T", bound=Written)
+T = TypeVar("T", bound=UnreadOutput)
 
 
 class SlowReaders(Generic[T]):

@@ -82,8 +82,8 @@ _ENCODING_PARAMETER: Json = {
 }
 
 
-def document_of(operations: Sequence[Operation]) -> Json:
-    """Return the OpenAPI document that describes `operations`."""
+def document_of(operations: Sequence[Operation], version: str = __version__) -> Json:
+    """Return the OpenAPI document that describes `operations` of a server of a version."""
     paths: Json = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -91,7 +91,7 @@ def document_of(operations: Sequence[Operation]) -> Json:
         "openapi": "3.1.0",
         "info": {
             "title": "TMS, a transactional messaging service",
-            "version": __version__,
+            "version": version,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": (
                 "Publish inside your transaction; poll by id or time. The answer to a poll or a "

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from api.http.exchange import Exchange
 from api.http.header_values import MediaType, kept, media_type_of, media_types_of
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.wire.registry_bodies import CONTENT_TYPE
 
@@ -18,7 +19,7 @@ def check_type(exchange: Exchange) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) if a body is of another type."""
     content_type = exchange.headers.get(b"content-type")
     if content_type is not None and not _is_taken(content_type):
-        shown = content_type.decode("latin-1")[:_CHARS_SHOWN]
+        shown = shortened(content_type.decode("latin-1"), _CHARS_SHOWN)
         raise InvalidRequest("unsupported_content_type", content_type=shown)
 
 
@@ -40,7 +41,8 @@ def _chosen(accept: bytes) -> bytes:
     liked = {given: _quality(given, wanted) for given in _GIVEN}
     best = max(_GIVEN, key=lambda given: liked[given])
     if not liked[best] and wanted:
-        raise InvalidRequest("not_acceptable", accept=accept.decode("latin-1")[:_CHARS_SHOWN])
+        shown = shortened(accept.decode("latin-1"), _CHARS_SHOWN)
+        raise InvalidRequest("not_acceptable", accept=shown)
     return best.encode()
 
 

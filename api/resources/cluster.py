@@ -31,8 +31,8 @@ _EXAMPLE = {
     "leader": 4,
     "token": 2,
     "instances": [
-        {"id": 4, "address": "http://a:11015", "version": "0.1.0", "since_ms": TIMESTAMP} | _FORMAT,
-        {"id": 7, "address": "http://b:11015", "version": "0.1.0", "since_ms": TIMESTAMP} | _FORMAT,
+        {"id": 4, "address": "http://a:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
+        {"id": 7, "address": "http://b:11015", "version": "1.2.3", "since_ms": TIMESTAMP} | _FORMAT,
     ],
 }
 _LONE_EXAMPLE: Json = {"id": None, "role": "alone", "leader": None, "token": None, "instances": []}

@@ -13,6 +13,7 @@ from api.http.operation import SERVICE_ERRORS, Json, Operation
 from api.http.query_parameters import choice_of, limit_of, time_of, values_of
 from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection, Problems, Rows, Size
 from tms.core.limits import NAME_CHARS_MAX
@@ -112,7 +113,7 @@ def _after_of(values: Mapping[str, str]) -> str | None:
     given = values.get("after")
     if given is not None and not _KEY.fullmatch(given):
         raise InvalidRequest(
-            "invalid_query", name="after", given=given[:80], expected="hexadecimal digits"
+            "invalid_query", name="after", given=shortened(given, 80), expected="hexadecimal digits"
         )
     return given
 

@@ -46,9 +46,11 @@ async def welcome(exchange: Exchange) -> None:
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
     topic = f"http://{host}/v1/namespaces/default/topics/hello"
     post = "curl -X POST -H 'Content-Type: application/json'"
+    # Strangers, who may ask for this, are not told which version's faults to try.
+    version = {"version": __version__} if exchange.context.access is None else {}
     told = {
         "name": "TMS, a transactional messaging service",
-        "version": __version__,
+        **version,
         "docs": "/docs",
         "openapi": "/openapi.json",
         "health": "/health",

@@ -2,26 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import typer.main
 
 import tms
+from tests.cli.all_commands import ALL
 from tests.cli.conftest import run_command
 from tests.servers.server_process import ROOT, environment
-from tms.cli.main import app
-
-
-def commands(group: Any, *path: str) -> Iterator[tuple[str, ...]]:
-    """Give every command and group of commands below `group`, itself first."""
-    yield path
-    for name in getattr(group, "list_commands", lambda _: ())(None):
-        yield from commands(group.get_command(None, name), *path, name)
-
-
-ALL = list(commands(typer.main.get_command(app)))
 
 
 def test_the_version() -> None:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pytest
 
 import tms.aio
+from tables.leveldb_log import BLOCK_BYTES, HEAD_BYTES, records_of
 from tests.faults.ledger import Ledger
-from tests.faults.leveldb_log import BLOCK_BYTES, HEAD_BYTES, newest_log, records_of
 from tests.faults.load import Load, check_log
 from tests.faults.serving import refusal, serve
 from tms.core.errors import TmsError
@@ -58,7 +58,9 @@ def check_after_restart(killed: Killed) -> None:
 
 
 def log_of(killed: Killed) -> Path:
-    return newest_log(killed.folder / "leveldb")
+    """Return the log that LevelDB was writing last."""
+    logs = (killed.folder / "leveldb").glob("[0-9]*.log")
+    return max(logs, key=lambda path: int(path.stem))
 
 
 def append_part_of_the_last_record(log: Path, part: Callable[[bytes], bytes]) -> None:
@@ -134,17 +136,22 @@ def test_damage_within_the_log_is_refused_by_name(killed: Killed, where: float) 
     check_after_restart(killed)
 
 
-def test_a_missing_log_or_table_is_refused(killed: Killed) -> None:
+def test_a_missing_file_is_refused_by_name(killed: Killed) -> None:
     with serve(killed.folder) as server:  # its opening makes a table of the log
         assert server.url
         server.kill()
-    table = next((killed.folder / "leveldb").glob("*.ldb"))
     hidden = killed.folder / "hidden"
-    table.rename(hidden)
+    for lost in ("leveldb/CURRENT", "leveldb/[0-9]*.log", "leveldb/*.ldb", "leveldb"):
+        path = next(killed.folder.glob(lost))
+        path.rename(hidden)
 
-    check_refused_as_corrupt(killed.folder)
+        exit_code, log = refusal(killed.folder)
+        assert exit_code == 1, log
+        assert "A file of the store is lost or was cut: restore the whole data folder" in log
+        assert f"file={path}" in log
+        assert "Traceback" not in log
 
-    hidden.rename(table)
+        hidden.rename(path)
     check_after_restart(killed)
 
 

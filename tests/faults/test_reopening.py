@@ -15,9 +15,9 @@ from tms.core.errors import StoreUnavailable
     [
         {"tms.lock": b""},
         {"tms.lock": b'{"pid": 1', "format.draft": b'{"for'},
-        {"format.json": b'{"format": 1}', "leveldb/LOCK": b""},
-        {"format.json": b'{"format": 1}', "leveldb/MANIFEST-000001": b"torn"},
-        {"format.json": b'{"format": 1}', "leveldb/000001.dbtmp": b"MANIFEST-000001"},
+        {"tms.creating": b"", "leveldb/LOCK": b""},
+        {"tms.creating": b"", "leveldb/MANIFEST-000001": b"torn"},
+        {"tms.creating": b"", "leveldb/000001.dbtmp": b"MANIFEST-000001"},
     ],
     ids=lambda left: list(left)[-1],
 )

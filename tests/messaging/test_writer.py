@@ -145,9 +145,9 @@ class TestFullQueue:
         store.passed.clear()
         accepted = [publishing("0", "ann")]
         await settle()
-        accepted += [publishing("1 queued", "ann"), publishing("2 queued", "ann")]
+        accepted += [publishing("1 small", "ann"), publishing("2 small", "ann")]
         await settle()
-        refused = publishing("3 queued", "ann")
+        refused = publishing("3 small", "ann")
         accepted.append(publishing("4", "bob"))
         await settle()
         store.passed.set()

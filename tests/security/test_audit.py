@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,10 @@ from tms.security.audit import (
     QUEUE_MAX,
     USES_MAX,
     Audit,
-    AuditRecord,
     Drops,
 )
 from tms.security.audit_destinations import Publisher, WriterThread, open_audit
+from tms.security.audit_record import AuditRecord
 from tms.security.credentials import Scheme
 from tms.security.resources import Action, Resource, topic_resource
 from tms.security.rules import Effect
@@ -60,23 +59,23 @@ def record(**other: Any) -> AuditRecord:
     return AuditRecord(**{**told, **other})
 
 
-class Blocked:
+class Blocked(logging.Handler):
     """A disk that hangs, until it is let go."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_writing = threading.Event()
         self.may_write = threading.Event()
-        self.lines: list[bytes] = []
+        self.lines: list[str] = []
         self.is_closed = False
 
-    def write(self, lines: Sequence[bytes]) -> None:
+    def emit(self, record: logging.LogRecord) -> None:
         self.is_writing.set()
         self.may_write.wait()
-        self.lines += lines
-
-    def reopen(self) -> None: ...
+        self.lines.append(record.getMessage())
 
     def close(self) -> None:
+        super().close()
         self.is_closed = True
 
 
@@ -164,7 +163,6 @@ async def test_without_a_file_it_goes_to_the_log(
     with caplog.at_level(logging.INFO, "tms.audit"):
         audit = open_audit("", clock)
         audit.add(record(principal="a\nb%s"))
-        audit.reopen()
         await audit.close()
     (told,) = (each.getMessage() for each in caplog.records)
     assert json.loads(told)["principal"] == "a\nb%s"
@@ -219,7 +217,7 @@ async def test_a_disk_that_fails_loses_lines_and_nothing_else(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Full(Blocked):
-        def write(self, lines: Sequence[bytes]) -> None:
+        def emit(self, record: logging.LogRecord) -> None:
             raise OSError(28, "No space left on device")
 
     drops = Drops(clock)
@@ -271,3 +269,16 @@ async def test_what_waits_for_a_topic_is_bounded(
     assert drops.count == 5
     await publisher.close()
     assert drops.count == QUEUE_MAX + 5
+
+
+async def test_the_program_ends_although_a_disk_hangs(clock: ManualClock) -> None:
+    """At the end of a program `logging` asks each handler for its lock."""
+    sink, drops = Blocked(), Drops(clock)
+    audit = Audit([WriterThread(sink, drops)], clock, drops)
+    audit.add(record())
+    assert await asyncio.to_thread(sink.is_writing.wait, 10)
+    assert sink.lock is not None
+    assert sink.lock.acquire(blocking=False)
+    sink.lock.release()
+    sink.may_write.set()
+    await audit.close()

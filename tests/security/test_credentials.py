@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.errors import NotAuthenticated
-from tms.security.credentials import HEADER_BYTES_MAX, Credential, Scheme, credential_of
+from tms.security.credentials import HEADER_BYTES_MAX, Credential, Scheme, credential_of, tried_by
 from tms.security.principals import check_principal, checked_identity
 from tms.security.rules import Identity
 from tms.security.tokens import new_token
@@ -101,3 +101,16 @@ def test_groups_are_bounded() -> None:
     ):
         with pytest.raises(NotAuthenticated, match="group"):
             checked_identity("ann", wrong)
+
+
+def test_what_was_tried_is_told_apart_and_not_told() -> None:
+    def basic(name: str) -> bytes:
+        return b"Basic " + base64.b64encode(f"{name}:s3cret".encode())
+
+    token, kept = new_token("ann")
+    assert tried_by(f"Bearer {token}".encode()) == kept.id
+    assert tried_by(basic("ann")) == tried_by(basic("ann"))
+    assert tried_by(basic("ann")) != tried_by(basic("bob"))
+    assert "ann" not in str(tried_by(basic("ann")))
+    for header in (b"", b"Bearer x.y.z", b"Bearer tms_x", b"Basic ===", b"Digest x"):
+        assert tried_by(header) is None

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tms.security.credentials import Scheme, Verified
 from tms.security.passwords import (
     FAILURES_PER_MINUTE,
     REMEMBERED_MS,
-    THREADS,
+    STRANGERS_AT_ONCE,
     WAITING_MAX,
     PasswordsUnreadable,
     PasswordVerifier,
@@ -192,13 +193,72 @@ async def test_right_passwords_do_not_count_as_guesses(
 
 
 async def test_few_wait_and_others_come_later(verifier: PasswordVerifier) -> None:
-    at_once = THREADS + WAITING_MAX
+    at_once = STRANGERS_AT_ONCE + WAITING_MAX
     found = await asyncio.gather(
         *(verifier.verify(basic("ann", f"{n}"), f"10.0.1.{n}") for n in range(at_once + 3)),
         return_exceptions=True,
     )
     assert [type(each) for each in found] == [NotAuthenticated] * at_once + [RateExceeded] * 3
     assert await verifier.verify(basic("ann", "right"), "10.0.0.1")
+
+
+async def test_who_was_right_lately_is_never_behind_strangers(
+    verifier: PasswordVerifier, file: Path, clock: ManualClock
+) -> None:
+    names = [f"user{n}" for n in range(40)]
+    write(file, "".join(f"{name}:{HASH}\n" for name in names))
+    for name in names:
+        assert await verifier.verify(basic(name, "right"), f"10.0.0.{name[4:]}")
+    clock.advance(REMEMBERED_MS)
+    guesses = [
+        asyncio.create_task(verifier.verify(basic(f"user{n % 40}", f"{n}"), f"10.1.{n}.1"))
+        for n in range(100)
+    ]
+    for n in range(FAILURES_PER_MINUTE):  # of the address of one of them
+        guesses.append(asyncio.create_task(verifier.verify(basic("user1", f"{n}"), "10.0.0.1")))
+        await asyncio.sleep(0)
+
+    found = await asyncio.gather(
+        *(verifier.verify(basic(name, "right"), "10.0.0.1") for name in names)
+    )
+
+    assert [each.identity.principal for each in found] == names
+    refused = await asyncio.gather(*guesses, return_exceptions=True)
+    assert {type(each) for each in refused} == {NotAuthenticated, RateExceeded}
+
+
+async def test_the_thread_of_those_who_were_right_is_free_of_strangers(
+    verifier: PasswordVerifier, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await verifier.verify(basic("ann", "right"), "10.0.0.1")
+    clock.advance(REMEMBERED_MS)
+    may_end = threading.Event()
+
+    def is_right(hashed: str, password: bytes) -> bool:
+        return password == b"right" or not may_end.wait(10)
+
+    monkeypatch.setattr("tms.security.passwords._is_right", is_right)
+    guesses = [
+        asyncio.create_task(verifier.verify(basic("ann", f"{n}"), f"10.1.{n}.1"))
+        for n in range(STRANGERS_AT_ONCE + WAITING_MAX)
+    ]
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(verifier.verify(basic("ann", "right"), "10.0.0.2"), 5)
+    may_end.set()
+    await asyncio.gather(*guesses, return_exceptions=True)
+
+
+async def test_a_password_that_holds_no_more_is_a_strangers(
+    verifier: PasswordVerifier, file: Path
+) -> None:
+    assert await verifier.verify(basic("ann", "right"), "10.0.0.1")
+    write(file, f"ann:{QUICK.hash('another')}\n")
+    assert await refusal(verifier, basic("ann", "right"))
+    assert not verifier._right_lately
+    for n in range(FAILURES_PER_MINUTE):
+        assert await refusal(verifier, basic("ann", f"{n}"))
+    with pytest.raises(RateExceeded):
+        await verifier.verify(basic("ann", "right"), "10.0.0.1")
 
 
 async def test_those_who_say_the_same_at_once_are_verified_once(

@@ -6,12 +6,14 @@ Topics are created, deleted, created again and given another ttl; messages are p
 several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
 that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
 In the middle of any of that the server is killed, or stopped. What readers are given is compared
-with the model (`everything_model`) all the time, and the tables are verified while it is down.
+with the model (`everything_model`) all the time, and the tables are verified while it is down. A
+copy of the folder loses a file then: it is refused, or has all rows.
 """
 
 import argparse
 import asyncio
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -19,13 +21,18 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from tables.leveldb import LevelDBStore
+from tables.store import COORDINATION, TABLES
+from tests.contracts.store_contract import rows_of
+from tests.faults.lost_files import lose_a_file
 from tests.servers.server_process import ServerProcess
 from tests.simulation.everything_acts import TIMEOUT_S, Acts, Killed
 from tests.simulation.everything_model import Difference
 from tms.cli.inspected import parts
 from tms.client.remote_services import RemoteServices
-from tms.core.errors import TmsError
+from tms.core.errors import StoreFileLost, StoreFormatUnknown, TmsError
 from tms.core.inspection import CHECKED, ROWS_MAX
+from tms.core.store_access import StoreAccess
 from tms.stores import inspect
 
 EPISODE_S = (0.5, 4.0)
@@ -44,7 +51,7 @@ class Everything:
     """One run, on one folder."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.store = f"leveldb:{folder}"
+        self.folder, self.store = folder, f"leveldb:{folder}"
         self.acts = Acts(seed)
         self.chance, self.counts = self.acts.chance, self.acts.counts
 
@@ -106,6 +113,29 @@ class Everything:
         finally:
             inspection.close()
 
+    def lose_a_file(self) -> None:
+        """Take a file from a copy of the folder: it is refused, or has the same rows."""
+        copy = self.folder.with_name(f"{self.folder.name}-copy")
+        shutil.copytree(self.folder, copy)
+        lost = lose_a_file(copy, self.chance)
+        try:
+            is_whole = _rows(copy) == _rows(self.folder)
+        except (StoreFileLost, StoreFormatUnknown):
+            self.counts["refused without a file"] += 1
+        else:
+            self.counts["whole without a file"] += 1
+            if not is_whole:
+                raise Difference(f"rows are missing, and {lost} was not missed")
+        shutil.rmtree(copy)
+
+
+def _rows(folder: Path) -> list[list[tuple[bytes, bytes]]]:
+    store = LevelDBStore(folder, StoreAccess.READ)
+    try:
+        return [rows_of(store, table) for table in (*TABLES, COORDINATION)]
+    finally:
+        store.close()
+
 
 def show(line: str) -> None:
     sys.stdout.write(f"{line}\n")
@@ -122,6 +152,7 @@ def run(folder: Path, seconds: float, seed: int, kills: int = 0) -> Counter[str]
     while time.monotonic() < ends or everything.counts["kills"] < kills:
         asyncio.run(everything.episode())
         asyncio.run(everything.verify())
+        everything.lose_a_file()
         everything.counts["episodes"] += 1
     return everything.counts
 

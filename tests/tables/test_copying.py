@@ -14,6 +14,7 @@ from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
 from tests.cli.conftest import run_command
 from tests.contracts.store_contract import rows_of
 from tests.tables.copies import ORDERS, copy, fill, seen_in
+from tests.tables.folders import make_folder
 from tms.core.errors import CopyRefused, StoreUnavailable
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -40,9 +41,7 @@ def layout_of(store: str) -> int:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_readers_of_the_copy_see_the_same(source: str, target: str, number: int) -> None:
-    folder = Path(source.removeprefix("leveldb:"))
-    folder.mkdir()
-    (folder / "format.json").write_text(json.dumps({"format": number}))
+    make_folder(Path(source.removeprefix("leveldb:")), {"format": number})
     seen = asyncio.run(fill(source))
     facts = copy(source, target)
     assert facts["topics"] == 3

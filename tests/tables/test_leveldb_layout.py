@@ -1,7 +1,6 @@
 """Where tables are in LevelDB: folders of both layouts, and what new ones spare LevelDB."""
 
 import errno
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,22 +11,12 @@ import pytest
 from tables.leveldb import LevelDBStore
 from tables.leveldb_layout import PREFIXES
 from tables.store import MESSAGE, METADATA, TRANSACTION, Row
+from tests.tables.folders import Recorded, make_folder, recorded_of
 from tms.core.errors import StoreFormatUnknown, StoreUnavailable
 
 _ROWS = 1_000
 _BATCHES = 120
 """12 MB in all: more than LevelDB keeps unmerged of files that overlap (10 MB)."""
-
-
-Recorded = dict[str, object]
-
-
-def make_folder(path: Path, recorded: Recorded) -> None:
-    path.joinpath("format.json").write_text(json.dumps(recorded))
-
-
-def recorded_of(path: Path) -> object:
-    return json.loads(path.joinpath("format.json").read_text())
 
 
 @pytest.mark.parametrize("layout", [1, 2])
@@ -38,7 +27,7 @@ def test_a_folder_gets_the_present_format_and_keeps_its_layout(
     present: Recorded = {"format": 3, "layout": layout}
     make_folder(tmp_path, {"format": layout} if is_older else present)
     prefixes = PREFIXES[layout]
-    with plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True) as handle:
+    with plyvel.DB(str(tmp_path / "leveldb")) as handle:
         for table, prefix in prefixes.items():
             handle.put(prefix + b"a", table.encode())
 

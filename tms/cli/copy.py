@@ -11,15 +11,18 @@ from tms.cli.configured import ConfigOption, answering, settings_of, stop
 from tms.cli.progress import drawing
 from tms.cli.target import JsonOption
 from tms.core.credentials import without_credentials
-from tms.core.store_url import HBASE, folder_of, has_scheme, kind_of, written
+from tms.core.errors import StoreNotFound
+from tms.core.store_url import HBASE, has_scheme, kind_of, written
 
 EXAMPLES = """\b
 Examples:
   tms copy leveldb:./tms-data hbase://gateway:9090/tms
   tms copy hbase://gateway:9090/tms leveldb:./copy
 
-No server may have the source open, nor a target on local disk. Exit codes: 0 all is copied and
-compared; 1 it is not, and can be asked for again; 2 wrong usage."""
+No server may have the source open, nor a target on local disk. A source on local disk keeps its
+rows and its format; LevelDB recovers its log there. A target on local disk is created.
+
+Exit codes: 0 all is copied and compared; 1 it is not, and can be asked for again; 2 wrong usage."""
 
 SourceArgument = Annotated[
     str, typer.Argument(metavar="SOURCE", help="leveldb:DIR or hbase://HOST:PORT/PREFIX.")
@@ -43,6 +46,8 @@ def copy(
     try:
         _check(source, target)
         copying, carried = open_copy(source, target, settings)
+    except StoreNotFound as error:
+        stop(f"there is no store in {error.detail['folder']}")
     except ValueError as error:
         stop(str(error))
     try:
@@ -59,9 +64,6 @@ def _check(source: str, target: str) -> None:
         if (kind is None or not kind.is_kept) and not has_scheme(url, HBASE):
             shown = without_credentials(url)
             raise ValueError(f"no store at {shown!r}: give {written(kept=True)}")
-    folder = folder_of(source)
-    if folder is not None and not (folder / "format.json").is_file():
-        raise ValueError(f"there is no store in {folder}")
     if source == target:
         raise ValueError("source and target are the same")
 

@@ -38,8 +38,8 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         metavar="STORE",
-        help="A store: leveldb:DIR that no server has open, or hbase://HOST:PORT/PREFIX. By "
-        "default, the server at --url.",
+        help="A store: leveldb:DIR that no server has open, or hbase://HOST:PORT/PREFIX. LevelDB "
+        "recovers its log there, and no row changes. By default, the server at --url.",
     ),
 ]
 TableOption = Annotated[str, typer.Option(metavar="TABLE", help=f"One of {', '.join(TABLES)}.")]

@@ -17,7 +17,7 @@ import typer
 from tms.cli.target import Target
 from tms.client.http import Http
 from tms.client.retry import repeat
-from tms.core.errors import DebugBusy, InternalError
+from tms.core.errors import DebugBusy, InternalError, StoreNotFound
 from tms.core.inspection import ROWS_MAX, Bounds, Facts, PartwiseInspection, Problems, Rows, Size
 from tms.core.store_url import HBASE, folder_of, has_scheme, written
 from tms.core.topic import TopicId
@@ -54,17 +54,15 @@ async def inspected(target: Target, store: str | None) -> AsyncIterator[Partwise
 def _opened(store: str) -> Any:
     from tms.stores import inspect  # noqa: PLC0415  the whole server
 
-    if has_scheme(store, HBASE):
-        try:
-            return inspect(store)
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--store") from None
-    folder = folder_of(store)
-    if folder is None:
+    if folder_of(store) is None and not has_scheme(store, HBASE):
         raise typer.BadParameter(f"{written(kept=True)} is wanted", param_hint="--store")
-    if not (folder / "format.json").is_file():
-        raise typer.BadParameter(f"there is no store in {folder}", param_hint="--store")
-    return inspect(store)
+    try:
+        return inspect(store)
+    except StoreNotFound as error:
+        reason = f"there is no store in {error.detail['folder']}"
+        raise typer.BadParameter(reason, param_hint="--store") from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--store") from None
 
 
 def _is_busy(error: BaseException) -> bool:

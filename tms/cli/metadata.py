@@ -12,6 +12,7 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.target import JsonOption, Target
 from tms.core.errors import MetadataUnavailable, PathNotFound
+from tms.core.store_access import StoreAccess
 from tms.metadata.interface import (
     NEW,
     VALUE_BYTES_MAX,
@@ -35,7 +36,8 @@ StoreOption = Annotated[
         envvar="TMS_METADATA",
         metavar="URL",
         help="leveldb:DIR of a server that is stopped, zk://HOST:PORT/CHROOT, "
-        "etcd://HOST:PORT/PREFIX, or memory://NAME.",
+        "etcd://HOST:PORT/PREFIX, or memory://NAME. If a command only reads, LevelDB recovers its "
+        "log, and no row changes; `put` creates a store in DIR.",
         show_default=False,
     ),
 ]
@@ -48,13 +50,18 @@ VersionOption = Annotated[
 _HEADS = ("NAME", "VERSION", "BYTES", "MODIFIED")
 
 
-def _run(store: str, use: Callable[[MetadataStore], Awaitable[T]]) -> T:
-    """Return what `use` gives on the store at a URL. Raises `TmsError`, and a usage error."""
+def _run(
+    store: str, use: Callable[[MetadataStore], Awaitable[T]], access: StoreAccess = StoreAccess.READ
+) -> T:
+    """Return what `use` gives on the store at a URL, opened as `access` says.
+
+    Raises `TmsError`, and a usage error.
+    """
     from tms.stores import open_metadata  # noqa: PLC0415  needs the server's extra
 
     async def run() -> T:
         try:
-            opened = await open_metadata(store)
+            opened = await open_metadata(store, access=access)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--store") from None
         try:
@@ -173,7 +180,7 @@ def put(
         raise typer.BadParameter("--new and --version contradict each other")
     data = value.encode() if value is not None else _read(file or Path("-"))
     expected = NEW if new else version
-    stat = _run(store, lambda opened: opened.put(path, data, expected))
+    stat = _run(store, lambda opened: opened.put(path, data, expected), StoreAccess.CREATE)
     _target(context, as_json=as_json).answer(_headline(stat), _facts(stat))
 
 
@@ -207,7 +214,7 @@ def remove(
     def delete(opened: MetadataStore) -> Awaitable[None]:
         return opened.delete_recursive(path) if recursive else opened.delete(path, version)
 
-    _run(store, delete)
+    _run(store, delete, StoreAccess.WRITE)
     _target(context, as_json=as_json).answer(f"Deleted {path}.", {"deleted": path})
 
 

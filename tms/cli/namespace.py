@@ -9,6 +9,7 @@ from tms.cli.columns import aligned
 from tms.cli.durations import duration
 from tms.cli.target import Target, with_target
 from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+from tms.core.store_access import StoreAccess
 from tms.wire.json_namespaces import namespace_record
 
 app = typer.Typer(
@@ -58,7 +59,7 @@ def _row(namespace: Namespace) -> tuple[str, ...]:
 @with_target
 def list_namespaces(target: Target) -> None:
     """List the namespaces that have settings; the others work by the server's limits."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         found = client.namespaces.namespaces()
     if found or target.as_json:
         text = aligned(_HEADS, [_row(namespace) for namespace in found])
@@ -69,7 +70,7 @@ def list_namespaces(target: Target) -> None:
 @with_target
 def show(target: Target, name: NameArgument) -> None:
     """Show what holds in a namespace, and which of that it sets itself."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         namespace = client.namespaces.namespace(name)
     given = namespace.settings.given()
     rows = [

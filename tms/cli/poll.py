@@ -19,6 +19,7 @@ from tms.client import Start, Subscription
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES, Message, check_start_ms, parse_id
 from tms.core.records import Decoding, Record
+from tms.core.store_access import StoreAccess
 from tms.core.transaction import Transaction
 from tms.wire.transaction_codec import decode_transaction
 
@@ -128,7 +129,7 @@ def poll(
         "after": None if after is None else parse_message_id(after, "--after"),
     }
     transaction = None if tx is None else parse_transaction(tx)
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ if subscription is None else StoreAccess.WRITE) as client:
         source = client.topic(topic)
         if subscription is not None:
             consumer = source.subscription(subscription)

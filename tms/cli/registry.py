@@ -5,6 +5,7 @@ from dataclasses import asdict
 import typer
 
 from tms.cli.target import Target, with_target
+from tms.core.store_access import StoreAccess
 
 app = typer.Typer(help="Show what a server is for the schema registry.", no_args_is_help=True)
 
@@ -18,7 +19,7 @@ def registry() -> None:
 @with_target
 def status(target: Target) -> None:
     """Say who writes the schemas, and how far the server has read."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         told = client.registry.status()
     who = "each server writes"
     if told.mode == "master":

@@ -14,6 +14,7 @@ from tms.cli.target import Target, with_target
 from tms.client import Client
 from tms.core.schema_contracts import SchemaMetadata
 from tms.core.schemas import ALL_SUBJECTS, LATEST, SchemaReference, SchemaVersion
+from tms.core.store_access import StoreAccess
 
 app = typer.Typer(
     help="List, show, register, check and delete the schemas of the registry.",
@@ -109,7 +110,7 @@ def list_subjects(
     deleted: DeletedOption = False,
 ) -> None:
     """List the subjects, each with its versions."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         subjects = client.registry.subjects(prefix, deleted=deleted)
         found = {name: client.registry.versions(name, deleted=deleted) for name in subjects}
     if found or target.as_json:
@@ -133,7 +134,7 @@ def show(
     """Show a schema: the latest version, or another one."""
     if by_id and not subject.isdecimal():
         stop(f"{subject} is no id: a number is wanted with --id")
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         if by_id:
             found = client.registry.schema(int(subject))
         else:
@@ -189,7 +190,7 @@ def check(
 ) -> None:
     """Say whether a schema would fit the subject's versions; exit code 1 if it would not."""
     text, references = _read(file), _references(reference)
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         messages = client.registry.why_unfit(
             subject, text, schema_type, references, version=version
         )
@@ -232,7 +233,7 @@ def compatibility(
     ] = None,
 ) -> None:
     """Show or set which earlier versions a new one must fit."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ if level is None else StoreAccess.WRITE) as client:
         if level is None:
             counts = client.registry.compatibility(subject)
         else:
@@ -250,7 +251,7 @@ def diff(
     new: Annotated[str, typer.Argument(metavar="VERSION", help="A number, or latest.")] = LATEST,
 ) -> None:
     """Show what has changed between two versions, line by line, and whether they fit."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         before, after = _two(client, subject, old, new)
         messages = client.registry.why_unfit(
             subject, after.schema, after.schema_type, after.references, version=before.version

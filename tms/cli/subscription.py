@@ -7,6 +7,7 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.poll import parse_message_id
 from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SubscriptionPosition
 
 app = typer.Typer(
@@ -48,7 +49,7 @@ def create(
 @with_target
 def list_positions(target: Target, topic: TopicArgument) -> None:
     """List a topic's subscriptions, and the id of the last message each has consumed."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         found = client.topic(topic).subscriptions()
     if found or target.as_json:
         text = aligned(("NAME", "VERSION", "AFTER"), [_row(position) for position in found])
@@ -59,7 +60,7 @@ def list_positions(target: Target, topic: TopicArgument) -> None:
 @with_target
 def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
     """Show where a subscription stands: the last message consumed, and how often it was moved."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         position = client.topic(topic).subscription(name).position()
     facts = _facts(position)
     target.answer(

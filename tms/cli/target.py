@@ -19,11 +19,17 @@ from tms.cli import away
 from tms.client import Client, connect
 from tms.client.access import access_of
 from tms.client.addresses import parse_addresses
+from tms.client.client import connect_in_process
 from tms.client.http import Http
+from tms.core.store_access import StoreAccess
+from tms.core.store_url import is_in_process
 
 URL = "http://127.0.0.1:11015"
 
-URL_HELP = "The server, http://HOST:PORT; or a store in this process, leveldb:DIR."
+URL_HELP = (
+    "The server, http://HOST:PORT; or a store in this process, leveldb:DIR. If a command only "
+    "reads, LevelDB recovers its log there, and no row changes."
+)
 NAMESPACE_HELP = "The namespace of the topics."
 
 CA_HELP = "The certificates to trust an https:// server by.  [env: TMS_CA]"
@@ -54,13 +60,18 @@ class Target:
     ca: Path | None = None
     token_file: Path | None = None
 
-    def connect(self, *, retry_for_s: float = 0.0) -> Client:
+    def connect(
+        self, access: StoreAccess = StoreAccess.WRITE, *, retry_for_s: float = 0.0
+    ) -> Client:
         """Return a client, which repeats calls for `retry_for_s` seconds while there is no server.
 
-        Raises as `tms.connect`, and a usage error where the URL is none.
+        A store in this process is opened as `access` says. Raises as `tms.connect`,
+        `StoreNotFound`, and a usage error where the URL is none.
         """
         away.tell()
         with self._usage_errors():
+            if is_in_process(self.url):
+                return connect_in_process(self.url, self.namespace, access, retry_for_s=retry_for_s)
             return connect(
                 self.url,
                 self.namespace,

@@ -7,6 +7,7 @@ import typer
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.store_access import StoreAccess
 
 app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no_args_is_help=True)
 
@@ -43,7 +44,7 @@ def create(
     target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None
 ) -> None:
     """Create a topic."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.CREATE) as client:
         client.topic(name).create(ttl, **_parsed(properties))
     target.answer(f"Created topic {name}.", {"created": name})
 
@@ -52,7 +53,7 @@ def create(
 @with_target
 def list_names(target: Target) -> None:
     """List the topics of the namespace, one a line."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         names = client.topics()
     if names or target.as_json:
         target.answer("\n".join(names), names)
@@ -62,7 +63,7 @@ def list_names(target: Target) -> None:
 @with_target
 def show(target: Target, name: TopicArgument) -> None:
     """Show a topic's properties."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         properties = client.topic(name).properties()
     width = max(map(len, properties))
     text = "\n".join(f"{key:<{width}}  {value}" for key, value in properties.items())

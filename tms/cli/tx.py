@@ -11,6 +11,7 @@ from tms.cli.columns import aligned, span
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, with_target
+from tms.core.store_access import StoreAccess
 from tms.core.transaction import TransactionType
 from tms.core.transactions import StartRequest, TransactionInfo
 from tms.wire.json_reports import info_record
@@ -86,7 +87,7 @@ def _row(info: TransactionInfo) -> tuple[str, ...]:
 @with_target
 def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit = 1000) -> None:
     """List the transactions in progress, oldest first."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         found = client.transactions.invalid(limit) if invalid else client.transactions.in_progress()
     if found or target.as_json:
         target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(_facts, found)])
@@ -96,7 +97,7 @@ def list_transactions(target: Target, *, invalid: Invalid = False, limit: Limit 
 @with_target
 def show(target: Target, transaction_id: TransactionArgument) -> None:
     """Show where a transaction stands, also one that ended of late."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         facts = _facts(client.transactions.info(transaction_id))
     told = {key: value for key, value in facts.items() if value not in (None, "", [])}
     width = max(map(len, told))

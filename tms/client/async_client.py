@@ -26,7 +26,8 @@ from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import TopicRange
 from tms.core.schemas import AsyncSchemas
 from tms.core.services import Services
-from tms.core.store_url import KINDS, written
+from tms.core.store_access import StoreAccess
+from tms.core.store_url import is_in_process, written
 from tms.core.topic import TopicId, check_namespace
 from tms.core.transaction import TransactionType
 from tms.core.transactions import AsyncTransactions, IfOpen, StartRequest
@@ -229,8 +230,7 @@ def connect_remote(
     Needs no event loop yet. Raises as `tms.connect`.
     """
     check_namespace(namespace)
-    kind = KINDS.get(url.partition(":")[0])
-    if kind is not None and not kind.is_shared:
+    if is_in_process(url):
         return None
     if not url.startswith(("http://", "https://")):
         raise ValueError(
@@ -246,9 +246,16 @@ def connect_remote(
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
 
-async def connect_embedded(url: str, namespace: str, *, retry_for_s: Duration) -> AsyncClient:
-    """Return a client of a store opened in this process. Raises as `tms.connect`."""
-    services = await open_embedded(url)
+async def connect_embedded(
+    url: str,
+    namespace: str,
+    *,
+    retry_for_s: Duration,
+    access: StoreAccess = StoreAccess.CREATE,
+) -> AsyncClient:
+    """Return a client of a store opened in this process. Raises as `open_embedded`."""
+    check_namespace(namespace)
+    services = await open_embedded(url, access)
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
 

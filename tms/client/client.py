@@ -31,6 +31,7 @@ from tms.client.transactions import Transactions
 from tms.core.durations import Duration
 from tms.core.messaging import AllPublished
 from tms.core.ranges import TopicRange
+from tms.core.store_access import StoreAccess
 from tms.core.transactions import IfOpen
 
 Result = TypeVar("Result")
@@ -239,7 +240,6 @@ def connect(
     `StoreError` where it cannot be opened, and `ModuleNotFoundError` where the extra is not
     installed.
     """
-    bridge = Bridge()
     client = connect_remote(
         url,
         namespace,
@@ -252,19 +252,24 @@ def connect(
         allow_plaintext=allow_plaintext,
     )
     if client is None:
-        client = _connect_embedded(bridge, url, namespace, retry_for_s)
-    else:
-        bridge.close_with(client.close)
+        return connect_in_process(url, namespace, StoreAccess.CREATE, retry_for_s=retry_for_s)
+    bridge = Bridge()
+    bridge.close_with(client.close)
     return Client(client, bridge)
 
 
-def _connect_embedded(
-    bridge: Bridge, url: str, namespace: str, retry_for_s: Duration
-) -> AsyncClient:
+def connect_in_process(
+    url: str, namespace: str, access: StoreAccess, *, retry_for_s: Duration
+) -> Client:
+    """Return a client of a store in this process, opened as `access` says.
+
+    Raises as `connect`, and `StoreNotFound`.
+    """
+    bridge = Bridge()
     connected: list[AsyncClient] = []
 
     async def connect_in_loop() -> None:
-        client = await connect_embedded(url, namespace, retry_for_s=retry_for_s)
+        client = await connect_embedded(url, namespace, retry_for_s=retry_for_s, access=access)
         bridge.close_with(client.close, refusal_in_child=REFUSAL_IN_CHILD)
         connected.append(client)
 
@@ -273,4 +278,4 @@ def _connect_embedded(
     except BaseException:
         bridge.close()  # interrupted, it may have connected all the same
         raise
-    return connected[0]
+    return Client(connected[0], bridge)

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NoReturn
 
+from tms.core.credentials import without_credentials
+
 Auth = str | tuple[str, str] | Path | Callable[[], str | Awaitable[str]]
 """A token; a user and a password; a file with a token; or a function, which may be asynchronous,
 that returns a token."""
@@ -104,7 +106,8 @@ def _read(file: Path) -> str:
         with file.open(encoding="ascii") as opened:
             token = opened.read(_TOKEN_BYTES_MAX + 1).strip()
     except OSError as error:
-        raise ValueError(f"the token file {file} cannot be read: {error.strerror}") from None
+        shown = without_credentials(str(file))  # perhaps the token itself
+        raise ValueError(f"the token file {shown} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ValueError(f"the token file {file} has more than a token in it") from None
     return _bearer(token, f"what is in the token file {file}")

@@ -13,6 +13,7 @@ from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import Ranges
 from tms.core.schemas import AsyncSchemas
 from tms.core.services import Services
+from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import Subscriptions
 from tms.core.transactions import AsyncTransactions
 
@@ -80,11 +81,13 @@ class EmbeddedServices:
             await self._opened.close()
 
 
-async def open_embedded(store_url: str) -> EmbeddedServices:
-    """Open the store at `store_url`. Raises as `tms.connect`."""
+async def open_embedded(
+    store_url: str, access: StoreAccess = StoreAccess.CREATE
+) -> EmbeddedServices:
+    """Open the store at `store_url`. Raises as `tms.connect`, and `StoreNotFound`."""
     try:
         from tms.node import open_embedded as opened  # noqa: PLC0415  only when asked for
     except ModuleNotFoundError as error:
         what = "a store in this process needs the server's packages"
         raise extras.missing(what, error, "server") from error
-    return EmbeddedServices(await opened(store_url))
+    return EmbeddedServices(await opened(store_url, access))

@@ -30,6 +30,7 @@ from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
+from tms.core.credentials import shortened
 from tms.core.errors import (
     InternalError,
     NotAuthenticated,
@@ -102,7 +103,7 @@ def error_from(status: int, headers: Mapping[str, str], body: bytes) -> TmsError
             return refused
         is_others = status < httpx.codes.INTERNAL_SERVER_ERROR
         code = _CODE_OF_STATUS.get(status, "not_tms" if is_others else "internal")
-        shown = body.decode(errors="replace").strip()[:ANSWER_CHARS_SHOWN_MAX]
+        shown = shortened(body.decode(errors="replace").strip(), ANSWER_CHARS_SHOWN_MAX)
         detail: dict[str, Any] = {"status": status, "answer": shown}
         if code == "not_tms":
             detail["reason"] = _told(status, headers)

@@ -1,31 +1,114 @@
-"""Users and passwords in URLs, which are for whoever connects, not for logs, errors and screens.
+"""Passwords in URLs, and tokens, which are for whoever connects, not for logs, errors and screens.
 
 zk://user:secret@a:2181,user:secret@b:2181/tms  becomes  zk://a:2181,b:2181/tms
+tms_ID_SECRET                                   becomes  tms_ID_***
+
+1. Whatever the text, the work grows with its length and no faster: strangers choose these texts.
+2. Rather too much is left out than too little: a password may have characters in it that should
+   have been written as %2F, and may look like the start of a URL.
+3. A text that is cut is cut by `shortened`: a URL that is cut before its @ would show its password.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import unquote
 
-_CREDENTIALS = re.compile(r"(?:(?<=://)|(?<=,))[^/?#,\s]*@|(?<=://)[^/?#@\s]*@")
-_WITH_SLASHES = re.compile(r"(?<=://)[^\s@]*://[^\s@]*@")
-_NOT_ENCODED = re.compile(r"(?<=://)[^\s@]*:\S*@")
-"""With a password in which there is what should have been written as %2F. Rather too much is left
-out than too little; so with `_WITH_SLASHES`, where the password looks like the start of a URL."""
+_START = "://"
+_WORD = re.compile(r"\S+")
+_TOKENS_START = "tms_"
+_TOKEN = re.compile(rf"({_TOKENS_START}[a-z0-9]{{12}}_)[A-Za-z0-9_-]{{20,}}", re.ASCII)
+_BEHIND_HOST = ("/", "?", "#")
+_SECRETS_MAX = 100
+"""In a word with more @ than these, all up to the last one is left out."""
 
 
 def without_credentials(text: str, instead: str = "") -> str:
-    """Return a text with `instead` of the user and password of each URL in it."""
-    if "://" not in text or "@" not in text:
+    """Return a text with `instead` of the user and password of each URL in it, and no token.
+
+    If there are some in what is percent-encoded, the text is decoded.
+    """
+    shown = _without_plain_ones(text, instead)
+    if "%" not in shown:
+        return shown
+    decoded = unquote(shown)
+    cleaned = _without_plain_ones(decoded, instead)
+    return shown if cleaned == decoded else cleaned
+
+
+def _without_plain_ones(text: str, instead: str) -> str:
+    if _TOKENS_START in text:
+        text = _TOKEN.sub(r"\1***", text)
+    if _START not in text or "@" not in text:
         return text
-    text = _WITH_SLASHES.sub(instead, text)
-    hidden = _CREDENTIALS.sub(instead, text)
-    return _NOT_ENCODED.sub(instead, text) if hidden == text else hidden
+    return _WORD.sub(lambda word: _cleaned(word[0], instead), text)
 
 
-def fit_to_be_shown(detail: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the detail of an error without credentials."""
-    return {
-        name: without_credentials(value) if isinstance(value, str) else value
-        for name, value in detail.items()
-    }
+def shortened(text: str, chars_max: int) -> str:
+    """Return the first characters of a text, without credentials, whole or cut.
+
+    What is cut loses all from its last URL on, because it may have been cut within a password.
+    """
+    shown = without_credentials(text)
+    if len(shown) <= chars_max:
+        return shown
+    cut = shown[:chars_max]
+    last_url = cut.rfind(_START)
+    return cut if last_url < 0 else cut[:last_url]
+
+
+def fit_to_be_shown(detail: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the detail of an error without credentials, in what it holds too."""
+    return {name: _shown(value) for name, value in detail.items()}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_credentials(value)
+    if isinstance(value, dict):
+        return {_shown(name): _shown(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(inner) for inner in value]
+    return value
+
+
+def _cleaned(word: str, instead: str) -> str:
+    """Return a text without spaces, without credentials."""
+    before, start, rest = word.partition(_START)
+    *parts, last = rest.split("@")
+    if not parts:
+        return word
+    if len(parts) > _SECRETS_MAX or _is_cut_by_its_password(parts[0]):
+        return f"{before}{start}{instead}{last}"
+    shown = [before, start]
+    is_behind_secret = False
+    for number, part in enumerate(parts):
+        at = _secret_from(part, is_first=number == 0, is_behind_secret=is_behind_secret)
+        if at is None:
+            shown += (part, "@")
+        elif at > 0 or not is_behind_secret:
+            shown += (part[:at], instead)
+        is_behind_secret = at is not None
+    return "".join((*shown, last))
+
+
+def _is_cut_by_its_password(part: str) -> bool:
+    """Whether what stands between :// and the first @ is a user and a part of the password."""
+    return _START not in part and ":" in part and _ends_host(part)
+
+
+def _secret_from(part: str, *, is_first: bool, is_behind_secret: bool) -> int | None:
+    """Return where the secret begins that ends with a part, before an @; None if there is none."""
+    if is_first and (_START in part or not _ends_host(part)):
+        return 0
+    start = part.rfind(_START)
+    if start >= 0 and is_behind_secret and "," not in part[:start]:
+        return 0  # no host is followed by another URL: it is still the password
+    at = max(start + len(_START) if start >= 0 else 0, part.rfind(",") + 1)
+    if _ends_host(part[at:]):
+        return None
+    return at if at or is_behind_secret else None
+
+
+def _ends_host(text: str) -> bool:
+    return any(mark in text for mark in _BEHIND_HOST)

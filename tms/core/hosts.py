@@ -1,7 +1,8 @@
-"""Which hosts are this machine, as far as their names say."""
+"""Which hosts are this machine, as far as their names say, and which addresses are one caller's."""
 
 import ipaddress
 
+_IPV6_NETWORK = 64
 _LOOPBACK_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
@@ -13,3 +14,16 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]").partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+def network_of(address: str) -> str:
+    """Return what an address counts by: of IPv6, the network that one customer has (/64)."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped is not None:
+            return str(found.ipv4_mapped)
+        return str(ipaddress.ip_network((found, _IPV6_NETWORK), strict=False))
+    return str(found)

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tms.core.avro_lengths import LENGTHS, MORE_FOLLOWS, avro_length
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.frame import NO_HEADERS, encode_body, frame_parts, read_frame
 
@@ -80,7 +81,7 @@ def check_id(raw: bytes) -> bytes:
 def parse_id(text: str) -> bytes:
     """Return the 20 bytes that 40 hexadecimal digits say. Raises `InvalidRequest`."""
     if not _HEX_ID.fullmatch(text):
-        raise InvalidRequest("invalid_message_id", id=text[:80])
+        raise InvalidRequest("invalid_message_id", id=shortened(text, 80))
     return check_id(bytes.fromhex(text))
 
 

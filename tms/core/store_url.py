@@ -48,6 +48,12 @@ def has_scheme(url: str, kind: StoreKind) -> bool:
     return url.startswith(kind.prefix)
 
 
+def is_in_process(url: str) -> bool:
+    """Whether a URL begins as those of stores that are one process's, complete or not."""
+    kind = KINDS.get(url.partition(":")[0])
+    return kind is not None and not kind.is_shared
+
+
 def folder_of(url: str) -> Path | None:
     """Return the folder that a store is in, None if it is in none."""
     kind = kind_of(url)

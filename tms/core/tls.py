@@ -116,6 +116,8 @@ def _load_trusted(context: ssl.SSLContext, file: str, name: str) -> None:
 
 def _check_readable(file: str, name: str) -> None:
     """Raise `ValueError` if a file cannot be read; OpenSSL would not say which."""
+    if "-----BEGIN" in file:
+        raise ValueError(f"{name}: give the path of the file, not what is in it")
     try:
         with Path(file).open("rb") as opened:
             opened.read(1)

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.limits import TTL_S_MAX
 
@@ -92,7 +93,10 @@ def check_meaning(properties: Mapping[str, str]) -> None:
             continue
         if not may_be(value):
             raise InvalidRequest(
-                "invalid_properties", property=name, value=value[:_CHARS_SHOWN], reason=reason
+                "invalid_properties",
+                property=name,
+                value=shortened(value, _CHARS_SHOWN),
+                reason=reason,
             )
 
 

@@ -13,6 +13,7 @@ session too (`disconnect`, `expire`, `reconnect`), so that applications can be t
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from tms.core.clock import Clock, SystemClock
@@ -172,11 +173,13 @@ class MetadataHost:
 async def open_host(journal: MetadataJournal, clock: Clock | None = None) -> MetadataHost:
     """Return a host of what the journal has, without the ephemeral values of former processes.
 
-    Raises `StoreUnavailable`, `StoreCorrupt`, `StoreFormatUnknown`.
+    Their rows stay for the next opening if no writes are taken now. Raises `StoreUnavailable`,
+    `StoreCorrupt`, `StoreFormatUnknown`.
     """
     tree = await asyncio.to_thread(journal.load)
     left = tree.decide_delete_all(tree.owned_by(NOBODY))
     if left:
-        await asyncio.to_thread(journal.write, left)
+        with suppress(StoreUnavailable):
+            await asyncio.to_thread(journal.write, left)
         tree.apply(left)
     return MetadataHost(tree, journal, clock)

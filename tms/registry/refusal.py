@@ -4,6 +4,8 @@ A code of five digits begins with the status of HTTP; one of three is the status
 has a fault, and answers 500 to a wrong request, the documented code is used.
 """
 
+from tms.core.credentials import without_credentials
+
 MALFORMED = 400
 INCOMPATIBLE = 409
 INVALID_BODY = 422
@@ -78,7 +80,7 @@ class RegistryError(Exception):
 
     def __init__(self, code: int, **detail: object) -> None:
         """Say what `TEXTS` says of a code, with `detail` filled in."""
-        super().__init__(TEXTS[code].format(**detail))
+        super().__init__(without_credentials(TEXTS[code].format(**detail)))
         self.code = code
 
     @property

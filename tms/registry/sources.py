@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from tms.core.credentials import shortened
 from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry.contracts import NOTHING, Contract
 from tms.registry.knowledge import Knowledge
@@ -61,11 +62,11 @@ def schema_of(
 
 
 def _told(submitted: Submitted, invalid: NoSchema) -> str:
-    shown = submitted.text[:_CHARS_SHOWN]
+    shown = shortened(submitted.text, _CHARS_SHOWN)
     named = ", ".join(f"{each.name}={each.subject}/{each.version}" for each in submitted.references)
     return (
         f"Invalid schema {shown} with refs [{named}] of type {submitted.kind}, "
-        f"details: {invalid.reason[:_CHARS_SHOWN]}"
+        f"details: {shortened(invalid.reason, _CHARS_SHOWN)}"
     )
 
 

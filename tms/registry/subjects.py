@@ -10,6 +10,7 @@ A context has ids of its own. Names are kept in the first form that fits (`quali
 
 from typing import NamedTuple
 
+from tms.core.credentials import shortened
 from tms.registry.refusal import INVALID_SUBJECT, RegistryError
 
 DEFAULT_CONTEXT = "."
@@ -106,5 +107,5 @@ def check_scope(text: str) -> str:
     if any(char < _FIRST_PRINTABLE or char == _DELETE for char in text):
         raise RegistryError(INVALID_SUBJECT, subject=text)
     if len(text.encode(errors="replace")) > SUBJECT_BYTES_MAX or text in _RESERVED:
-        raise RegistryError(INVALID_SUBJECT, subject=text[:SUBJECT_BYTES_MAX])
+        raise RegistryError(INVALID_SUBJECT, subject=shortened(text, SUBJECT_BYTES_MAX))
     return qualified(text)

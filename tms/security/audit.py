@@ -1,23 +1,23 @@
 """Who was refused, who changed what, and who used what first: one line of JSON for each.
 
-1. Told always: what was denied, who could not be authenticated, and each `manage`, `operate`,
-   `grant` and `transact-any`. All else is told as a principal does it to a resource for the first
-   time in a minute.
+1. Told always: what was denied to somebody who is known, and each `manage`, `operate`, `grant` and
+   `transact-any`. What strangers were refused is told at once, and counted if it comes again
+   (`audit_refusals.py`). All else is told as a principal does it to a resource for the first time
+   in a minute.
 2. Whoever serves requests waits for nothing: lines wait for those who write them in bounded queues,
    and what finds no room is lost, which is counted, and told in the log once a minute.
-3. A line has no credentials, and is ASCII: no name in it can end it.
+3. A line has no credentials, and is ASCII: no name in it can end it (`audit_record.py`).
 """
 
-import json
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from tms.core.clock import Clock
 from tms.core.limits import MS_PER_S
-from tms.security.credentials import Scheme
+from tms.security.audit_record import AuditRecord
+from tms.security.audit_refusals import Refusals
 from tms.security.resources import Action
 from tms.security.rules import Effect
 
@@ -28,43 +28,11 @@ USES_MAX = 10_000
 """First uses of one minute that are remembered; then some are told again."""
 QUEUE_MAX = 10_000
 """Lines that wait to be written."""
-_TEXT_CHARS_MAX = 1024
 _KEPT_CHARS_MAX = 512
 """Of a resource, to know its first use by: no name that is valid is longer."""
 _MINUTE_MS = 60 * MS_PER_S
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRecord:
-    """One thing that somebody did or could not do."""
-
-    time_ms: int
-    """In ms since 1970."""
-    principal: str | None
-    """None if it is not known."""
-    mechanism: Scheme | None
-    address: str
-    via: str | None
-    """The instance id of the server that passed it on; None if it came straight."""
-    action: str
-    """An `Action`, or `AUTHENTICATE`."""
-    resource: str
-    """As it is told."""
-    effect: Effect
-    rule: str | None
-    """The id of the rule that decided; None if there was none."""
-    status: int | None
-    """The HTTP status of the answer; None if it is not known yet."""
-
-    def line(self) -> bytes:
-        """Return it as one line of JSON, with its end. Long texts are cut."""
-        told = {
-            name: value[:_TEXT_CHARS_MAX] if isinstance(value, str) else value
-            for name, value in asdict(self).items()
-        }
-        return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")
 
 
 class Drops:
@@ -94,10 +62,6 @@ class Destination(Protocol):
         """Take a line, or count it as lost; never wait."""
         ...
 
-    def reopen(self) -> None:
-        """Open anew what may have been moved away."""
-        ...
-
     async def close(self) -> None:
         """Write what was taken, within a bounded time, and take no more."""
         ...
@@ -113,6 +77,7 @@ class Audit:
         self._drops = drops
         self._minute = -1
         self._uses: set[tuple[str | None, str, str]] = set()
+        self._refusals = Refusals(self.add, clock)
 
     @property
     def dropped(self) -> int:
@@ -139,17 +104,17 @@ class Audit:
         for destination in self._destinations:
             destination.put(line)
 
+    def refuse(self, record: AuditRecord) -> None:
+        """Tell what a stranger was refused, or count it if that was told of late."""
+        self._refusals.add(record)
+
     def note(self, record: AuditRecord) -> None:
         """Tell a record if it is wanted."""
         if self.is_wanted(record.principal, record.action, record.resource, record.effect):
             self.add(record)
 
-    def reopen(self) -> None:
-        """Open files anew before the next line; one that was moved away is so by itself."""
-        for destination in self._destinations:
-            destination.reopen()
-
     async def close(self) -> None:
         """Have everything written, within a bounded time."""
+        self._refusals.tell_counts()
         for destination in self._destinations:
             await destination.close()

@@ -5,11 +5,12 @@ written is lost and counted; the server goes on.
 """
 
 import asyncio
+import contextlib
 import logging
-import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from logging.handlers import QueueHandler, QueueListener
+from queue import Empty, Queue
 
 from tms.core.clock import Clock
 from tms.core.errors import Unavailable
@@ -37,91 +38,86 @@ def open_audit(file: str, clock: Clock, publish: Publish | None = None) -> Audit
     return Audit([written, *published], clock, drops)
 
 
-class Sink(Protocol):
-    """What lines are written to, from one thread."""
+class AuditLog(logging.Handler):
+    """Hands lines to the logger `tms.audit`."""
 
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Write lines. Raises `OSError`."""
-        ...
-
-    def reopen(self) -> None:
-        """Open it anew before the next writing. Called from any thread."""
-        ...
-
-    def close(self) -> None:
-        """Write no more."""
-        ...
-
-
-class AuditLog:
-    """The logger `tms.audit`."""
-
-    def write(self, lines: Sequence[bytes]) -> None:
-        """Log each line as information."""
-        for line in lines:
-            audit_log.info("%s", line.decode("ascii").rstrip("\n"))
-
-    def reopen(self) -> None:
-        """Do nothing: it is the log's business."""
-
-    def close(self) -> None:
-        """Do nothing."""
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log a line as information."""
+        if audit_log.isEnabledFor(record.levelno):
+            audit_log.handle(record)
 
 
 class WriterThread:
-    """Writes lines in a thread of its own, so that a slow disk holds up nobody."""
+    """Writes lines by a handler in a thread of its own, so that a slow disk holds up nobody."""
 
-    def __init__(self, sink: Sink, drops: Drops) -> None:
-        """Write to `sink`, which it closes; what that raises is told, and its lines are lost."""
-        self._sink = sink
+    def __init__(self, handler: logging.Handler, drops: Drops) -> None:
+        """Write by `handler`, which it closes; what that raises is told, and its line is lost."""
+        self._handler = handler
         self._drops = drops
-        self._lines: deque[bytes] = deque()
+        self._queue: Queue[logging.LogRecord] = Queue(QUEUE_MAX)
+        self._entrance = _Entrance(self._queue, drops)
+        # Its thread is a daemon: the program ends although a disk hangs.
+        self._listener = _Listener(self._queue, handler, drops)
+        self._listener.start()
         self._is_closing = False
-        self._has_news = threading.Condition()
-        # Not waited for at the program's end: where a disk hangs, it would never end.
-        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
-        self._thread.start()
 
     def put(self, line: bytes) -> None:
         """Take a line; if there is no room it is lost."""
-        with self._has_news:
-            has_room = len(self._lines) < QUEUE_MAX and not self._is_closing
-            if has_room:
-                self._lines.append(line)
-                self._has_news.notify()
-        if not has_room:
-            self._drops.add(1, _FULL)
-
-    def reopen(self) -> None:
-        """Open anew what may have been moved away, before the next writing."""
-        self._sink.reopen()
+        told = {"name": audit_log.name, "levelno": logging.INFO, "levelname": "INFO"}
+        record = logging.makeLogRecord({**told, "msg": line.decode("ascii").rstrip("\n")})
+        if self._is_closing:
+            self._entrance.handleError(record)
+        else:
+            self._entrance.handle(record)
 
     async def close(self) -> None:
         """Write what was taken; what takes over `CLOSE_S_MAX` seconds is lost."""
-        with self._has_news:
-            self._is_closing = True
-            self._has_news.notify()
-        await asyncio.to_thread(self._thread.join, CLOSE_S_MAX)
-        with self._has_news:
-            left = len(self._lines)
-            self._lines.clear()
-        if left:
-            self._drops.add(left, f"they could not be written in {CLOSE_S_MAX} s at the end")
+        self._is_closing = True
+        if await asyncio.to_thread(self._wait_written):
+            self._listener.stop()
+            self._handler.close()
+            return
+        left = 0
+        with contextlib.suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+                left += 1
+        self._listener.enqueue_sentinel()
+        self._drops.add(left, f"they could not be written in {CLOSE_S_MAX} s at the end")
 
-    def _run(self) -> None:
-        while lines := self._next():
+    def _wait_written(self) -> bool:
+        done = self._queue.all_tasks_done
+        with done:
+            return done.wait_for(lambda: not self._queue.unfinished_tasks, CLOSE_S_MAX)
+
+
+class _Entrance(QueueHandler):
+    """Puts lines into the queue, and counts those that find no room."""
+
+    def __init__(self, queue: "Queue[logging.LogRecord]", drops: Drops) -> None:
+        super().__init__(queue)
+        self._drops = drops
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  as logging has it
+        self._drops.add(1, _FULL)
+
+
+class _Listener(QueueListener):
+    """Has lines written, and counts those that could not be."""
+
+    def __init__(
+        self, queue: "Queue[logging.LogRecord]", handler: logging.Handler, drops: Drops
+    ) -> None:
+        super().__init__(queue, handler)
+        self._drops = drops
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Write a line without the handler's lock: if a disk hangs, the program's end needs it."""
+        for handler in self.handlers:
             try:
-                self._sink.write(lines)
-            except Exception as error:  # whatever it is, the server goes on without them
-                self._drops.add(len(lines), f"{type(error).__name__}: {error}")
-        self._sink.close()
-
-    def _next(self) -> list[bytes]:
-        """Wait for lines and return them; none at the end."""
-        with self._has_news:
-            while not self._lines and not self._is_closing:
-                self._has_news.wait()
-            return [self._lines.popleft() for _ in range(min(BATCH_MAX, len(self._lines)))]
+                handler.emit(record)
+            except Exception as error:  # whatever it is, the server goes on without the line
+                self._drops.add(1, f"{type(error).__name__}: {error}")
 
 
 class Publisher:
@@ -143,9 +139,6 @@ class Publisher:
             return
         self._lines.append(line)
         self._has_news.set()
-
-    def reopen(self) -> None:
-        """Do nothing: a topic is not moved away."""
 
     async def close(self) -> None:
         """Publish what was taken; what takes over `CLOSE_S_MAX` seconds is lost."""

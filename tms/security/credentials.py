@@ -6,16 +6,22 @@ The scheme may be in capitals or not. What is wrong is told without any part of 
 """
 
 import base64
+import hashlib
+import hmac
 import re
+import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tms.core.errors import NotAuthenticated
 from tms.security.rules import Identity
+from tms.security.tokens import token_id_of
 
 HEADER_BYTES_MAX = 16 * 1024
 """The most that the field may have."""
+_NAMES_KEY = secrets.token_bytes(32)
+_DIGITS_TOLD = 12
 _TOKEN_PREFIX = "tms_"  # noqa: S105  # how tokens begin
 _FIELD = re.compile(rb"([A-Za-z]+) +(\S+)")
 _BEARER = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
@@ -87,6 +93,22 @@ def header_of(credential: Credential) -> bytes:
             return b"Basic " + base64.b64encode(plain)
         return b"Basic " + credential.value.encode()
     return b"Bearer " + credential.value.encode()
+
+
+def tried_by(header: bytes) -> str | None:
+    """Return what tells apart whom the field claims, unproven; None if it names nobody.
+
+    It is a token's id, or a digest of a name, by a key of this process: people type passwords where
+    names belong.
+    """
+    try:
+        credential = credential_of(header)
+        if credential.scheme is Scheme.BASIC:
+            name = base64.b64decode(credential.value).partition(b":")[0]
+            return hmac.digest(_NAMES_KEY, name, hashlib.sha256).hex()[:_DIGITS_TOLD]
+    except (NotAuthenticated, ValueError):
+        return None
+    return token_id_of(credential.value) if credential.scheme is Scheme.TOKEN else None
 
 
 def _invalid(reason: str) -> NotAuthenticated:

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from tms.core.clock import Clock
+from tms.core.credentials import without_credentials
 from tms.security.watched_file import WatchedFile
 
 BYTES_MAX = 1024 * 1024
@@ -210,8 +211,9 @@ class WebKeys:
 
     def _failed(self, error: Exception) -> None:
         if not self._is_failing:
-            told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            _log.warning("keys cannot be had, those from before hold: %s: %s", self._source, told)
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            told = without_credentials(f"{self._source}: {reason}")
+            _log.warning("keys cannot be had, those from before hold: %s", told)
         self._is_failing = True
 
 

@@ -3,18 +3,19 @@
     line := NAME ":" HASH [":" GROUP ("," GROUP)*] | "#" comment
 
 1. The file is read anew if it was changed. If it is wrong then, what was in it before holds.
-2. Verifying takes a tenth of a second and 64 MiB of memory, so two are verified at a time, in
-   threads of their own, and eight wait. What was right is remembered for 60 s, by a keyed hash.
+2. Verifying takes a tenth of a second and 64 MiB of memory, so three are verified at a time, in
+   threads of their own. What was right is remembered for 60 s, by a keyed hash.
 3. An unknown name takes as long as a wrong password, and is told the same.
-4. From one address, 10 wrong passwords a minute are verified; more are refused unread, right ones
-   too unless they are remembered. Addresses of IPv6 count by their network (/64).
+4. From one address, 10 wrong passwords a minute are verified; more are refused unread. Addresses of
+   IPv6 count by their network (/64). Two strangers are verified at a time, and eight wait.
+5. What was right within a day is never behind strangers: it has the third thread, waits in no line
+   of theirs, and is verified whatever its address did. Only who has the password can say the same.
 """
 
 import asyncio
 import base64
 import hashlib
 import hmac
-import ipaddress
 import logging
 import secrets
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from cachetools import LRUCache, TTLCache
 
 from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated, RateExceeded
+from tms.core.hosts import network_of
 from tms.core.rates import Rate, in_seconds
 from tms.security.credentials import Scheme, Verified
 from tms.security.principals import checked_identity
@@ -35,8 +37,10 @@ from tms.security.watched_file import WatchedFile
 
 PASSWORD_BYTES_MAX = 256
 FILE_BYTES_MAX = 16 * 1024 * 1024
-THREADS = 2
+THREADS = 3
+STRANGERS_AT_ONCE = 2
 WAITING_MAX = 8
+LATELY_MS = 24 * 3600 * 1000
 REMEMBERED_MS = 60_000
 REMEMBERED_MAX = 10_000
 FAILURES_PER_MINUTE = 10
@@ -44,7 +48,6 @@ ADDRESSES_MAX = 10_000
 _MINUTE_MS = 60_000
 _SETTING = "auth_passwords"
 _MEMORY_KIB_MAX = 1024 * 1024
-_IPV6_NETWORK = 64
 _WRONG = "the name or the password is wrong"
 
 _hasher = argon2.PasswordHasher()
@@ -118,8 +121,14 @@ class PasswordVerifier:
         self._remembered: TTLCache[bytes, Verified] = TTLCache(
             REMEMBERED_MAX, REMEMBERED_MS, timer=clock.steady_ms
         )
+        self._right_lately: TTLCache[bytes, None] = TTLCache(
+            REMEMBERED_MAX, LATELY_MS, timer=clock.steady_ms
+        )
         self._failures: LRUCache[str, Rate] = LRUCache(ADDRESSES_MAX)
         self._verifying: dict[bytes, asyncio.Task[Verified]] = {}
+        self._strangers = 0
+        """Of those that are verified, or wait for that, who was not right lately."""
+        self._strangers_turn = asyncio.Semaphore(STRANGERS_AT_ONCE)
 
     async def verify(self, basic_value: str, address: str) -> Verified:
         """Return who it is, of what stands behind Basic; `address` is the caller's IP address.
@@ -135,10 +144,13 @@ class PasswordVerifier:
             return remembered
         task = self._verifying.get(key)
         if task is None:
-            self._check_room()
-            failures = self._take_failure(address)
-            task = asyncio.create_task(self._verify(key, name, password, failures))
-            self._verifying[key] = task
+            if key in self._right_lately:
+                verifying = self._verify(key, name, password)
+            else:
+                self._check_room()
+                verifying = self._verify_stranger(key, name, password, self._take_failure(address))
+                self._strangers += 1
+            task = self._verifying[key] = asyncio.create_task(verifying)
             task.add_done_callback(lambda done: self._end(key, done))
         # Shielded: a thread works on even if nobody waits, and others may wait for the same.
         return await asyncio.shield(task)
@@ -153,7 +165,18 @@ class PasswordVerifier:
         if not task.cancelled():
             task.exception()  # whoever waits is told
 
-    async def _verify(self, key: bytes, name: str, password: bytes, failures: Rate) -> Verified:
+    async def _verify_stranger(
+        self, key: bytes, name: str, password: bytes, failures: Rate
+    ) -> Verified:
+        try:
+            async with self._strangers_turn:
+                verified = await self._verify(key, name, password)
+        finally:
+            self._strangers -= 1
+        failures.give_back(1, self._clock.steady_ms())
+        return verified
+
+    async def _verify(self, key: bytes, name: str, password: bytes) -> Verified:
         names = self._names
         # An unknown name is verified by another's hash, so that it takes as long.
         known = names.get(name)
@@ -163,16 +186,17 @@ class PasswordVerifier:
         loop = asyncio.get_running_loop()
         is_right = await loop.run_in_executor(self._pool, _is_right, verified_by.hash, password)
         if known is None or not is_right:
+            self._right_lately.pop(key, None)
             _refuse(_WRONG)
-        failures.give_back(1, self._clock.steady_ms())
         ends_ms = self._clock.now_ms() + REMEMBERED_MS
         verified = Verified(known.identity, ends_ms, Scheme.BASIC)
         if names is self._names:
             self._remembered[key] = verified
+            self._right_lately[key] = None
         return verified
 
     def _check_room(self) -> None:
-        if len(self._verifying) >= THREADS + WAITING_MAX:
+        if self._strangers >= STRANGERS_AT_ONCE + WAITING_MAX:
             reason = f"{WAITING_MAX} passwords wait to be verified"
             raise RateExceeded(
                 "principal_rate_exceeded", setting=_SETTING, retry_after_s=1, reason=reason
@@ -180,7 +204,7 @@ class PasswordVerifier:
 
     def _take_failure(self, address: str) -> Rate:
         """Take a failure of an address, to be given back if it was none."""
-        network, now_ms = _network_of(address), self._clock.steady_ms()
+        network, now_ms = network_of(address), self._clock.steady_ms()
         failures = self._failures.get(network)
         if failures is None:
             failures = self._failures[network] = Rate(FAILURES_PER_MINUTE, _MINUTE_MS)
@@ -227,19 +251,6 @@ def _is_right(hashed: str, password: bytes) -> bool:
         return _hasher.verify(hashed, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHash):
         return False
-
-
-def _network_of(address: str) -> str:
-    """Return what an address counts by: of IPv6, the network that one customer has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, _IPV6_NETWORK), strict=False))
-    return str(found)
 
 
 def _refuse(reason: str) -> Never:

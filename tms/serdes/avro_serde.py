@@ -20,6 +20,7 @@ from fastavro import _validation_py, _write_py
 from fastavro.schema import SchemaParseException, UnknownType
 from fastavro.validation import ValidationError
 
+from tms.core.credentials import shortened
 from tms.core.schemas import AVRO
 from tms.serdes.avro_bounds import read_nested
 from tms.serdes.avro_json import AvroJson, copied
@@ -148,7 +149,7 @@ class AvroSerde:
 
 
 def _told(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:_REASON_CHARS]
+    return shortened(str(error) or type(error).__name__, _REASON_CHARS)
 
 
 def _misfit(error: ValidationError) -> Unencodable:

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
+from tms.core.credentials import shortened
 from tms.core.schemas import JSON
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
@@ -30,7 +31,7 @@ class JsonSerde:
             raise UnusableSchema("it is nested too deeply") from None
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             reason = getattr(error, "message", str(error))  # the rest repeats the schema
-            raise UnusableSchema(reason[:_REASON_CHARS]) from None
+            raise UnusableSchema(shortened(reason, _REASON_CHARS)) from None
         title = schema.get("title", "") if isinstance(schema, dict) else ""
         self.record_name = title if isinstance(title, str) else ""
 
@@ -68,9 +69,9 @@ class JsonSerde:
             self._validator.validate(value)
         except jsonschema_rs.ValidationError as error:
             path = ".".join(map(str, error.instance_path))
-            return error.message[:_REASON_CHARS], path
+            return shortened(error.message, _REASON_CHARS), path
         except ValueError as error:  # numbers that it does not take
-            return str(error)[:_REASON_CHARS], ""
+            return shortened(str(error), _REASON_CHARS), ""
         return None
 
     def from_json(self, text: bytes) -> Any:

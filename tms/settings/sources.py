@@ -19,6 +19,8 @@ from tms.settings.values import ENVIRONMENT_PREFIX
 
 CONFIG_VARIABLE = "TMS_CONFIG"
 DEFAULT = "default"
+_SECRET = frozenset({"auth_tokens"})
+"""Settings whose wrong values may be secrets: somebody has put a token there, and not its hash."""
 
 _OF_OTHERS = frozenset(
     {
@@ -45,8 +47,8 @@ class WrongSettings(Exception):
 
     def __init__(self, problems: list[str]) -> None:
         """Keep the problems."""
-        self.problems = problems
-        super().__init__("\n".join(problems))
+        self.problems = [without_credentials(problem) for problem in problems]
+        super().__init__("\n".join(self.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,8 @@ def _suggestion(name: str, known: Iterable[str]) -> str:
     return f"; do you mean {close[0]}?" if close else "; `tms config` lists them all"
 
 
-def _shown(value: object) -> object:
-    return without_credentials(value) if isinstance(value, str) else value
+def _shown(name: str, value: object) -> str:
+    return "***" if name in _SECRET else repr(value)
 
 
 def _wrong_values(
@@ -160,7 +162,7 @@ def _wrong_values(
         else:  # a relation between limits, whose text names them
             names = [name for name in Settings.model_fields if re.search(rf"\b{name}\b", reason)]
         said = "; ".join(
-            f"{name} is {_shown(values[name])!r} by {sources[name]}"
+            f"{name} is {_shown(name, values[name])} by {sources[name]}"
             if name in values
             else f"{name} is {Settings.model_fields[name].default!r} by default"
             for name in names

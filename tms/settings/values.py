@@ -42,7 +42,7 @@ def is_duration(name: str) -> bool:
     return bool(_IN_SECONDS.search(name))
 
 
-class ServiceSettings(BaseSettings):
+class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     """What is told of the service. Values are checked when it is made."""
 
     model_config = SettingsConfigDict(

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.message import FIRST_ID, first_id_at, parse_id
 
@@ -92,7 +93,7 @@ def parse_offset(text: str) -> Bound:
         return Edge(text)
     parts = _OFFSET.fullmatch(text)
     if parts is None:
-        raise InvalidRequest("invalid_message_id", id=text[:80])
+        raise InvalidRequest("invalid_message_id", id=shortened(text, 80))
     return Offset(parse_id(parts[1]), int(parts[2]) if parts[2] else None)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NoReturn, TypeVar
 
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.spark.offsets import Bound, at_time, parse_offset
 
@@ -16,7 +17,7 @@ Value = TypeVar("Value")
 
 def refuse(option: str, reason: str, given: str | None = None) -> NoReturn:
     """Raise `InvalidRequest` (invalid_option), which names the option and says why."""
-    detail = {} if given is None else {"given": given[:_SHOWN_CHARS_MAX]}
+    detail = {} if given is None else {"given": shortened(given, _SHOWN_CHARS_MAX)}
     raise InvalidRequest("invalid_option", option=option, reason=reason, **detail)
 
 

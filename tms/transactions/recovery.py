@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tms.core.errors import StoreCorrupt
 from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
+from tms.core.store_access import StoreAccess
 from tms.core.tables import TransactionTable
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import decode_row
@@ -37,13 +38,20 @@ class RecoveredState:
 
 
 @repeatable()
-def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0) -> RecoveredState:
+def recover(
+    table: TransactionTable,
+    limits: Limits,
+    now_ms: int,
+    token: int = 0,
+    access: StoreAccess = StoreAccess.CREATE,
+) -> RecoveredState:
     """Return the state as it was, for going on at `now_ms`, milliseconds since 1970. Blocks.
 
     No transaction expires later than its timeout from now. Where the table is empty, the state
     begins, with all written before visible, and is put as the first snapshot, so that the log never
-    stands alone. Under the `token` of a lease a segment of the log begins, unless it has: see
-    `tms.transactions.segments`. Raises `StoreCorrupt`, `StoreUnavailable`.
+    stands alone; but not if `access` is to read, when there will be no log. Under the `token` of a
+    lease a segment of the log begins, unless it has: see `tms.transactions.segments`. Raises
+    `StoreCorrupt`, `StoreUnavailable`.
     """
     snapshots = table.snapshots()
     if snapshots:
@@ -55,7 +63,8 @@ def recover(table: TransactionTable, limits: Limits, now_ms: int, token: int = 0
         state = TransactionState(limits, now_ms)
         for sequence, _ in table.rows(0):
             raise StoreCorrupt(table="transaction", sequence=sequence, reason="no snapshot")
-        table.put_snapshot(first, encode_snapshot(state, now_ms))
+        if access is not StoreAccess.READ:
+            table.put_snapshot(first, encode_snapshot(state, now_ms))
     next_sequence, edits_replayed = _replay(state, table, first)
     last = token_of(next_sequence)
     check_token(token, last)

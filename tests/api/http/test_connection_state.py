@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.http.connection_state import AT_WORK, ENDING, FOLLOWERS, State
+from api.http.connection_state import AT_WORK, ENDING, FOLLOWERS, ConnectionState
 from tests.api.http.odd_requests import PING
 from tests.api.http.wires import Wires
 from tests.api.rest import Live
@@ -11,10 +11,10 @@ pytestmark = pytest.mark.anyio
 
 
 def test_the_table_has_each_state_and_each_can_come_to_its_end() -> None:
-    assert set(FOLLOWERS) == set(State)
-    assert {*AT_WORK, *ENDING, State.IDLE} == set(State)
-    for state in set(State) - {State.LOST}:
-        assert State.LOST in FOLLOWERS[state]
+    assert set(FOLLOWERS) == set(ConnectionState)
+    assert {*AT_WORK, *ENDING, ConnectionState.IDLE} == set(ConnectionState)
+    for state in set(ConnectionState) - {ConnectionState.LOST}:
+        assert ConnectionState.LOST in FOLLOWERS[state]
         assert state.followers == FOLLOWERS[state]
         assert state not in state.followers
 
@@ -33,4 +33,4 @@ async def test_a_change_that_the_table_has_not_is_an_error_of_ours(served: Live)
     connection.connection_lost(None)
 
     with pytest.raises(AssertionError, match="LOST"):
-        connection._become(State.WORKING)
+        connection._become(ConnectionState.WORKING)

@@ -4,6 +4,7 @@ import pytest
 
 from api.app import OPERATIONS
 from api.http.operation import Operation
+from api.http.query_parameters import PARAMETERS_MAX
 from tests.api.rest import JSON_TYPE, NOW_MS, POINTER, TOPIC, TOPICS, Rest, refusal
 from tms.core.message import FIRST_ID, first_id_at
 
@@ -123,3 +124,10 @@ async def test_a_slash_at_the_end_is_passed_over_as_by_cdap(
     )
 
     assert answer.status_code == status, answer.text
+
+
+async def test_a_query_has_at_most_so_many_parameters(rest: Rest) -> None:
+    many = "&".join(f"n{number}" for number in range(PARAMETERS_MAX))
+    assert refusal(await rest.http.get(f"{TOPICS}?{many}")) == (400, "unknown_query_parameter")
+    for query in (f"{many}&more", "&".join("ab" * 10_000), "a&" * 20_000):
+        assert refusal(await rest.http.get(f"{TOPICS}?{query}")) == (400, "malformed_request")

@@ -34,7 +34,14 @@ METADATA = {
     "value_too_large",
 }
 """Of the metadata store and the locks on it, where REST does not offer them."""
-AT_OPENING = {"folder_unusable", "store_locked", "store_of_a_cluster", "store_format_unknown"}
+AT_OPENING = {
+    "folder_unusable",
+    "store_file_lost",
+    "store_format_unknown",
+    "store_locked",
+    "store_not_found",
+    "store_of_a_cluster",
+}
 """Raised before there is a server."""
 WITHOUT_SERVER = {"copy_refused", "data_lost", "invalid_option", "invalid_row"}
 """Of commands and Spark jobs that work on a store or on a server's answers."""

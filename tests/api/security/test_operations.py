@@ -11,16 +11,12 @@ from api.http.operation import Operation
 from tests.api.rest import NOW_MS, TOPIC, refusal
 from tests.api.security.asking import TIMES, statuses
 from tests.api.security.secured import OPEN, Pair, pair_of_servers
-from tms.core.caller import Caller
+from tests.api.security.things import make_things, things
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.core.topic import TopicId
-from tms.core.transactions import StartRequest
 from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio
 
-T = TopicId("ns", "t")
-ANN = Caller("ann")
 BODIES: Mapping[str, Any] = {
     "publish": {"messages": ["x"]},
     "publishAll": {"topics": {"t": ["x"]}},
@@ -48,28 +44,6 @@ def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
         path = operation.path.format(**names) + (f"?{query}" if query else "")
         body = json.dumps(BODIES.get(operation.name, {})) if operation.request else ""
         yield operation, path, body.encode()
-
-
-async def make_things(pair: Pair) -> int:
-    """Have a topic with one message, a subscription of it, and a transaction of Ann's."""
-    messaging = pair.services.messaging
-    if not await messaging.topics("ns"):
-        await messaging.create_topic(T, {})
-        await messaging.publish(T, [b"before"])
-        await pair.services.subscriptions.create_subscription(T, "s")
-    transaction = await pair.services.transactions.start(StartRequest(), caller=ANN)
-    return transaction.transaction_id
-
-
-async def things(pair: Pair) -> Any:
-    """Return what there is."""
-    http, root = pair.leader.http, pair.root
-    paths = ("/v1/namespaces", "/v1/namespaces/ns/topics", f"{TOPIC}/subscriptions", TOPIC)
-    told = [(await http.get(path, headers=root)).json() for path in paths]
-    polled = await http.post(f"{TOPIC}/poll", json={}, headers=root)
-    found = await http.get("/v1/transactions", headers=root)
-    transactions = [{**each, "age_ms": 0} for each in found.json()]
-    return told, polled.json(), transactions
 
 
 @pytest.mark.parametrize("way", ["directly", "forwarded"])

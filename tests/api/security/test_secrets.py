@@ -77,7 +77,7 @@ class Told:
     def secrets(self) -> list[str]:
         """What is to be found nowhere: whole, the part that counts, and as it was sent."""
         basics = [base64.b64encode(each.encode()).decode() for each in self.basics]
-        parts = [each.rpartition("_")[2] for each in self.bearers if each.startswith("tms_")]
+        parts = [each.split("_", 2)[-1] for each in self.bearers if each.startswith("tms_")]
         signatures = [each.rpartition(".")[2] for each in self.bearers if "." in each]
         return [*self.bearers, *basics, *parts, *signatures, PASSWORD, WRONG_PASSWORD]
 

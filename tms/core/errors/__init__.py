@@ -33,9 +33,9 @@ TmsError
 ├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
 ├── PayloadUndecodable            raised by the client only
 ├── StoreError                    an operator must act: the folder cannot be opened
-│   ├── StoreLocked, FolderUnusable, CopyRefused
+│   ├── StoreNotFound, StoreLocked, FolderUnusable, CopyRefused
 │   ├── StoreCorrupt
-│   │   └── ValueUnreadable
+│   │   └── StoreFileLost, ValueUnreadable
 │   └── StoreFormatUnknown
 └── InternalError                 500: our fault
 
@@ -75,8 +75,10 @@ from tms.core.errors.classes import (
     Stopping,
     StoreCorrupt,
     StoreError,
+    StoreFileLost,
     StoreFormatUnknown,
     StoreLocked,
+    StoreNotFound,
     StoreUnavailable,
     SubscriptionNotFound,
     TmsError,
@@ -160,8 +162,10 @@ __all__ = [
     "Stopping",
     "StoreCorrupt",
     "StoreError",
+    "StoreFileLost",
     "StoreFormatUnknown",
     "StoreLocked",
+    "StoreNotFound",
     "StoreUnavailable",
     "SubscriptionExists",
     "SubscriptionMoved",

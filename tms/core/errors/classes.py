@@ -240,6 +240,12 @@ class StoreLocked(StoreError):
     code = "store_locked"
 
 
+class StoreNotFound(StoreError):
+    """Raised when there is no store in a folder, and the caller may not create one."""
+
+    code = "store_not_found"
+
+
 class FolderUnusable(StoreError):
     """Raised when a data folder cannot be written as things are; `detail` says why."""
 
@@ -254,6 +260,12 @@ class CopyRefused(StoreError):
 
 class StoreCorrupt(StoreError):
     """Raised when stored bytes are damaged. Nothing is repaired or dropped silently."""
+
+
+class StoreFileLost(StoreCorrupt):
+    """Raised when a file of a data folder is lost or cut; `detail` names it."""
+
+    code = "store_file_lost"
 
 
 class ValueUnreadable(StoreCorrupt):

@@ -20,7 +20,18 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "The data folder cannot be used: name another, or change what stands in its way."
             ),
         },
+        "StoreNotFound": {
+            "store_not_found": (
+                "There is no store in this folder: check the path, or create a store there with "
+                "`tms topic create` or `tms serve`."
+            ),
+        },
         "StoreCorrupt": {"store_corrupt": "Stored bytes are damaged."},
+        "StoreFileLost": {
+            "store_file_lost": (
+                "A file of the store is lost or was cut: restore the whole data folder from a copy."
+            ),
+        },
         "ValueUnreadable": {
             "value_unreadable": "The value at this path is none of what is expected there.",
         },

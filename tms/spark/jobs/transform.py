@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from tms.core.credentials import shortened
 from tms.spark.jobs.running import OnBatch, nothing, run_to_its_end
 
 VIEW = "messages"
@@ -126,7 +127,7 @@ class _Applied:
             told = {
                 "topic": topic,
                 "message_id": message_id,
-                "error": f"{type(error).__name__}: {error}"[:_ERROR_CHARS_MAX],
+                "error": shortened(f"{type(error).__name__}: {error}", _ERROR_CHARS_MAX),
                 "payload": base64.b64encode(payload).decode(),
             }
             errors = json.dumps(told).encode()

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from tms.core.credentials import shortened
 from tms.serdes.serde import Undecodable, Unencodable
 
 _UNFIT = (
@@ -303,4 +304,4 @@ def named_unfit(field: str, kind: type[Undecodable] | type[Unencodable]) -> Iter
         inner = f"{field}.{error.field}" if error.field else field
         raise kind(error.reason, inner) from None
     except _UNFIT as error:
-        raise kind(str(error)[:_REASON_CHARS], field) from None
+        raise kind(shortened(str(error), _REASON_CHARS), field) from None

@@ -1,0 +1,133 @@
+"""Whether LevelDB's folder has the files that its MANIFEST names; asked before LevelDB opens it.
+
+LevelDB does not miss a log, and without CURRENT it makes an empty store. So this compares:
+
+    CURRENT          names the MANIFEST
+    MANIFEST-NUMBER  names the tables, with their sizes, and the oldest log that is still needed
+    NUMBER.ldb       a table
+    NUMBER.log       a log: writes that are in no table yet
+
+Nothing is written for it. It cannot tell that a log was cut at its end, because a crash leaves the
+same; nor that the second log is lost, which there is while LevelDB makes a table of the first.
+
+A MANIFEST is a log whose entries are edits (LevelDB's `db/version_edit.cc`). An edit is a sequence
+of fields, each a tag and its values. A value is a varint, or bytes behind their length. An edit
+that a crash has cut is not there, as for LevelDB: it was not carried out, so the files of the edits
+before it are all there.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tables.leveldb_log import entries_of
+from tms.core.errors import StoreFileLost
+
+_CURRENT = "CURRENT"
+_MANIFEST = re.compile(rb"(MANIFEST-\d+)\n")
+_LOG, _NEXT_FILE, _LAST_SEQUENCE, _TABLE_GONE, _TABLE = 2, 3, 4, 6, 7
+_VALUES = {1: "b", _LOG: "n", _NEXT_FILE: "n", _LAST_SEQUENCE: "n", 5: "nb"} | {
+    _TABLE_GONE: "nn",  # level, number
+    _TABLE: "nnnbb",  # level, number, size, first key, last key
+    9: "n",
+}
+"""The values of a field by its tag: numbers and bytes."""
+_MORE = 0x80
+"""The bit of a varint's byte that is not the last."""
+
+
+class Manifest(NamedTuple):
+    """What has to be there."""
+
+    table_bytes: dict[int, int]
+    """The size of each table by its number."""
+    oldest_log: int
+    """The number of the oldest log that is needed; 0 for none."""
+
+
+def check_files(leveldb: Path) -> None:
+    """Raise `StoreFileLost` if a file is lost or cut in LevelDB's folder; `OSError`."""
+    if not leveldb.is_dir():
+        raise _lost(leveldb)
+    manifest = read_manifest(leveldb)
+    for number, size in manifest.table_bytes.items():
+        table = _table(leveldb, number)
+        found = table.stat().st_size
+        if found != size:
+            raise _lost(table, f"it has {found} bytes, and {size} were written")
+    if manifest.oldest_log:
+        log = leveldb / f"{manifest.oldest_log:06}.log"
+        if not log.is_file():
+            raise _lost(log)
+
+
+def read_manifest(leveldb: Path) -> Manifest:
+    """Return what the MANIFEST of a folder names. Raises `StoreFileLost`, `OSError`."""
+    current = leveldb / _CURRENT
+    named = _MANIFEST.fullmatch(_read(current))
+    if named is None:
+        raise _lost(current, "it names no MANIFEST")
+    path = leveldb / named[1].decode()
+    table_bytes: dict[tuple[int, int], int] = {}
+    numbers: dict[int, int] = {}
+    try:
+        for edit in entries_of(_read(path)):
+            for tag, values in _fields(edit):
+                if tag == _TABLE_GONE:
+                    table_bytes.pop((values[0], values[1]), None)
+                elif tag == _TABLE:
+                    table_bytes[values[0], values[1]] = values[2]
+                elif values:
+                    numbers[tag] = values[0]
+    except (LookupError, ValueError):
+        raise _lost(path, "it cannot be read") from None
+    if not {_LOG, _NEXT_FILE, _LAST_SEQUENCE} <= numbers.keys():
+        raise _lost(path, "its beginning is not complete")
+    return Manifest({number: size for (_, number), size in table_bytes.items()}, numbers[_LOG])
+
+
+def _fields(edit: bytes) -> Iterator[tuple[int, list[int]]]:
+    """Give the tag and the numbers of each field. Raises `LookupError` if it is none."""
+    at = 0
+    while at < len(edit):
+        tag, at = _varint(edit, at)
+        numbers = []
+        for kind in _VALUES[tag]:
+            number, at = _varint(edit, at)
+            if kind == "n":
+                numbers.append(number)
+            else:
+                at += number
+        yield tag, numbers
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at `at`, seven bits a byte, the lowest first; and where it ends."""
+    number = shift = 0
+    while True:
+        byte = data[at]
+        number |= (byte & ~_MORE) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & _MORE:
+            return number, at
+
+
+def _table(leveldb: Path, number: int) -> Path:
+    """Return the file of a table, which early versions of LevelDB called `.sst`."""
+    named = [leveldb / f"{number:06}{ending}" for ending in (".ldb", ".sst")]
+    for path in named:
+        if path.is_file():
+            return path
+    raise _lost(named[0])
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise _lost(path) from None
+
+
+def _lost(path: Path, reason: str = "it is missing") -> StoreFileLost:
+    return StoreFileLost(file=str(path), reason=reason)

@@ -1,0 +1,52 @@
+"""Texts that strangers may send to have a server work long, or show what it must not show."""
+
+from collections.abc import Callable
+from time import thread_time
+
+SECRET = "s3cr3t-of-another"
+_URL = f"zk://me:{SECRET}@host:1/"
+_UNITS = {
+    "slashes": "/",
+    "starts of URLs": "://",
+    "at signs": "@",
+    "commas": ",",
+    "a start, at signs": "://@@@@@@@@",
+    "at signs, starts": "/@://",
+    "passwords with slashes": "://a:b/c@",
+    "many words": " ://a@",
+    "many hosts": ",a:b@",
+    "braces": "{[(",
+    "quotes": "\"'\\",
+    "percents": "%25%",
+    "semicolons": "; q=0.1,*/*",
+    "ampersands": "&a=1&b",
+    "numbers": "1234567890",
+    "not ASCII": "é\u2028\U0001f600",
+}
+KINDS = tuple(_UNITS)
+
+
+def hostile(kind: str, size: int) -> str:
+    """Return a text of so many bytes in UTF-8, or a few less; a password is at its beginning."""
+    unit = _UNITS[kind]
+    text = _URL + unit * (size // len(unit.encode()) + 1)
+    return text.encode()[:size].decode(errors="ignore")
+
+
+def is_linear(call: Callable[[str], object], kind: str) -> bool:
+    """Whether 64 KB cost at most three times as much as 32 KB: squares cost four times as much.
+
+    The least CPU time of several calls is compared, and again if something came between.
+    """
+    texts = hostile(kind, 32 * 1024), hostile(kind, 64 * 1024)
+    for _ in range(10):
+        half_s, whole_s = (min(_cpu_s(call, text) for _ in range(3)) for text in texts)
+        if whole_s <= 3 * half_s:
+            return True
+    return False
+
+
+def _cpu_s(call: Callable[[str], object], text: str) -> float:
+    began_s = thread_time()
+    call(text)
+    return thread_time() - began_s

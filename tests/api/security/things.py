@@ -1,0 +1,34 @@
+"""What there is at a server while others try to change it or to learn of it."""
+
+from typing import Any
+
+from tests.api.rest import TOPIC
+from tests.api.security.secured import Pair
+from tms.core.caller import Caller
+from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+
+T = TopicId("ns", "t")
+ANN = Caller("ann")
+
+
+async def make_things(pair: Pair) -> int:
+    """Have a topic with one message, a subscription of it, and a transaction of Ann's."""
+    messaging = pair.services.messaging
+    if not await messaging.topics("ns"):
+        await messaging.create_topic(T, {})
+        await messaging.publish(T, [b"before"])
+        await pair.services.subscriptions.create_subscription(T, "s")
+    transaction = await pair.services.transactions.start(StartRequest(), caller=ANN)
+    return transaction.transaction_id
+
+
+async def things(pair: Pair) -> Any:
+    """Return what there is."""
+    http, root = pair.leader.http, pair.root
+    paths = ("/v1/namespaces", "/v1/namespaces/ns/topics", f"{TOPIC}/subscriptions", TOPIC)
+    told = [(await http.get(path, headers=root)).json() for path in paths]
+    polled = await http.post(f"{TOPIC}/poll", json={}, headers=root)
+    found = await http.get("/v1/transactions", headers=root)
+    transactions = [{**each, "age_ms": 0} for each in found.json()]
+    return told, polled.json(), transactions

@@ -1,0 +1,279 @@
+"""No command makes a store that is not asked to, and none that reads changes one.
+
+A table of all commands, so that a new one has to be put into it.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import plyvel
+import pytest
+
+from tables.leveldb_layout import PREFIXES
+from tables.store import TRANSACTION
+from tests.cli.all_commands import ALL
+from tests.cli.conftest import run_command
+from tests.tables.folders import recorded_of
+
+ID = "0" * 40
+
+READING: list[tuple[str, ...]] = [
+    ("poll", "t"),
+    ("poll", "t", "--committed"),
+    ("poll", "t", "--follow", "--limit", "1"),
+    ("topic", "list"),
+    ("topic", "show", "t"),
+    ("namespace", "list"),
+    ("namespace", "show", "shop"),
+    ("subscription", "list", "t"),
+    ("subscription", "show", "t", "s"),
+    ("tx", "list"),
+    ("tx", "list", "--invalid"),
+    ("tx", "show", "TX"),
+    ("schema", "list"),
+    ("schema", "show", "t-value"),
+    ("schema", "check", "t-value", "FILE"),
+    ("schema", "compatibility"),
+    ("schema", "diff", "t-value", "1", "1"),
+    ("registry", "status"),
+]
+"""With the store as --url."""
+LOOKING: list[tuple[str, ...]] = [
+    ("debug", "tables"),
+    ("debug", "rows"),
+    ("debug", "bounds"),
+    ("debug", "verify"),
+    ("debug", "export"),
+    ("debug", "explain", "t", ID),
+    ("metadata", "ls"),
+    ("metadata", "get", "/kept"),
+]
+"""With the store as --store."""
+NOTHING_TO_SAY = [("tx", "list", "--invalid")]
+WATCHING = ("metadata", "watch")
+"""As these, but without an end."""
+WRITING: list[tuple[str, ...]] = [
+    ("poll", "t", "--subscription", "s"),
+    ("publish", "t", "x"),
+    ("publish", "t", "--lines", "FILE"),
+    ("publish-all", "LINES"),
+    ("rollback", "t", "1:1.0:1.0"),
+    ("topic", "set", "t", "--ttl", "1d"),
+    ("topic", "trim", "t", "--before", "2020-01-01"),
+    ("topic", "delete", "t"),
+    ("namespace", "set", "shop", "--ttl-max", "1d"),
+    ("namespace", "delete", "shop"),
+    ("subscription", "create", "t", "s2"),
+    ("subscription", "set", "t", "s", "--after", ID),
+    ("subscription", "delete", "t", "s"),
+    ("tx", "start"),
+    ("tx", "commit", "1"),
+    ("tx", "abort", "1"),
+    ("tx", "invalidate", "1"),
+    ("tx", "truncate", "1"),
+    ("schema", "register", "t-value", "FILE"),
+    ("schema", "compatibility", "--set", "NONE"),
+    ("schema", "delete", "t-value"),
+]
+"""With the store as --url; there has to be one."""
+WRITING_BESIDE: list[tuple[str, ...]] = [("metadata", "rm", "/kept")]
+"""With the store as --store; there has to be one."""
+SERVERS: list[tuple[str, ...]] = [
+    ("cleanup", "show"),
+    ("cleanup", "run"),
+    ("cluster",),
+    ("auth", "grant", "a", "read", "default:t"),
+    ("auth", "revoke", "1"),
+    ("auth", "list"),
+    ("auth", "explain", "a", "read", "default:t"),
+    ("auth", "token", "a"),
+    ("auth", "tokens"),
+    ("auth", "whoami"),
+]
+"""A server alone is asked: a folder as --url is wrong usage."""
+CREATING: set[tuple[str, ...]] = {("topic", "create"), ("metadata", "put"), ("serve",), ("copy",)}
+OTHERS: set[tuple[str, ...]] = {
+    ("config",),
+    ("version",),
+    *(("auth", name) for name in ("init", "certificate", "password")),
+    *(("spark", name) for name in ("archive", "replay", "transform", "stats")),
+    *(("init",), ("prune",), ("spark", "prune"), ("cluster", "release")),
+}
+"""Without a store in a folder; the last row is of HBase's."""
+
+
+def test_the_table_has_all_commands() -> None:
+    groups = {command[:-1] for command in ALL if command}
+    told = {
+        arguments[: 1 if arguments[:1] in ALL and arguments[:1] not in groups else 2]
+        for arguments in (*READING, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS)
+    }
+
+    assert told | CREATING | OTHERS == set(ALL) - (groups - {("cluster",)})
+
+
+class Filled(NamedTuple):
+    """A store of an earlier format, with what an opening could change, and files to be given."""
+
+    folder: Path
+    words: dict[str, str]
+    """What stands in the table for what is known only now."""
+
+    @property
+    def url(self) -> str:
+        return f"leveldb:{self.folder}"
+
+    def arguments(self, command: tuple[str, ...]) -> list[str]:
+        return [self.words.get(word, word) for word in command]
+
+    def content(self) -> tuple[object, dict[bytes, bytes]]:
+        """Return the recorded format, and all rows."""
+        with plyvel.DB(str(self.folder / "leveldb")) as handle:
+            return recorded_of(self.folder), dict(handle)
+
+
+_PUT_VALUES = """
+import asyncio, os, sys
+from tms.stores import open_metadata
+
+async def put():
+    store = await open_metadata(sys.argv[1])
+    await store.put("/kept", b"value")
+    await store.put("/gone", b"with its process", ephemeral=True)
+    os._exit(0)
+
+asyncio.run(put())
+"""
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    place = tmp_path_factory.mktemp("filled")
+    (place / "schema").write_text('{"type": "string"}')
+    (place / "lines").write_text('{"topic": "t", "message": "x"}\n')
+    words = {"FILE": str(place / "schema"), "LINES": str(place / "lines")}
+    filled = Filled(place / "data", words)
+
+    def tms(*arguments: str) -> str:
+        code, out, err = run_command("--url", filled.url, *filled.arguments(arguments))
+        assert code == 0, err
+        return out.strip()
+
+    tms("topic", "create", "t")
+    tms("publish", "t", "one", "two")
+    tms("subscription", "create", "t", "s")
+    tms("namespace", "set", "shop", "--ttl-max", "1d")
+    tms("schema", "register", "t-value", "FILE")
+    words["TX"] = tms("tx", "start", "--timeout", "1")
+    subprocess.run([sys.executable, "-c", _PUT_VALUES, filled.url], check=True)
+    (filled.folder / "format.json").write_text('{"format": 2}')
+    return filled
+
+
+@pytest.mark.parametrize("command", [*READING, *LOOKING], ids=" ".join)
+def test_what_reads_changes_nothing(filled: Filled, command: tuple[str, ...]) -> None:
+    before = filled.content()
+    where = "--url" if command in READING else "--store"
+
+    code, out, err = run_command(*filled.arguments(command), where, filled.url)
+
+    assert (code, err) == (0, ""), err
+    assert out or command in NOTHING_TO_SAY
+    assert filled.content() == before
+
+
+def test_a_store_without_transactions_is_read_as_it_is(filled: Filled, tmp_path: Path) -> None:
+    """Its first opening for writing puts the first snapshot."""
+    older = filled._replace(folder=shutil.copytree(filled.folder, tmp_path / "data"))
+    with plyvel.DB(str(older.folder / "leveldb")) as handle:
+        for key in list(handle.iterator(prefix=PREFIXES[2][TRANSACTION], include_value=False)):
+            handle.delete(key)
+    before = older.content()
+
+    for command in ("poll", "t"), ("topic", "list"), ("tx", "list"):
+        assert run_command(*command, "--url", older.url)[::2] == (0, "")
+    assert older.content() == before
+
+
+def test_a_copy_leaves_its_source(filled: Filled, tmp_path: Path) -> None:
+    source = filled._replace(folder=shutil.copytree(filled.folder, tmp_path / "data"))
+    run_command("tx", "invalidate", source.words["TX"], "--url", source.url)
+    (source.folder / "format.json").write_text('{"format": 2}')
+    before = source.content()
+
+    code, _, err = run_command("copy", source.url, f"leveldb:{tmp_path / 'copy'}")
+
+    assert (code, err) == (0, "")
+    assert source.content() == before
+    assert recorded_of(tmp_path / "copy") == {"format": 3, "layout": 2}
+
+
+def test_what_writes_raises_the_format(filled: Filled, tmp_path: Path) -> None:
+    for number, command in enumerate((("publish", "t", "x"), ("metadata", "rm", "/kept"))):
+        folder = shutil.copytree(filled.folder, tmp_path / str(number))
+        where = "--store" if command in WRITING_BESIDE else "--url"
+
+        assert run_command(*command, where, f"leveldb:{folder}")[0] == 0
+        assert recorded_of(folder) == {"format": 3, "layout": 2}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*READING, *LOOKING, WATCHING, *WRITING, *WRITING_BESIDE, *SERVERS],
+    ids=" ".join,
+)
+def test_where_there_is_no_store_none_is_made(
+    filled: Filled, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("typo", "there"):
+        check_refused_without_a_store(tmp_path / name, command, filled.arguments(command))
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def check_refused_without_a_store(
+    folder: Path, command: tuple[str, ...], arguments: list[str]
+) -> None:
+    is_beside = command in (*LOOKING, WATCHING, *WRITING_BESIDE)
+    where = "--store" if is_beside else "--url"
+
+    code, out, err = run_command(*arguments, where, f"leveldb:{folder}")
+
+    assert out == ""
+    if command in SERVERS:
+        assert code == 2
+    elif command[0] == "debug":
+        assert code == 2
+        assert "there is no store in" in err
+    else:
+        assert code == 1
+        assert err.startswith("There is no store in this folder: check the path, or create")
+        assert f"(folder={folder})" in err
+        assert err.count("\n") == 1
+
+
+def test_a_copy_of_no_store_makes_none(tmp_path: Path) -> None:
+    code, out, err = run_command("copy", f"leveldb:{tmp_path}/typo", f"leveldb:{tmp_path}/copy")
+
+    assert (code, out, err) == (2, "", f"there is no store in {tmp_path}/typo\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("topic", "list"), ("debug", "tables"), ("publish", "t", "x")])
+def test_a_lost_file_is_named_by_every_command(
+    filled: Filled, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    folder = shutil.copytree(filled.folder, tmp_path / "data")
+    (folder / "leveldb" / "CURRENT").unlink()
+    where = "--store" if command in LOOKING else "--url"
+
+    code, out, err = run_command(*command, where, f"leveldb:{folder}")
+
+    assert (code, out) == (1, "")
+    assert err.startswith("A file of the store is lost or was cut: restore the whole data folder")
+    assert f"file={folder}/leveldb/CURRENT" in err
+    assert err.count("\n") == 1

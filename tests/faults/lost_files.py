@@ -1,0 +1,33 @@
+"""Files that are lost or cut between two runs, of those whose loss has to be told.
+
+`docs/promises.md` names the others.
+"""
+
+from pathlib import Path
+from random import Random
+
+from tables.leveldb_files import read_manifest
+
+
+def is_told(folder: Path, changed: Path, *, is_cut: bool) -> bool:
+    """Whether it has to be told that `changed`, a path in `folder`, was lost or cut."""
+    oldest_log = read_manifest(folder / "leveldb").oldest_log
+    if changed.suffix != ".log" or int(changed.stem) < oldest_log:
+        return True
+    return not is_cut and int(changed.stem) == oldest_log
+
+
+def lose_a_file(folder: Path, chance: Random) -> str:
+    """Take away or cut a file, as `chance` says; return which, and how much is left."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    while True:
+        path, is_cut = chance.choice(files), chance.random() < 0.5
+        if is_told(folder, path, is_cut=is_cut):
+            break
+    size = path.stat().st_size
+    left = chance.randrange(size) if is_cut and size else 0
+    if is_cut:
+        path.write_bytes(path.read_bytes()[:left])
+    else:
+        path.unlink()
+    return f"{path.name}, {left} of {size} bytes of which are left"

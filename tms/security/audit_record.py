@@ -1,0 +1,53 @@
+"""One line of the audit: ASCII, so that no name in it can end it, and without credentials."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from tms.core.credentials import shortened
+from tms.security.credentials import Scheme
+from tms.security.rules import Effect
+
+TEXT_CHARS_MAX = 1024
+_OF_STRANGERS: Final = {"reason": None, "tried": None, "count": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord:
+    """One thing that somebody did or could not do."""
+
+    time_ms: int
+    """In ms since 1970."""
+    principal: str | None
+    """None if it is not known."""
+    mechanism: Scheme | None
+    address: str
+    via: str | None
+    """The instance id of the server that passed it on; None if it came straight."""
+    action: str
+    """An `Action`, or `AUTHENTICATE`."""
+    resource: str
+    """As it is told."""
+    effect: Effect
+    rule: str | None
+    """The id of the rule that decided; None if there was none."""
+    status: int | None
+    """The HTTP status of the answer; None if it is not known yet."""
+    reason: str | None = None
+    """Why a stranger was refused; None of others."""
+    tried: str | None = None
+    """Whom a stranger claimed to be: a token's id, or a digest of a name (`tried_by`)."""
+    count: int = 1
+    """How many times it happened since it was told last; over 1, this is the last time."""
+
+    def line(self) -> bytes:
+        """Return it as one line of JSON, with its end. Long texts are cut.
+
+        What is only of strangers is left out in others.
+        """
+        told = {
+            name: shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value
+            for name, value in asdict(self).items()
+            if name not in _OF_STRANGERS or value != _OF_STRANGERS[name]
+        }
+        return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")
