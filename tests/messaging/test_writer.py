@@ -8,10 +8,12 @@ from prometheus_client import CollectorRegistry
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, polled, settle
+from tms.core.caller import Caller
 from tms.core.clock import ManualClock
 from tms.core.errors import OutcomeUnknown, QueueFull, Stopping, TopicNotFound
 from tms.core.limits import Limits
 from tms.core.message import id_after
+from tms.core.messaging import Published
 from tms.messaging.service import Service
 
 pytestmark = pytest.mark.anyio
@@ -133,6 +135,26 @@ class TestFullQueue:
         assert registry.get_sample_value("tms_queue_bytes") == 0
         await service.publish(TOPIC, [b"4"])
         assert (await payloads(service))[-1] == b"4"
+
+    async def test_one_caller_does_not_fill_it_for_others(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        def publishing(text: str, who: str) -> "asyncio.Task[Published]":
+            return asyncio.create_task(service.publish(TOPIC, [text.encode()], caller=Caller(who)))
+
+        store.passed.clear()
+        accepted = [publishing("0", "ann")]
+        await settle()
+        accepted += [publishing("1 small", "ann"), publishing("2 small", "ann")]
+        await settle()
+        refused = publishing("3 small", "ann")
+        accepted.append(publishing("4", "bob"))
+        await settle()
+        store.passed.set()
+        await asyncio.gather(*accepted)
+        with pytest.raises(QueueFull):
+            await refused
+        assert [each[:1] for each in await payloads(service)] == [b"0", b"1", b"2", b"4"]
 
 
 class TestFailingStore:

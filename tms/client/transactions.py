@@ -9,6 +9,7 @@ from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     AsyncTransactions,
+    OwnerInfo,
     StartRequest,
     TransactionInfo,
     TransactionStatus,
@@ -106,6 +107,21 @@ class Transactions:
         started before is in progress.
         """
         return self._bridge.call(lambda: self._transactions.truncate_invalid_before(time_ms))
+
+    def owners(self, limit: int | None = None, *, principal: str | None = None) -> list[OwnerInfo]:
+        """Return the owners whose last sequence is remembered, oldest commit first.
+
+        At most `limit`; with a `principal`, those that are its own.
+        """
+        return self._bridge.call(lambda: self._transactions.owners(limit, principal=principal))
+
+    def forget_owner(self, owner: str) -> None:
+        """Forget an owner: its sequences may be committed again, and anybody may use it.
+
+        Raises `OwnerNotFound`, `OwnerBusy` if a transaction of it is open, `NotPermitted` if it is
+        another principal's, `OutcomeUnknown`.
+        """
+        self._bridge.call(lambda: self._transactions.forget_owner(owner))
 
     def snapshot(self) -> bytes:
         """Return the whole state, which Tephra reads as its own."""

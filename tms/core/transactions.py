@@ -101,6 +101,23 @@ def standing(info: TransactionInfo) -> str:
     return told if info.ends_in_ms is None else f"{told}, ends in {span(info.ends_in_ms)} by itself"
 
 
+class OwnerInfo(NamedTuple):
+    """An owner that is remembered, as those see it who look after the server."""
+
+    owner: str
+    sequence: int
+    """The last that it committed."""
+    transaction_id: int
+    """Which did."""
+    committed_ms: int
+    """When, in ms since 1970."""
+    age_ms: int = 0
+    """How long ago that was, by the clock of the server that has it."""
+    origin: str | None = None
+    principal: str | None = None
+    """Whose the owner is; None: nobody's yet."""
+
+
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:
     """Raise `InvalidRequest` (invalid_owner) unless they can name a work."""
     are_named = all(name is None or 1 <= len(name) <= NAME_CHARS_MAX for name in (owner, origin))
@@ -129,7 +146,7 @@ class AsyncTransactions(Protocol):
         where that was by another origin, `OwnerBusy`,
         `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`, `NotPermitted`
         (transaction_of_another) if the owner is another principal's, `RateExceeded`
-        (principal_rate_exceeded).
+        (principal_rate_exceeded), `TooLarge` (too_many_owners).
         """
         ...
 
@@ -215,6 +232,23 @@ class AsyncTransactions(Protocol):
         """Take those off the invalid list that started before a time; return how many.
 
         Raises `InvalidTruncateTime` where one that started before is in progress.
+        """
+        ...
+
+    async def owners(
+        self, limit: int | None = None, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners that are remembered, at most `limit`, oldest commit first.
+
+        With a `principal`, those that are its own.
+        """
+        ...
+
+    async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
+        """Forget an owner: its sequences may be committed again, and anybody may use it.
+
+        Raises `OwnerNotFound`, `OwnerBusy` if a transaction of it is open, `NotPermitted`
+        (transaction_of_another).
         """
         ...
 

@@ -12,10 +12,13 @@ from typing import Protocol
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
 
 from tms.core import extras
+from tms.core.caller import ASKING
 from tms.registry.questions import Answer, NoSchema, Question
+from tms.registry.turns import Turns
 
-PROCESSES = 2
-"""So that one hostile schema does not hold up the others."""
+PROCESSES = 3
+"""Of which one caller has two at most, so that its hostile schemas do not hold up those of others.
+They are started when they are needed."""
 _EXTRA = "registry"
 
 
@@ -57,13 +60,13 @@ class ProcessChecker:
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
         """Give each set of questions `seconds_max`."""
         self._seconds_max = seconds_max
-        self._turns = CapacityLimiter(processes)
+        self._turns = Turns(processes)
         self._calls = CapacityLimiter(processes)
         self.killed = 0
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions."""
-        async with self._turns:
+        async with self._turns.turn(ASKING.get().sharer):
             try:
                 with fail_after(self._seconds_max):
                     try:

@@ -7,7 +7,7 @@ from tms.core.caller import Caller
 from tms.core.errors import TransactionUnknown
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.transaction import Transaction
-from tms.core.transactions import TransactionInfo, TransactionStatus
+from tms.core.transactions import OwnerInfo, TransactionInfo, TransactionStatus
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 from tms.transactions.ownership import check_own
@@ -116,6 +116,25 @@ class AskedState(AppliedState):
         by_pointer = self.invalids.by_pointer
         invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
         return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
+
+    def infos_of_owners(
+        self, now_ms: int, limit: int | None, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners, at most `limit`, oldest commit first; with a `principal`, its own."""
+        found = (
+            OwnerInfo(
+                owner,
+                last.sequence,
+                last.transaction_id,
+                last.time_ms,
+                max(0, now_ms - last.time_ms),
+                last.origin,
+                last.principal,
+            )
+            for owner, last in self.owners.last_commits.items()
+            if principal is None or last.principal == principal
+        )
+        return [*islice(found, limit)]
 
 
 def _info(

@@ -31,7 +31,9 @@ class AppliedState:
         self.limits = limits
         self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
         self.read_pointer = self.last_write_pointer
-        self.opened = InProgress()
+        self.opened = InProgress(
+            limits.transactions_in_progress_max, limits.principal_transactions_max
+        )
         self.invalids = Invalids()
         self.excluded = Excluded(self.opened, self.invalids)
         self.change_sets = ChangeSets()
@@ -67,6 +69,8 @@ class AppliedState:
             keys_from_ms=edit.time_ms,
         )
         self.opened.add(opened)
+        if edit.owner is not None and edit.sequence is not None:
+            self.owners.promise(edit.owner, edit.principal)
 
     def _checkpoint(self, edit: Edit) -> None:
         opened = self._named(edit.parent)
@@ -99,10 +103,12 @@ class AppliedState:
         self.change_sets.drop_before(self.opened.first_short)
         if edit.owner is not None and edit.sequence is not None:
             commit = LastCommit(edit.sequence, transaction_id, edit.time_ms, edit.origin, principal)
-            self.owners.record(edit.owner, commit, self.opened.by_owner)
+            self.owners.record(edit.owner, commit)
 
     def _end(self, transaction_id: int) -> Open:
         opened = self.opened.remove(transaction_id)
+        if opened.owner is not None:
+            self.owners.take_back(opened.owner)
         self.excluded.has_ended(opened, self.last_write_pointer)
         return opened
 
@@ -151,7 +157,9 @@ class AppliedState:
             self.excluded.was_invalid(pointer, Past(invalid.since, now))
 
     def _owners_forgotten(self, edit: Edit) -> None:
-        self.owners.forget(edit.truncate_before_ms, self.opened.by_owner)
+        before = self.owners.before(edit.truncate_before_ms, self.opened.by_owner)
+        for owner in [*before] if edit.owner is None else [edit.owner]:
+            self.owners.forget(owner)
 
 
 _APPLY: dict[EditKind, Callable[[AppliedState, Edit], None]] = {
