@@ -3,6 +3,7 @@
 import pytest
 
 from tests.transactions.living import FIRST, LONG, NOW_MS, Living
+from tms.core.caller import Caller
 from tms.core.errors import (
     InvalidRequest,
     TooLarge,
@@ -218,8 +219,33 @@ class TestConflicts:
         for transaction in (announcing, oldest):
             living.commit(transaction)
 
-        assert living.state.opened.announced_bytes == 0
-        assert living.state.change_sets.kept_bytes == 0
+        assert living.state.kept_changes.used == 0
+
+    def test_changes_of_one_caller_leave_room_for_those_of_others(self) -> None:
+        """Be they announced, or committed while something older is open; rolled back, they go."""
+        ann, bob, each = Caller("ann"), Caller("bob"), weight_of([b"1"])
+        living = Living(Limits(transaction_changes_kept_bytes_max=10 * each))
+        hold = living.start(timeout_s=24 * 3600, caller=ann)
+        for number in range(4):
+            committed = living.start(caller=ann)
+            living.can_commit(committed, b"%d" % number, caller=ann)
+            living.commit(committed, ann)
+        announcing = [living.start(caller=ann) for _ in range(6)]
+        for number, transaction in enumerate(announcing[:5]):
+            living.can_commit(transaction, b"%d" % (4 + number), caller=ann)
+        with pytest.raises(TooManyTransactions) as caught:
+            living.can_commit(announcing[5], b"9", caller=ann)
+        assert caught.value.detail["kept_bytes_of_principal"] == 9 * each
+        other = living.start(caller=bob)
+        living.can_commit(other, b"x", caller=bob)
+        living.commit(other, bob)
+
+        for transaction in announcing[:2]:
+            living.abort(transaction, ann)
+        living.can_commit(announcing[5], b"9", caller=ann)
+        for transaction in (hold, *announcing[2:]):
+            living.abort(transaction, ann)
+        assert living.state.kept_changes.used == 0
 
 
 class TestEnding:

@@ -159,7 +159,7 @@ class TransactionState(AskedState):
         busy = None if owner is None else self.opened.by_owner.get(owner)
         if busy is not None:
             self._check_fence(busy, IfOpen.REFUSE)
-        distinct = self._checked_changes(changes)
+        distinct = self._checked_changes(changes, caller)
         pointer = self._next_write_pointer(now_ms)
         edit = Edit(
             EditKind.COMMITTED,
@@ -176,7 +176,9 @@ class TransactionState(AskedState):
         )
         return Started(pointer, (edit,))
 
-    def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> Edits:
+    def can_commit(
+        self, transaction_id: int, changes: Collection[bytes], caller: Caller = ANYBODY
+    ) -> Edits:
         """Announce what a transaction changed.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`, `TooLarge` (too_many_changes),
@@ -185,13 +187,14 @@ class TransactionState(AskedState):
         opened = self._open(transaction_id, Event.CAN_COMMIT)
         if not changes and opened.changes is None:
             return ()
-        distinct = self._checked_changes(changes)
+        distinct = self._checked_changes(changes, caller)
         self._check_conflict(transaction_id, distinct)
         return (Edit(EditKind.COMMITTING, transaction_id, changes=distinct),)
 
-    def _checked_changes(self, changes: Collection[bytes]) -> tuple[bytes, ...]:
-        kept_bytes = self.change_sets.kept_bytes + self.opened.announced_bytes
-        return checked_changes(changes, self.limits, kept_bytes, self.opened.first)
+    def _checked_changes(self, changes: Collection[bytes], caller: Caller) -> tuple[bytes, ...]:
+        return checked_changes(
+            changes, self.limits, self.kept_changes, caller.sharer, self.opened.first
+        )
 
     def _check_conflict(self, transaction_id: int, changes: Iterable[bytes]) -> None:
         found = self.change_sets.conflict(transaction_id, changes)

@@ -63,15 +63,14 @@ class Open:
 class InProgress:
     """All that are open."""
 
-    def __init__(self, count_max: int, principal_max: int = 0) -> None:
-        """Have `count_max` transactions at most, of one principal its share or `principal_max`."""
+    def __init__(self, shares: Shares, changes: Shares) -> None:
+        """Count in `shares` the transactions, and in `changes` the bytes of what they announce."""
         self.by_pointer: dict[int, Open] = {}
         """By the ids and the pointers of checkpoints, ascending."""
         self.by_owner: dict[str, Open] = {}
-        self.shares = Shares(count_max, principal_max)
+        self.shares = shares
         """How many transactions each principal has, checkpoints not counted."""
-        self.announced_bytes = 0
-        """About what the changes that they announced take in memory."""
+        self._changes = changes
         # The first of a plain dict is slow to find when many before it were deleted.
         self._shorts: OrderedDict[int, None] = OrderedDict()
         self._longs: OrderedDict[int, None] = OrderedDict()
@@ -119,7 +118,8 @@ class InProgress:
 
     def announce(self, opened: Open, changes: tuple[bytes, ...]) -> None:
         """Take note of what one has changed; it replaces what it announced before."""
-        self.announced_bytes += weight_of(changes) - weight_of(opened.changes or ())
+        more = weight_of(changes) - weight_of(opened.changes or ())
+        self._changes.add(opened.principal, more)
         opened.changes = changes
 
     def remove(self, transaction_id: int) -> Open:
@@ -129,7 +129,7 @@ class InProgress:
             raise KeyError(transaction_id)
         del self.by_pointer[transaction_id]
         self.shares.add(opened.principal, -1)
-        self.announced_bytes -= weight_of(opened.changes or ())
+        self._changes.add(opened.principal, -weight_of(opened.changes or ()))
         if opened.type is TransactionType.LONG:
             del self._longs[transaction_id]
         else:

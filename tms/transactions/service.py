@@ -137,7 +137,7 @@ class TransactionService(KnownTransactions):
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            return state.can_commit(transaction_id, changes), None
+            return state.can_commit(transaction_id, changes, caller), None
 
         if not changes and not decide(self._journal.state, Moment(0, 0))[0]:
             return  # nothing to remember, so nothing to write

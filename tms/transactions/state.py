@@ -12,6 +12,7 @@ order; ours are in the order in which they were made.
 from collections.abc import Callable
 
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.shares import Shares
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionStatus
 from tms.transactions.change_sets import ChangeSets, CommittedSet
@@ -31,12 +32,15 @@ class AppliedState:
         self.limits = limits
         self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
         self.read_pointer = self.last_write_pointer
+        self.kept_changes = Shares(limits.transaction_changes_kept_bytes_max)
+        """About what all changes that are kept take in memory, announced or committed."""
         self.opened = InProgress(
-            limits.transactions_in_progress_max, limits.principal_transactions_max
+            Shares(limits.transactions_in_progress_max, limits.principal_transactions_max),
+            self.kept_changes,
         )
         self.invalids = Invalids()
         self.excluded = Excluded(self.opened, self.invalids)
-        self.change_sets = ChangeSets()
+        self.change_sets = ChangeSets(self.kept_changes)
         self.outcomes = Outcomes(limits.transaction_outcomes_max)
         self.owners = Owners(limits.transaction_owners_max)
 
@@ -97,7 +101,9 @@ class AppliedState:
             pointer = opened.checkpoints[-1] if opened.checkpoints else pointer
             self.outcomes.add(transaction_id, TransactionStatus.COMMITTED, opened.type)
         if edit.can_commit and changes:
-            committed = CommittedSet(edit.commit_pointer, transaction_id, client, changes)
+            committed = CommittedSet(
+                edit.commit_pointer, transaction_id, client, changes, principal
+            )
             self.change_sets.add(committed)
         self.read_pointer = max(self.read_pointer, pointer)
         self.change_sets.drop_before(self.opened.first_short)
