@@ -116,6 +116,7 @@ class AppliedState:
         if opened.owner is not None:
             self.owners.take_back(opened.owner)
         self.excluded.has_ended(opened, self.last_write_pointer)
+        self.change_sets.drop_before(self.opened.first_short)
         return opened
 
     def _aborted(self, edit: Edit) -> None:
