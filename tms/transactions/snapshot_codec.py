@@ -236,7 +236,7 @@ def _invalid_part(state: TransactionState, texts: Texts, width: int) -> bytes:
 def _committed_part(state: TransactionState, texts: Texts) -> bytes:
     rows = [
         (pointer, transaction_id, texts.index(client), len(changes))
-        for pointer, transaction_id, client, changes in state.change_sets.committed
+        for pointer, transaction_id, client, changes, _ in state.change_sets.committed
     ]
     return encode_rows(rows, _COMMITTED_COLUMNS)
 
