@@ -1,6 +1,8 @@
 """The group-commit writer: shared flushes, a bounded queue, failing stores."""
 
 import asyncio
+import gc
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -10,11 +12,18 @@ from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, polled, settle
 from tms.core.caller import Caller
 from tms.core.clock import ManualClock
-from tms.core.errors import OutcomeUnknown, QueueFull, Stopping, TopicNotFound
+from tms.core.errors import (
+    OutcomeUnknown,
+    QueueFull,
+    Stopping,
+    StoreUnavailable,
+    TopicNotFound,
+)
 from tms.core.limits import Limits
 from tms.core.message import id_after
 from tms.core.messaging import Published
 from tms.messaging.service import Service
+from tms.messaging.write_requests import Publication
 
 pytestmark = pytest.mark.anyio
 POINTER = NOW_MS * 1_000_000
@@ -172,6 +181,25 @@ class TestFailingStore:
         await service.publish(TOPIC, [b"after"])
 
         assert await payloads(service) == [b"before", b"after"]
+
+    async def test_nothing_of_a_flush_that_failed_waits_for_the_cyclic_collector(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        await service.publish(TOPIC, [b"before"])
+        store.writes_fail = True
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                with suppress(OutcomeUnknown, StoreUnavailable):
+                    await service.publish(TOPIC, [b"lost"])
+            store.writes_fail = False
+            await service.publish(TOPIC, [b"after"])
+            await settle()
+            left = [each for each in gc.get_objects() if isinstance(each, Publication)]
+            assert not [each for each in left if each._payloads == [b"lost"]]
+        finally:
+            gc.enable()
 
     async def test_what_failed_but_happened_is_below_all_that_follows(
         self, service: Service, store: FaultyStore

@@ -185,24 +185,33 @@ class Writer:
         self, taken: list[Queued], added: list[Queued], error: BaseException | None
     ) -> None:
         """Apply what was written and answer; or let all of it fail."""
+        # It is not raised again: it would have this frame, and so all of the requests, in a cycle.
+        if error is None:
+            error = self._not_shown(added)
+        if error is None:
+            for write, answer in added:
+                if not answer.done():
+                    answer.set_result(write.result())
+        elif isinstance(error, TmsError):
+            self._fail(taken, error)
+        elif isinstance(error, Exception):
+            _log.error("a flush failed", exc_info=error)
+            self._fail(taken, InternalError())
+        else:
+            raise error
+        for write, _ in taken:
+            write.release()
+
+    def _not_shown(self, added: list[Queued]) -> Exception | None:
+        """Apply what was written; return what went wrong with that."""
         try:
-            if error is not None:
-                raise error  # noqa: TRY301  told apart below, with those of `on_durable`
             for write, _ in added:
                 write.on_durable()
             for participant in self._participants:
                 participant.after_flush()
-        except TmsError as failure:
-            self._fail(taken, failure)
-        except Exception:  # as above
-            _log.exception("a flush failed")
-            self._fail(taken, InternalError())
-        else:
-            for write, answer in added:
-                if not answer.done():
-                    answer.set_result(write.result())
-        for write, _ in taken:
-            write.release()
+        except Exception as error:  # whatever happened, the callers must be answered
+            return error
+        return None
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
         """Add the requests to the batch; answer those that can not be carried out any more."""
@@ -238,4 +247,5 @@ class Writer:
 def _answer(answer: Answer, error: TmsError) -> None:
     """Fail one request, unless its caller has gone."""
     if not answer.done():
-        answer.set_exception(error)
+        # Its traceback leads to the whole flush, and so to the answer, which has it: a cycle.
+        answer.set_exception(error.with_traceback(None))
