@@ -11,7 +11,7 @@ from api.openapi.parts import (
 )
 from api.openapi.structs import in_base64, one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.transactions import TransactionStatus
+from tms.core.transactions import OWNERS_LISTED, OWNERS_LISTED_MAX, TransactionStatus
 from tms.wire import avro_transactions as avro
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody
@@ -232,6 +232,11 @@ LIMIT_PARAMETER: Json = {
     "in": "query",
     "description": "How many at most, the oldest; by default all.",
     "schema": {**COUNT, "minimum": 1},
+}
+OWNERS_LIMIT_PARAMETER: Json = {
+    **LIMIT_PARAMETER,
+    "description": f"How many, those that committed longest ago; {OWNERS_LISTED_MAX} at most.",
+    "schema": {**COUNT, "minimum": 1, "default": OWNERS_LISTED},
 }
 OWNERS_PRINCIPAL_PARAMETER: Json = {
     "name": "principal",

@@ -4,15 +4,15 @@ from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import Operation
 from api.http.query_parameters import limit_of, values_of
 from api.openapi.transaction_schemas import (
-    LIMIT_PARAMETER,
     OWNER_PARAMETER,
     OWNERS_CONTENT,
+    OWNERS_LIMIT_PARAMETER,
     OWNERS_PRINCIPAL_PARAMETER,
 )
 from api.resources.paths import TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import InvalidRequest
-from tms.core.transactions import check_owner
+from tms.core.transactions import OWNERS_LISTED, check_owner
 from tms.security.resources import Action
 from tms.wire.json_reports import encode_owners
 
@@ -23,7 +23,7 @@ async def list_owners(exchange: Exchange) -> None:
     """Answer with the owners that are remembered."""
     values = values_of(exchange.query)
     owners = await exchange.context.services.transactions.owners(
-        limit_of(values), principal=values.get("principal")
+        limit_of(values) or OWNERS_LISTED, principal=values.get("principal")
     )
     await exchange.answer(OK, encode_owners(owners), JSON_TYPE)
 
@@ -49,7 +49,7 @@ OPERATIONS = (
         tag="Transactions",
         summary="List the owners whose last sequence is remembered",
         description="Oldest commit first.",
-        query=(LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER),
+        query=(OWNERS_LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER),
         success="The owners.",
         answer=OWNERS_CONTENT,
         errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),

@@ -70,6 +70,33 @@ class Sharing(RuleBasedStateMachine):
 TestSharing = Sharing.TestCase
 
 
+@given(
+    st.integers(2, 400),
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 400), st.booleans()), max_size=200),
+)
+def test_many_at_once_leave_the_reserve_to_those_who_have_little(
+    bound: int, steps: list[tuple[int, int, bool]]
+) -> None:
+    shares, reserve = Shares(bound), reserve_of(bound)
+    held: dict[str, int] = {}
+    for number, amount, gives_back in steps:
+        who = f"p{number}"
+        mine = held.get(who, 0)
+        change = -min(amount, mine) if gives_back else min(amount, shares.room(who))
+        shares.add(who, change)
+        held[who] = mine + change
+        left = bound - sum(held.values())
+        assert left == bound - shares.used >= 0
+        large = [count for count in held.values() if count > reserve]
+        if sum(large) == shares.used:  # nobody is in the reserve
+            assert left >= reserve
+        small = sum(count for count in held.values() if count <= reserve)
+        assert left + small >= reserve, "of the reserve those have nothing who have more"
+        for name in (*held, "new"):
+            has = held.get(name, 0)
+            assert (shares.room(name) > 0) >= (has < reserve and left > 0)
+
+
 @given(BOUNDS, st.integers(1, 50))
 def test_a_number_that_is_set_holds_instead(bound: int, each_max: int) -> None:
     shares = Shares(bound, each_max)

@@ -195,7 +195,7 @@ class TestOwners:
             living.state.forget_owner("o", living.now_ms, ANN)
         living.abort(open_one)
         living.do(living.state.forget_owner("o", living.now_ms, ANN))
-        assert living.state.infos_of_owners(living.now_ms, None) == []
+        assert living.state.infos_of_owners(living.now_ms, 5) == []
         living.at_once("o", 1, caller=BOB)
         [told] = living.state.infos_of_owners(living.now_ms, 5, "bob")
         assert (told.owner, told.sequence, told.principal) == ("o", 1, "bob")

@@ -7,14 +7,16 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
-from tms.core.transactions import OwnerInfo
+from tms.core.transactions import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
 from tms.wire.json_reports import owner_record
 
 app = typer.Typer(help="Look after the owners of transactions.", no_args_is_help=True)
 
 _HEADS = ("OWNER", "SEQUENCE", "AGE", "PRINCIPAL", "ORIGIN", "TRANSACTION")
 
-Limit = Annotated[int, typer.Option(min=1, metavar="COUNT", help="At most so many.")]
+Limit = Annotated[
+    int, typer.Option(min=1, max=OWNERS_LISTED_MAX, metavar="COUNT", help="At most so many.")
+]
 Principal = Annotated[
     str | None, typer.Option(metavar="NAME", help="Those that are this principal's alone.")
 ]
@@ -34,7 +36,9 @@ def _row(info: OwnerInfo) -> tuple[str, ...]:
 
 @app.command("list")
 @with_target
-def list_owners(target: Target, *, limit: Limit = 1000, principal: Principal = None) -> None:
+def list_owners(
+    target: Target, *, limit: Limit = OWNERS_LISTED, principal: Principal = None
+) -> None:
     """List the owners whose last sequence is remembered, oldest commit first."""
     with target.connect() as client:
         found = client.transactions.owners(limit, principal=principal)

@@ -19,6 +19,7 @@ from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
+    OWNERS_LISTED,
     IfOpen,
     OwnerInfo,
     StartRequest,
@@ -156,7 +157,7 @@ class RemoteTransactions:
             return _bodies.decode_truncated(answer)
 
     async def owners(
-        self, limit: int | None = None, *, principal: str | None = None
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
         """Return the owners that are remembered, oldest commit first."""
         asked = {"limit": limit, "principal": principal}

@@ -8,6 +8,7 @@ from tms.core.messaging import Stored
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
+    OWNERS_LISTED,
     AsyncTransactions,
     OwnerInfo,
     StartRequest,
@@ -108,10 +109,12 @@ class Transactions:
         """
         return self._bridge.call(lambda: self._transactions.truncate_invalid_before(time_ms))
 
-    def owners(self, limit: int | None = None, *, principal: str | None = None) -> list[OwnerInfo]:
+    def owners(
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
         """Return the owners whose last sequence is remembered, oldest commit first.
 
-        At most `limit`; with a `principal`, those that are its own.
+        At most `limit`, and 10,000; with a `principal`, those that are its own.
         """
         return self._bridge.call(lambda: self._transactions.owners(limit, principal=principal))
 

@@ -22,6 +22,9 @@ from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.transaction import Transaction, TransactionType
 
+OWNERS_LISTED, OWNERS_LISTED_MAX = 1_000, 10_000
+"""How many owners are told if nobody asks for more, and at most: there may be a million."""
+
 
 class TransactionStatus(StrEnum):
     """Where a transaction stands."""
@@ -236,9 +239,11 @@ class AsyncTransactions(Protocol):
         ...
 
     async def owners(
-        self, limit: int | None = None, *, principal: str | None = None
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
         """Return the owners that are remembered, at most `limit`, oldest commit first.
+
+        More than `OWNERS_LISTED_MAX` are never told.
 
         With a `principal`, those that are its own.
         """

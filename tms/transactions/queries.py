@@ -7,7 +7,7 @@ from tms.core.caller import Caller
 from tms.core.errors import TransactionUnknown
 from tms.core.limits import WRITE_POINTERS_PER_MS
 from tms.core.transaction import Transaction
-from tms.core.transactions import OwnerInfo, TransactionInfo, TransactionStatus
+from tms.core.transactions import OWNERS_LISTED_MAX, OwnerInfo, TransactionInfo, TransactionStatus
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 from tms.transactions.ownership import check_own
@@ -118,9 +118,10 @@ class AskedState(AppliedState):
         return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
 
     def infos_of_owners(
-        self, now_ms: int, limit: int | None, principal: str | None = None
+        self, now_ms: int, limit: int, principal: str | None = None
     ) -> list[OwnerInfo]:
         """Return the owners, at most `limit`, oldest commit first; with a `principal`, its own."""
+        limit = min(limit, OWNERS_LISTED_MAX)
         found = (
             OwnerInfo(
                 owner,

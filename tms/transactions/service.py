@@ -31,6 +31,7 @@ from tms.core.subscriptions import Advance
 from tms.core.supervision import supervised
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
+    OWNERS_LISTED,
     Carried,
     OwnerInfo,
     Publications,
@@ -263,7 +264,7 @@ class TransactionService(KnownTransactions):
         return found
 
     async def owners(
-        self, limit: int | None = None, *, principal: str | None = None
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
     ) -> list[OwnerInfo]:
         """Return the owners that are remembered, oldest commit first."""
         now_ms = self._time.now_ms()

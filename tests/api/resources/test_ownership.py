@@ -211,3 +211,26 @@ async def test_owners_are_for_their_principals_and_full_is_told(callers: Callers
     assert refusal(long) == (400, "invalid_owner")
     await callers.ask("ann", "DELETE", f"{owners}?owner=0")
     assert (await published("ann", "17")).status_code == 200
+
+
+async def test_a_transaction_has_its_owners_place_until_it_is_rolled_back(callers: Callers) -> None:
+    publish_all = f"{TOPIC.rpartition('/topics/')[0]}/publish"
+    work = {"owner": "bob's", "sequence": 1}
+    begun = (await callers.ask("bob", "POST", TRANSACTIONS, work)).json()
+    payload = {"messages": ["m"], "transactionWritePointer": begun["write_pointer"]}
+    written = (await callers.ask("bob", "POST", f"{TOPIC}/publish", payload)).json()
+
+    async def published(who: str, number: int) -> int:
+        body = {"topics": {"t": ["x"]}, "owner": f"{who} {number}", "sequence": 1}
+        return (await callers.ask(who, "POST", publish_all, body)).status_code
+
+    assert [await published("ann", number) for number in range(18)] == [200] * 17 + [429]
+    assert [await published("bob", number) for number in range(2)] == [200, 429]
+    assert await published("cid", 0) == 200
+    assert await published("cid", 1) == 429, "all places are taken"
+    assert (await callers.ask("bob", "POST", f"{TOPIC}/rollback", written)).status_code == 200
+    path = f"{TRANSACTIONS}/{begun['transaction_id']}/abort"
+    assert (await callers.ask("bob", "POST", path)).status_code == 200
+    assert await published("cid", 1) == 200, "its place is free"
+    again = await callers.ask("bob", "POST", TRANSACTIONS, work)
+    assert refusal(again) == (429, "too_many_owners")

@@ -22,7 +22,7 @@ __all__ = ["quick"]
 
 pytestmark = pytest.mark.anyio
 
-T = TopicId("ns", "t")
+T, LONG = TopicId("ns", "t"), TopicId("ns", "tlong")
 WAYS = ("directly", "forwarded")
 MIB = 1024 * 1024
 
@@ -30,8 +30,9 @@ MIB = 1024 * 1024
 @pytest.fixture
 async def reader(pair: Pair) -> dict[str, str]:
     """The headers of somebody who may read a topic."""
-    await pair.services.messaging.create_topic(T)
-    await pair.allow("ann", Action.CONSUME, name="t")
+    for topic in (T, LONG):
+        await pair.services.messaging.create_topic(topic)
+    await pair.allow("ann", Action.CONSUME, name="t*")
     return await pair.token("ann")
 
 
@@ -171,6 +172,32 @@ async def test_what_others_say_keeps_no_poll_alive_whose_token_is_revoked(
         await sessions.of_header(header.encode(), "127.0.0.1")
     await pair.revoke(reader)
     assert (await asyncio.wait_for(polling, 5)).status_code == 401
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_all_ends_that_hangs_on_a_token_however_often_it_was_spelled(
+    pair: Pair, reader: dict[str, str], way: str, quick: None
+) -> None:
+    server = pair.servers[way]
+    token = reader["authorization"].split()[1]
+    polling = await waiting_poll(pair, server, {"authorization": f"bEARER   {token}"})
+    for _ in range(40):
+        await pair.services.messaging.publish(LONG, [b"x" * MIB])
+    wire: Wire = await server.connect()
+    sent = {"content-type": "application/json", "authorization": f"BEARER  {token}"}
+    await wire.send("POST", f"{TOPIC}long/poll", b"{}", sent)
+    assert (await wire.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    for number in range(17_000):
+        header = f"{'bB'[number % 2]}earer{' ' * (number // 2 + 1)}{token}".encode()
+        await server.access._sessions.of_header(header, "127.0.0.1")
+    await pair.revoke(reader)
+    assert (await asyncio.wait_for(polling, 5)).status_code == 401
+    read = 0
+    async with asyncio.timeout(4):
+        while part := await wire.reader.read(MIB):
+            read += len(part)
+    assert read < 40 * MIB
+    await wire.close()
 
 
 async def test_a_poll_ends_whose_session_was_pushed_out(
