@@ -11,7 +11,8 @@ from api.openapi.parts import (
 )
 from api.openapi.structs import in_base64, one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
-from tms.core.transactions import OWNERS_LISTED, OWNERS_LISTED_MAX, TransactionStatus
+from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
+from tms.core.transactions import TransactionStatus
 from tms.wire import avro_transactions as avro
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
 from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody

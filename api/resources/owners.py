@@ -12,7 +12,8 @@ from api.openapi.transaction_schemas import (
 from api.resources.paths import TRANSACTIONS
 from api.resources.transactions import MANAGER_ERRORS
 from tms.core.errors import InvalidRequest
-from tms.core.transactions import OWNERS_LISTED, check_owner
+from tms.core.owners import OWNERS_LISTED
+from tms.core.transactions import check_owner
 from tms.security.resources import Action
 from tms.wire.json_reports import encode_owners
 

@@ -16,6 +16,7 @@ from tms.core.errors import (
 )
 from tms.core.limits import Limits
 from tms.core.transactions import IfOpen
+from tms.transactions.edits import EditKind
 
 ANN, BOB = Caller("ann"), Caller("bob")
 
@@ -200,3 +201,19 @@ class TestOwners:
         [told] = living.state.infos_of_owners(living.now_ms, 5, "bob")
         assert (told.owner, told.sequence, told.principal) == ("o", 1, "bob")
         assert living.state.infos_of_owners(living.now_ms, 5, "ann") == []
+
+    def test_versions_that_look_at_times_alone_forget_the_same(self, living: Living) -> None:
+        for owner in "abc":
+            living.at_once(owner, 5, caller=ANN)
+            living.now_ms += 1
+        commits = {owner: last.time_ms for owner, last in living.state.owners.last_commits.items()}
+        edits = living.state.forget_owner("b", living.now_ms, ANN)
+        for edit in edits:
+            if edit.kind is EditKind.COMMITTED:
+                commits[edit.owner or ""] = edit.time_ms
+            else:
+                before_ms = edit.truncate_before_ms
+                commits = {owner: at for owner, at in commits.items() if at >= before_ms}
+        living.do(edits)
+        assert [edit.kind for edit in edits] == [EditKind.COMMITTED, EditKind.OWNERS_FORGOTTEN]
+        assert [*commits] == [*living.state.owners.last_commits] == ["a", "c"]

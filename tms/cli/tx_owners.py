@@ -7,7 +7,7 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
-from tms.core.transactions import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
+from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
 from tms.wire.json_reports import owner_record
 
 app = typer.Typer(help="Look after the owners of transactions.", no_args_is_help=True)

@@ -16,12 +16,11 @@ from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import TransactionNotInProgress
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
-    OWNERS_LISTED,
     IfOpen,
-    OwnerInfo,
     StartRequest,
     TransactionInfo,
     TransactionStatus,

@@ -5,12 +5,11 @@ from collections.abc import Collection, Sequence
 from tms.client.bridge import Bridge
 from tms.client.commit_outcome import Commit
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
-    OWNERS_LISTED,
     AsyncTransactions,
-    OwnerInfo,
     StartRequest,
     TransactionInfo,
     TransactionStatus,

@@ -18,12 +18,10 @@ from tms.core.durations import span
 from tms.core.errors import InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.transaction import Transaction, TransactionType
-
-OWNERS_LISTED, OWNERS_LISTED_MAX = 1_000, 10_000
-"""How many owners are told if nobody asks for more, and at most: there may be a million."""
 
 
 class TransactionStatus(StrEnum):
@@ -102,23 +100,6 @@ def standing(info: TransactionInfo) -> str:
         return f"{who}, {info.status.value}"
     told = f"{who}, {span(info.age_ms)} old"
     return told if info.ends_in_ms is None else f"{told}, ends in {span(info.ends_in_ms)} by itself"
-
-
-class OwnerInfo(NamedTuple):
-    """An owner that is remembered, as those see it who look after the server."""
-
-    owner: str
-    sequence: int
-    """The last that it committed."""
-    transaction_id: int
-    """Which did."""
-    committed_ms: int
-    """When, in ms since 1970."""
-    age_ms: int = 0
-    """How long ago that was, by the clock of the server that has it."""
-    origin: str | None = None
-    principal: str | None = None
-    """Whose the owner is; None: nobody's yet."""
 
 
 def check_owner(owner: str | None, sequence: int | None, origin: str | None = None) -> None:

@@ -165,12 +165,10 @@ class _Patterns:
 
 
 class _Deciding:
-    """Of the rules that are on resources of some names, those that decide for a name."""
+    """Of rules that have a pattern of some field, those that decide for a name."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
-        by_pattern: dict[str, list[Rule]] = {}
-        for rule in rules:
-            by_pattern.setdefault(rule.name, []).append(rule)
+    def __init__(self, rules: Iterable[Rule], field: str = "name") -> None:
+        by_pattern = _by_field(rules, field)
         self._patterns = _Patterns(by_pattern)
         self.of_any = _deciding(by_pattern.get(ANY, ()))
         """Those on all names."""
@@ -197,20 +195,30 @@ class _OfSubscriptions:
     """Rules that are for subscriptions of some names."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        by_pattern: dict[str, list[Rule]] = {}
-        for rule in rules:
-            by_pattern.setdefault(rule.subscription, []).append(rule)
-        self._patterns = _Patterns(by_pattern)
-        self._rules = {pattern: _deciding(found) for pattern, found in by_pattern.items()}
+        self._deciding = _Deciding(rules, "subscription")
         allowing = (rule for rule in rules if rule.effect is Effect.ALLOW)
         self._for_some = tuple(sorted(allowing, key=_by_id)[:1])
 
-    def of(self, subscription: str | None) -> Iterator[Rule]:
-        """Give those that are for a subscription, and one that allows any, if there is one."""
-        yield from self._for_some
-        if subscription is not None and subscription != SOME:
-            for pattern in self._patterns.of(subscription):
-                yield from self._rules[pattern]
+    def of(self, subscription: str | None) -> tuple[Rule, ...]:
+        """Return those that decide for a subscription, and one that allows any, if there is one."""
+        if subscription is None or subscription == SOME:
+            return self._for_some
+        return (*self._for_some, *self._deciding.of(subscription))
+
+
+class _OfLimitedNames:
+    """Rules that are for some subscriptions, of topics of some names."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        by_name = _by_field(rules, "name")
+        self._names = _Patterns(by_name)
+        self._by_name = {name: _OfSubscriptions(found) for name, found in by_name.items()}
+
+    def of(self, name: str | None, subscription: str | None) -> Iterator[Rule]:
+        """Give those that decide for a topic, and a subscription; `None`: for all of them."""
+        for pattern in (ANY,) if name is None else self._names.of(name):
+            if pattern in self._by_name:
+                yield from self._by_name[pattern].of(subscription)
 
 
 class _RulesOfOne:
@@ -218,21 +226,20 @@ class _RulesOfOne:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         plain: dict[tuple[Kind, str], list[Rule]] = {}
-        limited: dict[tuple[str, str], list[Rule]] = {}
+        limited: dict[str, list[Rule]] = {}
         allowed: dict[Action, set[str]] = {}
         for rule in rules:
             if rule.subscription == ANY:
                 plain.setdefault((rule.kind, rule.namespace), []).append(rule)
             else:
-                limited.setdefault((rule.namespace, rule.name), []).append(rule)
+                limited.setdefault(rule.namespace, []).append(rule)
             if rule.effect is Effect.ALLOW:
                 for action in rule.actions:
                     allowed.setdefault(action, set()).add(rule.namespace)
         self._plain = {at: _Deciding(found) for at, found in plain.items()}
-        self._limited = {at: _OfSubscriptions(found) for at, found in limited.items()}
+        self._limited = {at: _OfLimitedNames(found) for at, found in limited.items()}
         self._namespaces = _Patterns(namespace for _, namespace in plain)
-        self._limited_namespaces = _Patterns(namespace for namespace, _ in limited)
-        self._limited_names = _Patterns(name for _, name in limited)
+        self._limited_namespaces = _Patterns(limited)
         self._allowed = {action: _Patterns(found) for action, found in allowed.items()}
 
     def about(self, resource: Resource, subscription: str | None) -> Iterator[Rule]:
@@ -261,18 +268,24 @@ class _RulesOfOne:
     def _about_subscriptions(
         self, resource: Resource, subscription: str | None, *, is_own: bool
     ) -> Iterator[Rule]:
-        names = (ANY,) if resource.name is None else tuple(self._limited_names.of(resource.name))
-        namespaces = self._matching(self._limited_namespaces, resource)
-        for namespace in (SYSTEM,) if is_own else namespaces:
-            for name in names:
-                limited = self._limited.get((namespace, name))
-                if limited is not None and (not is_own or name.startswith(_OWN)):
-                    yield from limited.of(subscription)
+        if not is_own:
+            for namespace in self._limited_namespaces.of(resource.namespace):
+                yield from self._limited[namespace].of(resource.name, subscription)
+        elif SYSTEM in self._limited:
+            of_system = self._limited[SYSTEM].of(resource.name, subscription)
+            yield from (rule for rule in of_system if rule.name.startswith(_OWN))
 
     def may_within(self, action: Action, namespace: str) -> bool:
         """Whether an action is allowed on a topic of a namespace, whichever that is."""
         allowed = self._allowed.get(action)
         return allowed is not None and any(True for _ in allowed.of(namespace))
+
+
+def _by_field(rules: Iterable[Rule], field: str) -> dict[str, list[Rule]]:
+    found: dict[str, list[Rule]] = {}
+    for rule in rules:
+        found.setdefault(getattr(rule, field), []).append(rule)
+    return found
 
 
 def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -6,8 +6,9 @@ from itertools import islice
 from tms.core.caller import Caller
 from tms.core.errors import TransactionUnknown
 from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.owners import OWNERS_LISTED_MAX, OwnerInfo
 from tms.core.transaction import Transaction
-from tms.core.transactions import OWNERS_LISTED_MAX, OwnerInfo, TransactionInfo, TransactionStatus
+from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.transactions.in_progress import Open
 from tms.transactions.invalids import Invalid
 from tms.transactions.ownership import check_own

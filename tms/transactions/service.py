@@ -27,13 +27,12 @@ from tms.core.errors import (
 )
 from tms.core.group_commit import GroupCommit
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.supervision import supervised
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
-    OWNERS_LISTED,
     Carried,
-    OwnerInfo,
     Publications,
     StartRequest,
     TransactionInfo,

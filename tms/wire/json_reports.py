@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tms.core.owners import OwnerInfo
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
-from tms.core.transactions import OwnerInfo, TransactionInfo, TransactionStatus
+from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.wire.json_fields import BASE64_TEXT, Count, TimeMs, described_by
 from tms.wire.json_ids import ToldPointer, pointer_of
 from tms.wire.json_subscriptions import SubscriptionBody, subscription_body
