@@ -36,8 +36,9 @@ _ENDS_S_MAX = 6.0
 _POLLS = 50
 _SETTLED_S = 2.0
 _ALONE_S = 5.0
-_GROWTH_MAX = 200_000_000
-"""Bytes: what Eve may keep in memory of changes, topics and messages, and what work leaves."""
+_GROWTH_MAX = 300_000_000
+"""In bytes, however long it goes on: bodies that arrive, what waits to be written, and changes may
+have 64 MiB each, and the allocator keeps what was used."""
 _FUTURE = 2**41
 """In ms since 1970: nothing is there from then on."""
 _NAMESPACE = "/v1/namespaces/default"
@@ -52,6 +53,7 @@ _SMALL_BOUNDS = {
     "transaction-owners-max": 5_000,
     "transactions-in-progress-max": 2_000,
     "transaction-changes-kept-bytes-max": 64 * 1024 * 1024,
+    "cache-bytes-max": 8 * 1024 * 1024,
 }
 """So that they are reached within the time of a kind."""
 _HUGE = 10**4300

@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from tms.core.message import Message, MessageId, tombstone
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+    from tms.core.owners import OwnerInfo
     from tms.core.ranges import Reach, Split, TopicRange
     from tms.core.records import Decoding, Record, SchemaText
     from tms.core.schema_contracts import (
@@ -154,6 +155,7 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerInfo",
     "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
@@ -268,6 +270,7 @@ _HOMES = {
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",
+    "OwnerInfo": "tms.core.owners",
     "Transaction": "tms.core.transaction",
     "IfOpen": "tms.core.transactions",
     "StartRequest": "tms.core.transactions",
