@@ -36,7 +36,7 @@ _ENDS_S_MAX = 6.0
 _POLLS = 50
 _SETTLED_S = 2.0
 _ALONE_S = 5.0
-_GROWTH_MAX = 300_000_000
+_GROWTH_MAX = 400_000_000
 """In bytes, however long it goes on: bodies that arrive, what waits to be written, and changes may
 have 64 MiB each, and the allocator keeps what was used."""
 _FUTURE = 2**41
@@ -50,8 +50,8 @@ _OF_TOPICS = ["publish", "consume", "subscribe", "manage"]
 _OF_SUBJECTS = ["read", "write", "compatibility", "delete"]
 _SMALL_BOUNDS = {
     "connections-max": 300,
-    "transaction-owners-max": 5_000,
-    "transactions-in-progress-max": 2_000,
+    "transaction-owners-max": 2_000,
+    "transactions-in-progress-max": 1_000,
     "transaction-changes-kept-bytes-max": 64 * 1024 * 1024,
     "cache-bytes-max": 8 * 1024 * 1024,
 }
