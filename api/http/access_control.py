@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 CHECK_S = 5.0
 """How often whoever waits asks again."""
 _FORWARD = HEADER.lower().encode()
-_DECISIONS_MAX = 65_536
+_DECISIONS_MAX = 32_768
 _KEPT_MS = 60_000
 _PATH_CHARS_TOLD = 200
 _KEPT_BYTES_MAX = 512
