@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         OwnerBusy,
         OwnerElsewhere,
+        OwnerNotFound,
         PathExists,
         PathHasChildren,
         PathNotFound,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from tms.core.message import Message, MessageId, tombstone
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+    from tms.core.owners import OwnerInfo
     from tms.core.ranges import Reach, Split, TopicRange
     from tms.core.records import Decoding, Record, SchemaText
     from tms.core.schema_contracts import (
@@ -155,6 +157,8 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerInfo",
+    "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",
@@ -268,6 +272,7 @@ _HOMES = {
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",
+    "OwnerInfo": "tms.core.owners",
     "Transaction": "tms.core.transaction",
     "IfOpen": "tms.core.transactions",
     "StartRequest": "tms.core.transactions",

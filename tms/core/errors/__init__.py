@@ -5,7 +5,7 @@ TmsError
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
 │   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
-│   ├── NamespaceNotDeclared, GrantNotFound                                     404
+│   ├── NamespaceNotDeclared, GrantNotFound, OwnerNotFound                      404
 │   ├── NotAuthenticated          401
 │   ├── NotPermitted              403
 │   ├── DataLost                  410
@@ -60,6 +60,7 @@ from tms.core.errors.classes import (
     NotPermitted,
     NotTms,
     OutcomeUnknown,
+    OwnerNotFound,
     PathNotFound,
     PayloadRefused,
     PayloadUndecodable,
@@ -146,6 +147,7 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",

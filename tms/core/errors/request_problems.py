@@ -143,6 +143,9 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         "SubscriptionNotFound": {
             "subscription_not_found": "The topic has no subscription of this name.",
         },
+        "OwnerNotFound": {
+            "owner_not_found": "No owner of transactions of this name is remembered.",
+        },
         "PathNotFound": {"path_not_found": "There is no value at this path."},
         "NamespaceNotDeclared": {
             "namespace_not_declared": "The namespace has no settings of its own.",
@@ -367,6 +370,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "principal_rate_exceeded": (
                 "Who asks has used up what one principal may; `detail` names the setting. Ask "
                 "again after Retry-After seconds."
+            ),
+        },
+        "TooLarge": {
+            "too_many_owners": (
+                "As many owners of transactions are remembered as may be, or as one principal may "
+                "have; use owners that are known, forget some with `tms tx owners forget`, or "
+                "raise `transaction_owners_max`."
             ),
         },
     },
