@@ -173,7 +173,7 @@ def test_what_is_buffered_is_published_at_the_end(orders: Run) -> None:
     assert orders("publish", "orders", "one", "--tx", pointer, "--buffer") == (
         0,
         "",
-        "Stored 1 messages.\n",
+        "Stored 1 message.\n",
     )
     assert ids(orders) == []
     code, out, _ = orders("publish", "orders", "--tx", pointer, "--json")

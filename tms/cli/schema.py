@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from tms.cli.batches import read_whole
 from tms.cli.columns import aligned
 from tms.cli.configured import stop
 from tms.cli.target import Target, with_target
@@ -47,11 +48,9 @@ DeletedOption = Annotated[bool, typer.Option("--deleted", help="Also what was so
 
 def _read(file: Path) -> str:
     try:
-        return (
-            typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text("utf-8")
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        stop(f"Cannot read {file}: {error}")
+        return read_whole(file).decode()
+    except UnicodeDecodeError as error:
+        stop(f"{file} cannot be read: it is not UTF-8: {error}")
 
 
 def _references(given: list[str] | None) -> list[SchemaReference]:
