@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         connect,
     )
     from tms.core.errors import (
+        AnswerLost,
         AuthenticationOff,
         BadVersion,
         ClockMoved,
@@ -119,6 +120,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllPublished",
+    "AnswerLost",
     "AuthenticationOff",
     "BadVersion",
     "Client",

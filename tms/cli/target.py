@@ -19,7 +19,7 @@ import typer
 from tms.cli import away
 from tms.client import Client, connect
 from tms.client.access import access_of
-from tms.client.addresses import parse_addresses
+from tms.client.addresses import is_of_servers, parse_addresses
 from tms.client.client import connect_in_process
 from tms.client.http import Http
 from tms.core.store_access import StoreAccess
@@ -106,7 +106,7 @@ def _names_no_server(url: str) -> bool:
         parse_addresses(url)
     except ValueError:
         return True
-    return not url.startswith(("http://", "https://"))
+    return not is_of_servers(url)
 
 
 def _check_texts(context: typer.Context) -> None:

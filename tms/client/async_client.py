@@ -10,6 +10,7 @@ from typing import Literal, Self, TypeVar
 from tenacity import AsyncRetrying
 
 from tms.client.access import Certificate, access_of
+from tms.client.addresses import is_of_servers
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.credentials import Auth
@@ -242,7 +243,7 @@ def connect_remote(
     check_namespace(namespace)
     if is_in_process(url):
         return None
-    if not url.startswith(("http://", "https://")):
+    if not is_of_servers(url):
         raise ValueError(
             f"cannot connect to {without_credentials(url)!r}: give http://HOST:PORT of a server, "
             f"or {written(shared=False)} for a store in this process"

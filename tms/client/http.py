@@ -24,7 +24,7 @@ import httpx
 import msgspec
 
 from tms.client.access import ANYBODY as ACCESS_OF_ANYBODY
-from tms.client.access import Access
+from tms.client.access import Access, loopback_hosts
 from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
@@ -32,12 +32,14 @@ from tms.client.transport_errors import CALLS_MAX, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.credentials import shortened
 from tms.core.errors import (
+    AnswerLost,
     InternalError,
     NotAuthenticated,
     NotPermitted,
     NotTms,
     OutcomeUnknown,
     SchemaRefused,
+    ServerUnreachable,
     TmsError,
     Unavailable,
     class_of,
@@ -59,6 +61,7 @@ FORWARDED_BY = "tms-forwarded-by"
 """The header by which a server says that the leader has answered, not itself."""
 COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
+_READ = "GET"
 _CLOSED = "the connections are closed"
 
 
@@ -136,6 +139,17 @@ def _type_of(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+@contextmanager
+def _told_of_lost_answers(*, is_read: bool) -> Iterator[None]:
+    """Raise `AnswerLost` for a request that only reads: its outcome is of no interest."""
+    try:
+        yield
+    except OutcomeUnknown as error:
+        if not is_read or type(error) is not OutcomeUnknown:
+            raise
+        raise AnswerLost(**error.detail) from error.__cause__
+
+
 Meet = Callable[[Callable[[], Awaitable[httpx.Response]], str], Awaitable[httpx.Response]]
 """Waits for the answer of a server that may be none."""
 
@@ -180,6 +194,8 @@ class Http:
         self._credentials = access.credentials
         self._signing = access.signing
         self._trusts_proxies = access.trusts_proxies(addresses)
+        self._direct = loopback_hosts(addresses) if self._trusts_proxies else []
+        """The hosts that are reached without a proxy, though others are not."""
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
         self._first_contact = FirstContact()
@@ -204,17 +220,28 @@ class Http:
         if self._closed:
             raise RuntimeError(_CLOSED)
         if polls not in self._connections:
-            most = None if polls else CALLS_MAX
-            made = httpx.AsyncClient(
-                headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
-                verify=self._tls or False,  # without TLS there is nothing to load
-                trust_env=self._trusts_proxies,
-                auth=self._signing,
-                follow_redirects=False,
-                limits=httpx.Limits(max_connections=most, keepalive_expiry=IDLE_S_MAX),
-            )
-            self._connections[polls] = guard(made)
+            try:
+                self._connections[polls] = guard(self._made(polls=polls))
+            except (ImportError, ValueError, httpx.InvalidURL) as error:
+                reason = f"the proxy that the environment names cannot be used: {error}"
+                raise ServerUnreachable(url=self.url, reason=reason) from None
         return self._connections[polls]
+
+    def _made(self, *, polls: bool) -> httpx.AsyncClient:
+        limits = httpx.Limits(
+            max_connections=None if polls else CALLS_MAX, keepalive_expiry=IDLE_S_MAX
+        )
+        verify = self._tls or False  # without TLS there is nothing to load
+        direct = httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False)
+        return httpx.AsyncClient(
+            headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
+            verify=verify,
+            trust_env=self._trusts_proxies,
+            auth=self._signing,
+            follow_redirects=False,
+            limits=limits,
+            mounts={f"all://{host}": direct for host in self._direct},
+        )
 
     async def send(
         self,
@@ -227,7 +254,7 @@ class Http:
         """Return the body of the answer. Raises any `TmsError`."""
         opened = self._open(method, path, body, content_type, caller=caller)
         async with opened as (url, answer):
-            with self._reading(url):
+            with self._reading(url, is_read=method == _READ):
                 return await answer.aread()
 
     @asynccontextmanager
@@ -256,16 +283,16 @@ class Http:
         """Give the parts of a body. The errors of whom they are given to are not looked at."""
         parts = answer.aiter_bytes()
         while True:
-            with self._reading(url):
+            with self._reading(url, is_read=True):
                 part = await anext(parts, None)
             if part is None:
                 return
             yield part
 
     @contextmanager
-    def _reading(self, url: str) -> Iterator[None]:
+    def _reading(self, url: str, *, is_read: bool) -> Iterator[None]:
         try:
-            with typed_errors(url):
+            with _told_of_lost_answers(is_read=is_read), typed_errors(url):
                 yield
         except OutcomeUnknown as error:
             self._addresses.failed(url, error)
@@ -296,7 +323,8 @@ class Http:
         connections = self._connections_of(polls=is_poll)
         ask = partial(self._ask, connections, method, content=body, timeout=timeout)
         async with AsyncExitStack() as answering:
-            url, answer = await self._answer_of_somebody(answering, ask, path, headers)
+            with _told_of_lost_answers(is_read=is_poll or method == _READ):
+                url, answer = await self._answer_of_somebody(answering, ask, path, headers)
             if FORWARDED_BY in answer.headers:
                 self._addresses.make_way(url)
             yield url, answer
