@@ -11,6 +11,7 @@ import typer
 from tms.cli.batches import read_whole
 from tms.cli.columns import aligned
 from tms.cli.configured import stop
+from tms.cli.confirmation import YesOption, confirm
 from tms.cli.target import Target, with_target
 from tms.client import Client
 from tms.core.schema_contracts import SchemaMetadata
@@ -209,8 +210,12 @@ def delete(
     permanent: Annotated[
         bool, typer.Option("--permanent", help="For good, what was soft-deleted before.")
     ] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete a version, or all: softly, so that ids can still be read, or for good."""
+    if permanent:
+        named = subject if version is None else f"version {version} of {subject}"
+        confirm(f"Delete {named} for good?", is_sure=yes)
     with target.connect() as client:
         numbers = client.registry.delete(subject, version, permanent=permanent)
     how = "for good" if permanent else "softly"

@@ -28,11 +28,10 @@ from tms.client.access import Access, loopback_hosts
 from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
-from tms.client.transport_errors import CALLS_MAX, typed_errors
+from tms.client.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.credentials import shortened
 from tms.core.errors import (
-    AnswerLost,
     InternalError,
     NotAuthenticated,
     NotPermitted,
@@ -46,6 +45,7 @@ from tms.core.errors import (
     error_of,
 )
 from tms.core.errors.catalogue import CATALOGUE
+from tms.core.event_loops import OwnLoop
 from tms.core.forks import tell_in_child
 from tms.core.http_connections import close_quietly, guard
 from tms.core.tls import client_context
@@ -139,17 +139,6 @@ def _type_of(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-@contextmanager
-def _told_of_lost_answers(*, is_read: bool) -> Iterator[None]:
-    """Raise `AnswerLost` for a request that only reads: its outcome is of no interest."""
-    try:
-        yield
-    except OutcomeUnknown as error:
-        if not is_read or type(error) is not OutcomeUnknown:
-            raise
-        raise AnswerLost(**error.detail) from error.__cause__
-
-
 Meet = Callable[[Callable[[], Awaitable[httpx.Response]], str], Awaitable[httpx.Response]]
 """Waits for the answer of a server that may be none."""
 
@@ -207,11 +196,13 @@ class Http:
         self._connections: dict[bool, httpx.AsyncClient] = {}
         """Those of polls and those of calls, made by the first request of each kind."""
         self._closed = False
+        self._loop = OwnLoop()
         tell_in_child(self)
 
     def forget_parent(self) -> object:
         """Give up the connections, which belong to the parent of this process, for new ones."""
         connections, self._connections = self._connections, {}
+        self._loop = OwnLoop()
         if self._credentials is not None:
             self._credentials.forget_parent()
         return connections
@@ -219,6 +210,7 @@ class Http:
     def _connections_of(self, *, polls: bool) -> httpx.AsyncClient:
         if self._closed:
             raise RuntimeError(_CLOSED)
+        self._loop.check()
         if polls not in self._connections:
             try:
                 self._connections[polls] = guard(self._made(polls=polls))
@@ -292,7 +284,7 @@ class Http:
     @contextmanager
     def _reading(self, url: str, *, is_read: bool) -> Iterator[None]:
         try:
-            with _told_of_lost_answers(is_read=is_read), typed_errors(url):
+            with told_of_lost_answers(is_read=is_read), typed_errors(url):
                 yield
         except OutcomeUnknown as error:
             self._addresses.failed(url, error)
@@ -323,7 +315,7 @@ class Http:
         connections = self._connections_of(polls=is_poll)
         ask = partial(self._ask, connections, method, content=body, timeout=timeout)
         async with AsyncExitStack() as answering:
-            with _told_of_lost_answers(is_read=is_poll or method == _READ):
+            with told_of_lost_answers(is_read=is_poll or method == _READ):
                 url, answer = await self._answer_of_somebody(answering, ask, path, headers)
             if FORWARDED_BY in answer.headers:
                 self._addresses.make_way(url)

@@ -12,7 +12,14 @@ from contextlib import contextmanager
 
 import httpx
 
-from tms.core.errors import InternalError, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
+from tms.core.errors import (
+    AnswerLost,
+    InternalError,
+    NotTms,
+    OutcomeUnknown,
+    ServerUnreachable,
+    TmsError,
+)
 from tms.core.http_connections import reason_of
 
 CALLS_MAX = 1000
@@ -46,6 +53,17 @@ def typed_errors(url: str) -> Iterator[None]:
         raise OutcomeUnknown(url=url, reason=reason_of(error)) from None
     except Exception as error:  # whatever else breaks below httpx
         raise OutcomeUnknown(url=url, reason=reason_of(error)) from error
+
+
+@contextmanager
+def told_of_lost_answers(*, is_read: bool) -> Iterator[None]:
+    """Raise `AnswerLost` for a request that only reads: its outcome is of no interest."""
+    try:
+        yield
+    except OutcomeUnknown as error:
+        if not is_read or type(error) is not OutcomeUnknown:
+            raise
+        raise AnswerLost(**error.detail) from error.__cause__
 
 
 def _distrust(error: BaseException) -> str | None:
