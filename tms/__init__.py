@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         connect,
     )
     from tms.core.errors import (
+        AnswerLost,
         AuthenticationOff,
         BadVersion,
         CheckpointBehind,
@@ -122,6 +123,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllPublished",
+    "AnswerLost",
     "AuthenticationOff",
     "BadVersion",
     "CheckpointBehind",

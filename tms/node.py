@@ -19,7 +19,7 @@ from tms.core.clock import Clock, SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.store_access import StoreAccess
-from tms.core.store_url import HBASE, has_scheme
+from tms.core.store_url import HBASE, folder_of, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import TrustedClock, trusted
@@ -54,6 +54,7 @@ with importing("tables"), importing("cleanup"):
     from cleanup.service import CleanupService
     from cleanup.topic_rules import TopicRules
     from tables.prune_bound_table import StoreBoundTable
+    from tables.room import RoomMetrics
     from tables.sealing.background import Sealing
     from tables.sealing.tables import SealedTables
     from tables.sealing.takeovers import take_over
@@ -79,6 +80,8 @@ class OpenServices:
     """As above."""
     store: Store | None = None
     """As above."""
+    room: RoomMetrics | None = None
+    """None where nobody asked for it, and for a store that is not in a folder."""
     sealing: Sealing | None = None
     """None where this server leads no others."""
 
@@ -95,6 +98,8 @@ class OpenServices:
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         await self.subscriptions.refresh_lags()
+        if self.room is not None:
+            await asyncio.to_thread(self.room.refresh)
 
     def warnings(self) -> list[str]:
         """Return what should be done something about soon, in words; always in the same time."""
@@ -187,7 +192,9 @@ async def open_services(
         snapshot=services.snapshot,
         cache=services.messaging.cache_check(),
     )
-    services = replace(services, inspection=inspection, store=tables.store)
+    folder = folder_of(store)
+    room = None if folder is None else RoomMetrics(registry, folder)
+    services = replace(services, inspection=inspection, store=tables.store, room=room)
     if lease is not None and isinstance(tables, SealedTables):
         services = replace(services, sealing=Sealing(tables))
     if access is StoreAccess.READ:

@@ -16,6 +16,7 @@ from tms.core.limits import JSON_INTEGER_MAX
 pytestmark = pytest.mark.anyio
 
 CLIENT_ONLY = {
+    "answer_lost",
     "not_tms",
     "payload_undecodable",
     "plaintext_credentials",
