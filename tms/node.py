@@ -96,6 +96,11 @@ class OpenServices:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         await self.subscriptions.refresh_lags()
 
+    def warnings(self) -> list[str]:
+        """Return what should be done something about soon, in words; always in the same time."""
+        own = self.own_transactions
+        return [] if own is None else own.warnings()
+
     @property
     def ranges(self) -> RangeService:
         """What there is of topics, in parts."""
