@@ -19,7 +19,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
@@ -33,6 +33,10 @@ from dev.zookeeper import servers as zookeeper_servers
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tables.sealing.runs import is_seal
+from tables.store import PAYLOAD
+from tests.contracts.store_contract import rows_of
 from tests.faults.hbase.cluster_clients import BASE, S_MAX, TIMEOUT_S, TOPICS, Clients, Json
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
@@ -265,6 +269,20 @@ class Rounds:
         first = min(clients.moved, default=position["version"] + 1) - 1
         moves = position["version"] - first
         assert len(clients.moved) <= moves == len(in_transactions[0])
+        self.check_seals()
+
+    def check_seals(self) -> None:
+        """Check that only transactions cost a seal that went on over a takeover.
+
+        The client has at most one at a time, and gives up most of those.
+        """
+        place = self.cluster.place
+        with closing(HBaseStore(place, Gateway(HOST, place.port))) as store:
+            seals = sum(is_seal(key) for key, _ in rows_of(store, PAYLOAD))
+        takeovers = self.cluster.ask("GET", "/v1/cluster")["token"]
+        given_up = self.clients.started - len(self.clients.committed)
+        show(f"{seals} seals, {takeovers} leaders, {self.clients.started} transactions")
+        assert seals <= given_up + takeovers
 
 
 @contextmanager
