@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         connect,
     )
     from tms.core.errors import (
+        AnswerLost,
         AuthenticationOff,
         BadVersion,
+        CheckpointBehind,
         ClockMoved,
         Conflict,
         CopyRefused,
@@ -121,8 +123,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllPublished",
+    "AnswerLost",
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "Client",
     "ClockMoved",
     "Conflict",

@@ -70,7 +70,7 @@ class _Collected(Collector):
 async def welcome(exchange: Exchange) -> None:
     """Answer with what this is and where to go from here."""
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
-    topic = f"http://{host}/v1/namespaces/default/topics/hello"
+    topic = f"{exchange.peer.scheme}://{host}/v1/namespaces/default/topics/hello"
     post = "curl -X POST -H 'Content-Type: application/json'"
     # Strangers, who may ask for this, are not told which version's faults to try.
     version = {"version": __version__} if exchange.context.access is None else {}

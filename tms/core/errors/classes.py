@@ -216,6 +216,12 @@ class OutcomeUnknown(TmsError):
     code = "outcome_unknown"
 
 
+class AnswerLost(OutcomeUnknown):
+    """Raised by the client when the answer to a request that only reads did not arrive."""
+
+    code = "answer_lost"
+
+
 class ServerSilent(OutcomeUnknown):
     """Raised by the client when a server takes connections and has never answered anything."""
 
