@@ -36,9 +36,9 @@ _ENDS_S_MAX = 6.0
 _POLLS = 50
 _SETTLED_S = 2.0
 _ALONE_S = 5.0
-_GROWTH_MAX = 400_000_000
+_GROWTH_MAX = 600_000_000
 """In bytes, however long it goes on: bodies that arrive, what waits to be written, and changes may
-have 64 MiB each, and the allocator keeps what was used."""
+have 64 MiB each, LevelDB has buffers of as much, and the allocator keeps what was used."""
 _FUTURE = 2**41
 """In ms since 1970: nothing is there from then on."""
 _NAMESPACE = "/v1/namespaces/default"
