@@ -62,7 +62,7 @@ def create(
     given = _parsed(properties)
     with target.connect(StoreAccess.CREATE) as client:
         try:
-            client.topic(name).create(ttl, **given)
+            client.topic(name).create(ttl, exist_ok=False, **given)
         except TopicExists:
             if not if_absent:
                 raise
