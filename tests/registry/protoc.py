@@ -1,6 +1,7 @@
 """What protoc makes of a Protobuf file: its descriptor, and classes of its messages."""
 
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,18 @@ INCLUDED = Path(grpc_tools.__file__).parent / "_proto"
 """The files that come with Protobuf."""
 
 
-def described(text: str) -> descriptor_pb2.FileDescriptorProto | None:
-    """Return the descriptor that protoc makes of a file; None if it refuses it."""
+def described(
+    text: str, imported: Mapping[str, str] | None = None
+) -> descriptor_pb2.FileDescriptorProto | None:
+    """Return the descriptor that protoc makes of a file; None if it refuses it.
+
+    `imported` are texts that it may import, by their names.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "m.proto"), Path(folder, "m.bin")
         source.write_text(text, encoding="utf-8")
+        for name, each in (imported or {}).items():
+            Path(folder, name).write_text(each, encoding="utf-8")
         arguments = ["protoc", f"-I{folder}", f"-I{INCLUDED}", f"-o{made}", str(source)]
         if protoc.main(arguments):
             return None
