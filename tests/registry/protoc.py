@@ -8,10 +8,13 @@ from typing import Any
 
 import grpc_tools
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.type import money_pb2
 from grpc_tools import protoc
 
 INCLUDED = Path(grpc_tools.__file__).parent / "_proto"
 """The files that come with Protobuf."""
+GOOGLES = Path(money_pb2.__file__).parents[2]
+"""Where Google's common types are."""
 
 
 def described(
@@ -26,7 +29,7 @@ def described(
         source.write_text(text, encoding="utf-8")
         for name, each in (imported or {}).items():
             Path(folder, name).write_text(each, encoding="utf-8")
-        arguments = ["protoc", f"-I{folder}", f"-I{INCLUDED}", f"-o{made}", str(source)]
+        arguments = ["protoc", f"-I{folder}", f"-I{INCLUDED}", f"-I{GOOGLES}", f"-o{made}", str(source)]
         if protoc.main(arguments):
             return None
         files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())

@@ -50,8 +50,6 @@ def sort_messages(messages: Any) -> None:
     for each in messages:
         each.field.sort(key=lambda field: field.number)
         sort_messages(each.nested_type)
-        for enum in each.enum_type:
-            enum.value.sort(key=lambda value: value.number)
 
 
 @QUICK

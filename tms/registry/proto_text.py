@@ -145,7 +145,8 @@ class _Printer:
     def _enum(self, enum: ast.Enum) -> str:
         values = _of(enum.elements, ast.EnumValue)
         if self._is_normalized:
-            values.sort(key=lambda each: int(each.number))
+            # The first value is the default, wherever its number is.
+            values[1:] = sorted(values[1:], key=lambda each: int(each.number))
         groups = [
             [
                 text
