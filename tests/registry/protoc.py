@@ -28,8 +28,16 @@ def described(
         source, made = Path(folder, "m.proto"), Path(folder, "m.bin")
         source.write_text(text, encoding="utf-8")
         for name, each in (imported or {}).items():
+            Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
             Path(folder, name).write_text(each, encoding="utf-8")
-        arguments = ["protoc", f"-I{folder}", f"-I{INCLUDED}", f"-I{GOOGLES}", f"-o{made}", str(source)]
+        arguments = [
+            "protoc",
+            f"-I{folder}",
+            f"-I{INCLUDED}",
+            f"-I{GOOGLES}",
+            f"-o{made}",
+            str(source),
+        ]
         if protoc.main(arguments):
             return None
         files = descriptor_pb2.FileDescriptorSet.FromString(made.read_bytes())

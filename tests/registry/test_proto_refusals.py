@@ -43,8 +43,16 @@ BODIES = (
     *("enum E { A = 0; B = -2147483648; }", "enum E { A = 0; B = 3; reserved 3; }"),
     *("enum E { Z = 0; } enum F { Z = 0; }", "enum E { A = 0; reserved 5 to max; }"),
     *("extensions 10 to 20;", "extend M { int32 a = 1; }", "group G = 1 { }", "int32 a = 1 [];"),
-    *("option deprecated = true;", "option map_entry = true;", "option message_set_wire_format=true;"),
-    *("/* not ended", "int32 a /* here */ = /* and */ 1 // there\n;", "string s = 1 [ctype = CORD];"),
+    *(
+        "option deprecated = true;",
+        "option map_entry = true;",
+        "option message_set_wire_format=true;",
+    ),
+    *(
+        "/* not ended",
+        "int32 a /* here */ = /* and */ 1 // there\n;",
+        "string s = 1 [ctype = CORD];",
+    ),
     *("int32 message = 1;", "int32 optional = 2;", "string string = 3;", "int32 é = 1;", ";;"),
     *("p.M a = 1;", ".p.M a = 1;", ".M a = 1;", "q.M a = 1;", "M a = 1;", "Timestamp a = 1;"),
     "google.protobuf.Timestamp a = 1;",
@@ -65,25 +73,28 @@ OF_SYNTAX_2 = (
     *("optional int32 aB = 1; optional int32 a_b = 2;", "option message_set_wire_format = true;"),
     "extensions 4 to 9 [declaration = {number: 4, full_name: '.a', type: 'int32'}];",
 )
+IN_SYNTAX_3 = (
+    *("service S { rpc R(M) returns (M); }", "import 'nosuch.proto'; message M {}", "package q;"),
+    "message M {} service S { rpc R(M) returns (stream M) {}; }",
+    "message M {} service S { rpc R(M) returns (M); rpc R(M) returns (M); }",
+    *("option java_package = 'x'; message M {}", "option java_package = 1;", "option x = 1;"),
+    *("option java_package = 'x'; option java_package = 'y';", "option optimize_for = SPEED;"),
+    *("option optimize_for = FAST;", "option (confluent.file_meta) = {};"),
+    "import weak 'google/type/date.proto';",
+    "import public 'google/type/date.proto'; message M { google.type.Date d = 1; }",
+    "import 'google/type/date.proto'; import 'google/type/date.proto';",
+    "extend google.protobuf.FileOptions { string x = 50000; }",
+    f"{DESCRIPTOR}extend google.protobuf.FileOptions {{ string x = 50000; }}",
+    f"{DESCRIPTOR}extend google.protobuf.Any {{ string x = 50000; }}",
+    f"{DESCRIPTOR}extend google.protobuf.FileOptions {{ int32 x = 50000; }} option (x) = 'a';",
+    f"{DESCRIPTOR}extend google.protobuf.FileOptions {{ int32 x = 50000; }} option (x) = 0x5;",
+    *(f"{'message M {' * 30}{'}' * 30}", f"{'message M {' * 40}{'}' * 40}"),
+)
 WHOLE = (
-    *("message M {}", "message M {} message M {}", "enum E { A = 0; }", "service S { }"),
-    *(f"{THREE}service S {{ rpc R(M) returns (M); }}", f"{THREE}import 'nosuch.proto'; message M {{}}"),
-    *(f"{THREE}message M {{}} service S {{ rpc R(M) returns (stream M) {{}}; }}", f"{THREE}package q;"),
-    *(f"{THREE}message M {{}} service S {{ rpc R(M) returns (M); rpc R(M) returns (M); }}", "import;"),
-    *(f"{THREE}option java_package = 'x'; message M {{}}", f"{THREE}option java_package = 1;"),
-    *(f"{THREE}option java_package = 'x'; option java_package = 'y';", f"{THREE}option x = 1;"),
-    *(f"{THREE}option optimize_for = SPEED;", f"{THREE}option optimize_for = FAST;"),
-    *(f"{THREE}option (confluent.file_meta) = {{}};", f"{THREE}import weak 'google/type/date.proto';"),
-    *(f"{THREE}import public 'google/type/date.proto'; message M {{ google.type.Date d = 1; }}",),
-    *(f"{THREE}import 'google/type/date.proto'; import 'google/type/date.proto';",),
+    *("message M {}", "message M {} message M {}", "enum E { A = 0; }", "service S { }", "import;"),
     *("syntax = 'proto' '3'; message M { int32 a = 1; }", "\ufeffsyntax = 'proto3'; message M {}"),
     *("message M {} syntax = 'proto3';", "syntax = 'proto3'; syntax = 'proto3';", "package p; ;"),
-    *(f"{THREE}{DESCRIPTOR}extend google.protobuf.FileOptions {{ string x = 50000; }}",),
-    *(f"{THREE}extend google.protobuf.FileOptions {{ string x = 50000; }}",),
-    *(f"{THREE}{DESCRIPTOR}extend google.protobuf.Any {{ string x = 50000; }}",),
-    *(f"{THREE}{DESCRIPTOR}extend google.protobuf.FileOptions {{ int32 x = 50000; }} option (x) = 'a';",),
-    *(f"{THREE}{DESCRIPTOR}extend google.protobuf.FileOptions {{ int32 x = 50000; }} option (x) = 0x5;",),
-    *(f"{THREE}{'message M {' * 30}{'}' * 30}", f"{THREE}{'message M {' * 40}{'}' * 40}"),
+    *(f"{THREE}{each}" for each in IN_SYNTAX_3),
 )
 TABLE = (
     *(f"{THREE}message M {{ {body} }}" for body in BODIES),
@@ -173,7 +184,10 @@ def test_an_option_that_nothing_defines_is_told() -> None:
         parse(base64.b64encode(file.SerializeToString()).decode())
     file.message_type[0].field[0].ClearField("options")
     file.options.CopyFrom(FileOptions(java_package="x"))
-    assert 'option java_package = "x";' in parse(base64.b64encode(file.SerializeToString()).decode()).text
+    assert (
+        'option java_package = "x";'
+        in parse(base64.b64encode(file.SerializeToString()).decode()).text
+    )
     file.syntax = "editions"
     with pytest.raises(InvalidSchema, match="editions"):
         parse(base64.b64encode(file.SerializeToString()).decode())
