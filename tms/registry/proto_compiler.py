@@ -21,7 +21,6 @@ from tms.serdes.standard_protos import STANDARD_FILES
 _OWN_NAME = "schema.proto"
 """The name of a file that has none."""
 _STANDARD_ERROR = 2
-_MISTAKES_TOLD = 3
 _ERROR_BYTES_MAX = 64 * 1024
 _PLACE = re.compile(r"^(\d+):(\d+): ")
 _NO_MISTAKE = re.compile(r"^[IWE]\d{4} |^WARNING: |: warning: ")
@@ -91,10 +90,7 @@ def _run(*arguments: str) -> str | None:
 
 
 def _told(mistakes: str, folder: str, own: str) -> str:
-    """Return the first mistakes that protoc has written, as people read them."""
-    lines = [line for line in mistakes.splitlines() if line and not _NO_MISTAKE.search(line)]
-    told = []
-    for line in lines[:_MISTAKES_TOLD]:
-        of_own = line.replace(folder, "").removeprefix(f"{own}:")
-        told.append(_PLACE.sub(r"line \1, column \2: ", of_own).strip())
-    return "; ".join(told) or "protoc does not take it"
+    """Return the first mistake that protoc has written, as people read it."""
+    lines = (line for line in mistakes.splitlines() if line and not _NO_MISTAKE.search(line))
+    first = next(lines, "protoc does not take it").replace(folder, "").removeprefix(f"{own}:")
+    return _PLACE.sub(r"line \1, column \2: ", first).strip()

@@ -10,12 +10,14 @@ from typing import Any
 
 from proto_schema_parser import ast
 
+from tms.registry.proto_text import proto_text
 from tms.registry.proto_tree import Quoted
 from tms.registry.questions import Entity, InvalidSchema, Tagged, Tags
 
 _FIELD_META = "(confluent.field_meta)"
 _MESSAGE_META = "(confluent.message_meta)"
 _DEFINED_IN = "confluent/meta.proto"
+_CONFLUENTS = "confluent."
 _TAGS = "tags"
 
 
@@ -52,7 +54,7 @@ def proto_tags(file: ast.File) -> Tags:
 
 
 def retagged(file: ast.File, wanted: Tagged) -> ast.File:
-    """Return a file with other tags, and the import of what defines them.
+    """Return a file with other tags, and with the import of what defines them if there are any.
 
     Raises `InvalidSchema` if there is no such message or field.
     """
@@ -67,10 +69,18 @@ def retagged(file: ast.File, wanted: Tagged) -> ast.File:
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])
-    imports = [each.name for each in changed.file_elements if isinstance(each, ast.Import)]
-    if proto_tags(changed) and _DEFINED_IN not in imports:
+    defining = [each for each in changed.file_elements if _defines_tags(each)]
+    if proto_tags(changed) and not defining:
         changed.file_elements.insert(0, ast.Import(_DEFINED_IN))
+    elif proto_tags(file) and not proto_tags(changed):
+        others = [each for each in changed.file_elements if not _defines_tags(each)]
+        if _CONFLUENTS not in proto_text(ast.File(file_elements=others)):
+            changed.file_elements = others
     return changed
+
+
+def _defines_tags(element: object) -> bool:
+    return isinstance(element, ast.Import) and element.name == _DEFINED_IN
 
 
 def _entities(file: ast.File) -> Iterator[tuple[Entity, list[Any]]]:
