@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from tms.core.schemas import AVRO, PROTOBUF
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
+    NOTHING,
     Contract,
     contract_of,
     kept,
     merged,
+    named_number,
     property_of,
     unnumbered,
 )
@@ -187,8 +189,9 @@ def same(
 ) -> Version:
     """Return the version of a subject that has a schema.
 
-    Metadata and rules count if the request says them. Raises `RegistryError` (40401, 40403,
-    42201, 42210), `Unanswered`.
+    Metadata and rules count if the request says them; if not, a version that has none comes first.
+    Of several it is the one that the metadata names, or the latest. Raises `RegistryError` (40401,
+    40403, 42201, 42210), `Unanswered`.
     """
     state, subject = known.state, known.state.meant(given)
     told = kept(submitted.told)
@@ -197,10 +200,18 @@ def same(
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     schema = schema_of(known, submitted, subject, normalize=normalize)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
-    for found in reversed(shown):
-        if found.schema.has_text_of(schema) and _is_meant(submitted.told, meant, found.schema):
-            return found
-    raise RegistryError(SCHEMA_NOT_FOUND, which="")
+    same = [
+        each
+        for each in reversed(shown)
+        if each.schema.has_text_of(schema) and _is_meant(submitted.told, meant, each.schema)
+    ]
+    if not same:
+        raise RegistryError(SCHEMA_NOT_FOUND, which="")
+    number = named_number(told)
+    for each in same:
+        if each.number == number or (told == NOTHING and contract_of(each.schema) == NOTHING):
+            return each
+    return same[0]
 
 
 def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool:
