@@ -1,7 +1,7 @@
 """What requests ask of the state without changing it. Pure; lists come in order."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tms.core.schemas import AVRO, PROTOBUF
 from tms.registry.compatibility import misfits, to_fit
@@ -35,6 +35,8 @@ FORMS = {
     PROTOBUF: ("serialized", "ignore_extensions"),
 }
 """The other forms in which schemas of a type are shown."""
+ALL_TAGS = "*"
+"""Stands for all tags where some are asked for."""
 
 
 def subjects(
@@ -252,12 +254,19 @@ def text_in(known: Knowledge, schema: Schema, form: str) -> str:
     return answer.text
 
 
-def tags_in(known: Knowledge, schema: Schema) -> Tags:
-    """Return the tags that are written in a schema. Raises `Unanswered`, `RegistryError`."""
+def tags_in(
+    known: Knowledge, schema: Schema, wanted: Collection[str] = frozenset((ALL_TAGS,))
+) -> Tags:
+    """Return what in a schema has one of some tags, with all the tags that it has.
+
+    Raises `Unanswered`, `RegistryError`.
+    """
     answer = known.findings.tags(source_of(known, schema))
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
-    return answer.tags
+    if ALL_TAGS in wanted:
+        return answer.tags
+    return tuple(each for each in answer.tags if any(tag in wanted for tag in each[1]))
 
 
 def why_unfit(
