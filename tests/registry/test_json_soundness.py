@@ -82,7 +82,7 @@ def changed(draw: st.DrawFn) -> tuple[Any, Any]:
     return tuple({**each, "$defs": {"N": definition}} for each in (old, new))  # type: ignore[return-value]
 
 
-VALUES = [
+VALUES: list[Any] = [
     *(None, True, 1, 2, "", "a", "ab", {}, {"a": 1}, {"a": "a"}, {"b": 1}, {"ab": "ab"}),
     *({"a": 1, "b": 1}, {"a": "a", "ab": 1}, {"b": "a", "c": None}, {"c": 1}, {"a": {"b": 1}}),
     *([], [1], ["a"], [1, "a"], ["a", "a"], [1, 1, 1], ["ab", 1, None], [[]], [{"a": 1}], [None]),

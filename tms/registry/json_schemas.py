@@ -90,10 +90,9 @@ def _check(tree: Any) -> None:
     named = tree.get(_META) if isinstance(tree, Mapping) else None
     known = tree if named is None or isinstance(named, str) else {}
     meta = validator_for(known, default=Draft7Validator).META_SCHEMA
-    validator = extend(validator_for(meta, default=Draft7Validator), type_checker=_TYPES)(
-        meta, format_checker=_FORMATS
-    )
-    error = best_match(validator.iter_errors(tree))
+    of_meta: Any = validator_for(meta, default=Draft7Validator)
+    checked: Any = extend(of_meta, type_checker=_TYPES)  # type: ignore[no-untyped-call]
+    error = best_match(checked(meta, format_checker=_FORMATS).iter_errors(tree))
     if error is not None:
         where = "/".join(map(str, error.absolute_path))
         raise InvalidSchema(f"at /{where}: {error.message}")

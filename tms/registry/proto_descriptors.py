@@ -135,7 +135,7 @@ class _File:
         nested = {f"{scope}.{each.name}": each for each in types}
         made, groups = [], set()
         for field in descriptor.extension:
-            part = self._field(field, nested.get(field.type_name), scope)
+            part: Any = self._field(field, nested.get(field.type_name), scope)
             if isinstance(part, Group):
                 groups.add(part.name)
             made.append(ast.Extension(field.extendee, [part]))
@@ -227,7 +227,8 @@ def _options_of(options: Any) -> list[Any]:
 
 def _set_in(message: Any, extension: str) -> Iterator[tuple[str, Any]]:
     """Give the names and values that are set in a message; extensions are named as told."""
-    for unknown in UnknownFieldSet(message):
+    unknowns: Any = UnknownFieldSet(message)
+    for unknown in unknowns:
         number, kind = unknown.field_number, message.DESCRIPTOR.name
         raise InvalidSchema(f"field {number} of {kind} is defined in no file that is imported")
     for field, value in message.ListFields():
@@ -246,9 +247,9 @@ def _each(field: FieldDescriptor, value: Any) -> Iterable[Any]:
     """Return the values of a field; of a map its entries."""
     if not field.is_repeated:
         return (value,)
-    entry = field.message_type
+    entry: Any = field.message_type
     if entry is None or not entry.GetOptions().map_entry:
-        return value
+        return tuple(value)
     kind: Any = GetMessageClass(entry)
     made = []
     for key, each in value.items():

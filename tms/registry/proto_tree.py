@@ -126,7 +126,8 @@ class _Trees(_ASTConstructor):
 
     def _with_options(self, group: ast.Group, ctx: Any) -> Group:
         given = ctx.compactOptions()
-        options = self.visit(given) if given else []
+        visit: Any = self.visit
+        options: list[ast.Option] = visit(given) if given else []
         return Group(group.name, group.number, group.cardinality, group.elements, options)
 
 
