@@ -247,6 +247,7 @@ def test_confluents_protobuf_serializers_carry_messages_on_a_topic(
 
     assert found.schema_type == "PROTOBUF"
     assert "message Call {" in str(found.schema_str)
+    assert ".phone.Took took = 2;" in str(found.schema_str)
 
 
 PERSON = """syntax = "proto3"; package people;

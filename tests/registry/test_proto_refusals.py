@@ -191,3 +191,17 @@ def test_an_option_that_nothing_defines_is_told() -> None:
     file.syntax = "editions"
     with pytest.raises(InvalidSchema, match="editions"):
         parse(base64.b64encode(file.SerializeToString()).decode())
+
+
+def test_a_descriptor_that_no_text_says_is_told() -> None:
+    file = FileDescriptorProto(name="f.proto", syntax="proto2")
+    file.message_type.add(name="G")
+    group = file.message_type.add(name="M").field.add(name="g", number=1, label=1)
+    group.type, group.type_name = group.TYPE_GROUP, ".G"
+    with pytest.raises(InvalidSchema, match="group"):
+        parse(base64.b64encode(file.SerializeToString()).decode())
+    group.ClearField("type")
+    assert "optional .G g = 1;" in parse(base64.b64encode(file.SerializeToString()).decode()).text
+    group.type_name = "Q"
+    with pytest.raises(InvalidSchema, match="Q"):
+        parse(base64.b64encode(file.SerializeToString()).decode())

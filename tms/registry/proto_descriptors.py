@@ -123,7 +123,9 @@ class _File:
         if inner is not None and inner.options.map_entry:
             key, value = map(_type_of, inner.field)
             return ast.MapField(field.name, field.number, key, value, options)
-        if field.type == pb.FieldDescriptorProto.TYPE_GROUP and inner is not None:
+        if field.type == pb.FieldDescriptorProto.TYPE_GROUP:
+            if inner is None:
+                raise InvalidSchema(f"the group {field.name} is not declared where it is used")
             elements = self._elements(inner, f"{scope}.{inner.name}")
             return Group(inner.name, field.number, cardinality, elements, options)
         return ast.Field(field.name, field.number, _type_of(field), cardinality, options)
@@ -169,7 +171,9 @@ def _told(start: int, end: int, greatest: int) -> str:
 
 
 def _type_of(field: Any) -> str:
-    return SCALAR_NAMES.get(field.type) or str(field.type_name)
+    """Return the type of a field; that of a name may be left open in a descriptor."""
+    scalar = SCALAR_NAMES.get(field.type) if field.HasField("type") else None
+    return scalar or str(field.type_name)
 
 
 def _field_options(field: Any) -> list[ast.Option]:
