@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tms.core.errors import (
         AuthenticationOff,
         BadVersion,
+        CheckpointBehind,
         ClockMoved,
         Conflict,
         CopyRefused,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         OwnerBusy,
         OwnerElsewhere,
+        OwnerNotFound,
         PathExists,
         PathHasChildren,
         PathNotFound,
@@ -101,6 +103,7 @@ if TYPE_CHECKING:
     from tms.core.message import Message, MessageId, tombstone
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+    from tms.core.owners import OwnerInfo
     from tms.core.ranges import Reach, Split, TopicRange
     from tms.core.records import Decoding, Record, SchemaText
     from tms.core.schema_contracts import (
@@ -121,6 +124,7 @@ __all__ = [
     "AllPublished",
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "Client",
     "ClockMoved",
     "Conflict",
@@ -153,6 +157,8 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerInfo",
+    "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",
@@ -266,6 +272,7 @@ _HOMES = {
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",
+    "OwnerInfo": "tms.core.owners",
     "Transaction": "tms.core.transaction",
     "IfOpen": "tms.core.transactions",
     "StartRequest": "tms.core.transactions",

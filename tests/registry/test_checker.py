@@ -9,6 +9,8 @@ import pytest
 import uvloop
 from anyio import to_process
 
+from tms.core.caller import ASKING, Caller
+from tms.core.errors import SchemasUnavailable
 from tms.registry import checker as checker_module
 from tms.registry.checker import ProcessChecker, ThreadChecker
 from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process
@@ -45,6 +47,41 @@ def eat_memory(_: object) -> list[NoSchema]:
     except MemoryError:
         return [NoSchema("too much")]
     return []
+
+
+async def test_one_caller_does_not_hold_up_the_checks_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checker = ProcessChecker(60.0)
+
+    async def asked_by(name: str) -> object:
+        ASKING.set(Caller(name))
+        return await checker.answers([INT])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checker_module, "_answers_in_worker", hang)
+        hostile = [asyncio.create_task(asked_by("ann")) for _ in range(8)]
+        await asyncio.sleep(0.1)
+    assert await asyncio.create_task(asked_by("bob")) == [Parsed('"int"', '"int"')]
+    assert not any(task.done() for task in hostile)
+    for task in hostile:
+        task.cancel()
+    await asyncio.gather(*hostile, return_exceptions=True)
+    assert await checker.answers([LONG]) == [Parsed('"long"', '"long"')]
+
+
+async def test_who_waits_too_long_behind_others_is_refused_and_none_is_left_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checker = ProcessChecker(1.0, 1)
+    monkeypatch.setattr(checker_module, "_answers_in_worker", hang)
+    begun_s = time.monotonic()
+    waiting = [asyncio.create_task(checker.answers([INT])) for _ in range(5)]
+    told = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 30)
+    assert time.monotonic() - begun_s < 5, "they wait at the same time"
+    assert told[0] == [NoSchema("checking the schema took more than 1 s")]
+    assert [type(each) for each in told[2:]] == [SchemasUnavailable] * 3
+    assert checker._turns._shares.used == 0
 
 
 async def test_who_takes_too_long_is_killed_and_others_go_on(

@@ -1,21 +1,27 @@
 """Answers questions about schemas away from the event loop, which goes on meanwhile.
 
 A server has worker processes for that, each answer within a time: one that takes too long is
-killed, and another is started when it is needed; so is one that died. A program that has a store of
-its own has a thread: its schemas are its own, and a process would run its main module anew.
+killed, and another is started when it is needed; so is one that died. Whoever waits for so long
+before others is refused, so that no more is at work than is waited for. A program that has a store
+of its own has a thread: its schemas are its own, and a process would run its main module anew.
 """
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Protocol
 
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
 
 from tms.core import extras
+from tms.core.caller import ASKING
+from tms.core.errors import SchemasUnavailable
 from tms.registry.questions import Answer, NoSchema, Question
+from tms.registry.turns import Turns
 
-PROCESSES = 2
-"""So that one hostile schema does not hold up the others."""
+PROCESSES = 3
+"""Of which one caller has two at most, so that its hostile schemas do not hold up those of others.
+They are started when they are needed."""
 _EXTRA = "registry"
 
 
@@ -57,23 +63,35 @@ class ProcessChecker:
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
         """Give each set of questions `seconds_max`."""
         self._seconds_max = seconds_max
-        self._turns = CapacityLimiter(processes)
+        self._turns = Turns(processes)
         self._calls = CapacityLimiter(processes)
         self.killed = 0
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return the answers, in the order of the questions."""
-        async with self._turns:
+        """Return the answers, in the order of the questions.
+
+        Raises `SchemasUnavailable` if none has begun to answer within the time that one may take.
+        """
+        async with AsyncExitStack() as turn:
             try:
                 with fail_after(self._seconds_max):
-                    try:
-                        return await self._asked(questions)
-                    except _DIED:
-                        return await self._asked(questions)  # perhaps it was not the schema
+                    await turn.enter_async_context(self._turns.turn(ASKING.get().sharer))
             except TimeoutError:
-                reason = f"checking the schema took more than {self._seconds_max:g} s"
-            except _DIED:
-                reason = "checking the schema ended the process that checks"
+                reason = "the checks before this one, of the same caller or all, take too long"
+                raise SchemasUnavailable(reason=reason) from None
+            return await self._answered(questions)
+
+    async def _answered(self, questions: Sequence[Question]) -> list[Answer]:
+        try:
+            with fail_after(self._seconds_max):
+                try:
+                    return await self._asked(questions)
+                except _DIED:
+                    return await self._asked(questions)  # perhaps it was not the schema
+        except TimeoutError:
+            reason = f"checking the schema took more than {self._seconds_max:g} s"
+        except _DIED:
+            reason = "checking the schema ended the process that checks"
         self.killed += 1
         return [NoSchema(reason)] * len(questions)
 

@@ -5,7 +5,7 @@ TmsError
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
 │   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
-│   ├── NamespaceNotDeclared, GrantNotFound                                     404
+│   ├── NamespaceNotDeclared, GrantNotFound, OwnerNotFound                      404
 │   ├── NotAuthenticated          401
 │   ├── NotPermitted              403
 │   ├── DataLost                  410
@@ -16,7 +16,7 @@ TmsError
 │       ├── TopicMoved
 │       ├── TransactionExpired, TransactionNotInProgress
 │       ├── TransactionConflict, TransactionDuplicate
-│       ├── OwnerBusy, OwnerElsewhere
+│       ├── OwnerBusy, OwnerElsewhere, CheckpointBehind
 │       ├── PublicationRefused, TopicIsCompact
 │       ├── InvalidTrimTime, InvalidTruncateTime
 │       ├── TransactionsElsewhere, ClockMoved
@@ -60,6 +60,7 @@ from tms.core.errors.classes import (
     NotPermitted,
     NotTms,
     OutcomeUnknown,
+    OwnerNotFound,
     PathNotFound,
     PayloadRefused,
     PayloadUndecodable,
@@ -94,6 +95,7 @@ from tms.core.errors.classes import (
 from tms.core.errors.conflicts import (
     AuthenticationOff,
     BadVersion,
+    CheckpointBehind,
     ClockMoved,
     Conflict,
     InvalidTrimTime,
@@ -121,6 +123,7 @@ from tms.core.errors.conflicts import (
 __all__ = [
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "ClockMoved",
     "Conflict",
     "CopyRefused",
@@ -144,6 +147,7 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",

@@ -98,6 +98,12 @@ class SubscriptionNotFound(RequestError):
     code = "subscription_not_found"
 
 
+class OwnerNotFound(RequestError):
+    """Raised when an owner is to be forgotten of which nothing is remembered."""
+
+    code = "owner_not_found"
+
+
 class PathNotFound(RequestError):
     """Raised when the metadata store has nothing at a path."""
 
