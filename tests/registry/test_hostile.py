@@ -45,7 +45,7 @@ def unions(leaf: str) -> Source:
 
 SLOW_PATTERN = {
     "type": "object",
-    "patternProperties": {"^(a+)+$": {}},
+    "patternProperties": {"(?i)^(a+)+$": {}},
     "additionalProperties": False,
 }
 RECURSIVE = 'syntax = "proto3"; message M { M m = 1; repeated N n = 2; } message N { M m = 1; }'
