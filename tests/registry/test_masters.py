@@ -225,9 +225,9 @@ def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
         copy = stack.enter_context(ServerProcess(f"leveldb:{tmp_path / 'copy'}"))
         mirror = [
             sys.executable,
-            ROOT / "examples" / "mirror_schemas.py",
-            first.store.url,
-            copy.url,
+            str(ROOT / "examples" / "mirror_schemas.py"),
+            str(first.store.url),
+            str(copy.url),
         ]
         mirroring = stack.enter_context(subprocess.Popen(mirror, cwd=tmp_path))
         stack.callback(mirroring.kill)
