@@ -3,6 +3,7 @@
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,7 +93,7 @@ def test_a_time_to_come_is_refused(client: tms.Client, topic: tms.Topic) -> None
     ],
 )
 def test_properties_without_a_meaning_are_refused(
-    client: tms.Client, topic: tms.Topic, name: str, value: str, reason: str
+    client: tms.Client, topic: tms.Topic, name: str, value: Any, reason: str
 ) -> None:
     with pytest.raises(tms.InvalidRequest, match=reason) as caught:
         topic.replace_properties(**{name: value})

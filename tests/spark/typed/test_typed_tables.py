@@ -38,7 +38,7 @@ def read(spark: SparkSession, options: Options, **more: str) -> DataFrame:
     return spark.read.format("tms").options(**options).options(**more).load()
 
 
-def created(client: tms.Client, *names: str, **properties: str) -> tms.Topic:
+def created(client: tms.Client, *names: str, **properties: Any) -> tms.Topic:
     for name in names:
         client.topic(name).create(**properties)
     return client.topic(names[0])
