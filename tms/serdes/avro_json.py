@@ -13,10 +13,12 @@ from typing import Any
 from fastavro.read import LOGICAL_READERS
 from fastavro.write import LOGICAL_WRITERS
 
-from tms.serdes.avro_shape import RECORDS
+from tms.serdes.avro_tree import RECORDS
 from tms.serdes.serde import Undecodable, Unencodable, shown_value
 
 _NUMBERS = ("float", "double")
+_BEYOND_JSON = ("NaN", "Infinity", "-Infinity")
+"""Numbers that are texts in defaults."""
 _PAIR = 2
 """What a type's name and a value are."""
 _Known = dict[tuple[int, int], Any]
@@ -92,6 +94,8 @@ class AvroJson:
             return {key: self._value(each, values, field) for key, each in given.items()}
         if kind in RECORDS and isinstance(given, dict):
             return self._record(given, described)
+        if self._has_raw_defaults and kind in _NUMBERS and given in _BEYOND_JSON:
+            given = float(given)
         raw = _raw_of(given, kind)
         if _fits(raw, described):
             read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
