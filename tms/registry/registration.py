@@ -18,11 +18,12 @@ from tms.registry.contracts import (
 )
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
-from tms.registry.records import Purged, Record, SchemaWritten
+from tms.registry.records import Purged, SchemaWritten
 from tms.registry.refusal import (
     INVALID_SCHEMA,
     INVALID_VERSION,
     NOT_PERMITTED,
+    REFERENCED,
     TOO_LARGE,
     RegistryError,
 )
@@ -84,10 +85,8 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
         schema = replace(schema, metadata=contract.metadata)
     schema_id = _id(known, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)
-    records: list[Record | Purged] = [record]
-    replaced = _replaced(state, record)
-    records += [Purged(key) for version in replaced for key in version.keys]
-    return Decided(Registered(schema_id, number, schema), records)
+    gone = [Purged(key) for version in _replaced(state, record) for key in version.keys]
+    return Decided(Registered(schema_id, number, schema), [[record, *gone]])
 
 
 def _check_numbers(request: SchemaToRegister) -> None:
@@ -196,9 +195,17 @@ def _id(known: Knowledge, subject: str, schema: Schema, wanted: int | None) -> i
 
 
 def _replaced(state: State, record: SchemaWritten) -> list[Version]:
-    """Return the soft-deleted versions that the new one stands for: those of its id or number."""
-    return [
-        version
-        for version in state.versions(record.subject, deleted=True)
-        if version.is_deleted and (version.id == record.id or version.number == record.version)
-    ]
+    """Return the soft-deleted versions that the new one stands for: those of its id or number.
+
+    One that another version refers to stays. Raises `RegistryError` (42206) if that had another
+    schema then.
+    """
+    replaced = []
+    for version in state.versions(record.subject, deleted=True):
+        if version.number == record.version:
+            if version.id != record.id and state.referrers(version, deleted=True):
+                raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
+            replaced.append(version)
+        elif version.is_deleted and version.id == record.id:
+            replaced += [] if state.referrers(version, deleted=True) else [version]
+    return replaced
