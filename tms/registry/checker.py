@@ -1,18 +1,25 @@
 """Answers questions about schemas away from the event loop, which goes on meanwhile.
 
 A server has worker processes for that, each answer within a time: one that takes too long is
-killed, and another is started when it is needed; so is one that died. A program that has a store of
-its own has a thread: its schemas are its own, and a process would run its main module anew.
+killed, and another is started when it is needed; so is one that died. That says nothing of the
+schemas, so it is an error (503) after which a client may ask again, and what was parsed until then
+is kept for that. A program that has a store of its own has a thread: its schemas are its own, and a
+process would run its main module anew.
 """
 
 import asyncio
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
 
 from tms.core import extras
-from tms.registry.questions import Answer, NoSchema, Question
+from tms.registry.questions import Answer, Question
+from tms.registry.refusal import NOT_CHECKED, RegistryError
 
 PROCESSES = 2
 """So that one hostile schema does not hold up the others."""
@@ -28,15 +35,16 @@ class Checker(Protocol):
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions.
 
-        Raises `ModuleNotFoundError` if the extra is not installed.
+        Raises `RegistryError` (503) if they are not found out in time, or `ModuleNotFoundError` if
+        the extra is not installed.
         """
         ...
 
 
-def _answers_in_worker(questions: Sequence[Question]) -> list[Answer]:
+def _answers_in_worker(questions: Sequence[Question], folder: str | None) -> list[Answer]:
     from tms.registry.kinds import answers_in_worker  # noqa: PLC0415  the libraries, there alone
 
-    return answers_in_worker(questions)
+    return answers_in_worker(questions, folder)
 
 
 def _answers_here(questions: Sequence[Question]) -> list[Answer]:
@@ -47,39 +55,55 @@ def _answers_here(questions: Sequence[Question]) -> list[Answer]:
     return answers_to(questions)
 
 
-_DIED = (BrokenWorkerProcess, ProcessLookupError)
-"""Raised if a process ends while it is asked; the second by uvloop, as anyio kills what is gone."""
+_DIED = (BrokenWorkerProcess, OSError)
+"""Raised if a process ends while it is asked, or cannot be started."""
 
 
 class ProcessChecker:
     """Worker processes."""
 
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
-        """Give each set of questions `seconds_max`."""
+        """Give each set of questions `seconds_max`, and as long until it is its turn."""
         self._seconds_max = seconds_max
         self._turns = CapacityLimiter(processes)
         self._calls = CapacityLimiter(processes)
+        self._folder: str | None = None
         self.killed = 0
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return the answers, in the order of the questions."""
-        async with self._turns:
-            try:
-                with fail_after(self._seconds_max):
-                    try:
-                        return await self._asked(questions)
-                    except _DIED:
-                        return await self._asked(questions)  # perhaps it was not the schema
-            except TimeoutError:
-                reason = f"checking the schema took more than {self._seconds_max:g} s"
-            except _DIED:
-                reason = "checking the schema ended the process that checks"
+        """Return the answers, in the order of the questions. Raises `RegistryError` (503)."""
+        try:
+            with fail_after(self._seconds_max):
+                await self._turns.acquire()
+        except TimeoutError:
+            reason = f"others were checked for more than {self._seconds_max:g} s"
+            raise RegistryError(NOT_CHECKED, reason=reason) from None
+        try:
+            return await self._in_time(questions)
+        finally:
+            self._turns.release()
+
+    async def _in_time(self, questions: Sequence[Question]) -> list[Answer]:
+        try:
+            with fail_after(self._seconds_max):
+                try:
+                    return await self._asked(questions)
+                except _DIED:
+                    return await self._asked(questions)  # perhaps it was not the schema
+        except TimeoutError:
+            reason = f"that took more than {self._seconds_max:g} s"
+        except _DIED:
+            reason = "the process that checks has ended twice"
         self.killed += 1
-        return [NoSchema(reason)] * len(questions)
+        raise RegistryError(NOT_CHECKED, reason=reason)
 
     async def _asked(self, questions: Sequence[Question]) -> list[Answer]:
+        if self._folder is None:
+            with suppress(OSError):
+                self._folder = tempfile.mkdtemp(prefix="tms-schemas-")
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return await to_process.run_sync(
-            _answers_in_worker, questions, cancellable=True, limiter=self._calls
+            _answers_in_worker, questions, self._folder, cancellable=True, limiter=self._calls
         )
 
 
