@@ -61,6 +61,7 @@ _KINDS: Mapping[str, _Kind] = {
 }
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "resolved": lambda schema: schema.resolved,
+    "resolved_normalized": lambda schema: schema.resolved_normalized,
     "serialized": lambda schema: schema.serialized,
     "ignore_extensions": lambda schema: schema.without_extensions,
 }

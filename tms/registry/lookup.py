@@ -24,7 +24,7 @@ from tms.registry.refusal import (
     RegistryError,
 )
 from tms.registry.schema import Schema
-from tms.registry.sources import Submitted, schema_of, source_of
+from tms.registry.sources import Submitted, schema_of, source_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
@@ -197,8 +197,8 @@ def same(
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     schema = schema_of(known, submitted, subject, normalize=normalize)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
-    for found in reversed(shown):
-        if found.schema.has_text_of(schema) and _is_meant(submitted.told, meant, found.schema):
+    for found in versions_of_text(known, schema, shown):
+        if _is_meant(submitted.told, meant, found.schema):
             return found
     raise RegistryError(SCHEMA_NOT_FOUND, which="")
 

@@ -29,7 +29,7 @@ from tms.registry.refusal import (
 )
 from tms.registry.schema import NUMBER_MAX, Schema, is_number
 from tms.registry.settings import Mode
-from tms.registry.sources import Submitted, schema_of
+from tms.registry.sources import Submitted, schema_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import check_subject, context_of
 
@@ -71,7 +71,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     subject = check_subject(request.subject)
     mode = state.mode(subject)
     schema = _schema(known, request, subject, mode)
-    there = _same_version(state, subject, schema, request)
+    there = _same_version(known, subject, schema, request)
     if there is not None:
         return Decided(Registered(there.id, there.number, there.schema))
     _check_mode(mode, subject, request.id)
@@ -122,7 +122,7 @@ def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mod
 
 
 def _same_version(
-    state: State, subject: str, schema: Schema, request: SchemaToRegister
+    known: Knowledge, subject: str, schema: Schema, request: SchemaToRegister
 ) -> Version | None:
     """Return the latest live version that has a schema, and the wanted id if one is wanted.
 
@@ -130,10 +130,8 @@ def _same_version(
     """
     any_contract = bool(request.submitted.text) and request.submitted.told == NOTHING
     contract = unnumbered(contract_of(schema))
-    for version in reversed(state.versions(subject)):
-        is_same = version.schema.has_text_of(schema) and (
-            any_contract or unnumbered(contract_of(version.schema)) == contract
-        )
+    for version in versions_of_text(known, schema, known.state.versions(subject)):
+        is_same = any_contract or unnumbered(contract_of(version.schema)) == contract
         if is_same and request.id in (None, version.id):
             return version
     return None
