@@ -1,6 +1,7 @@
 """A text without references may be a schema that was registered with some."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ async def test_a_text_with_its_references_written_out_is_the_version_with_refere
     """Java's generated classes send it."""
     await api.register("e", '{"type":"enum","name":"n.E","symbols":["A"]}')
     to_enum = [{"name": "n.E", "subject": "e", "version": 1}]
-    fields = [{"name": "e", "type": "E"}]
+    fields: list[Any] = [{"name": "e", "type": "E"}]
     text = json.dumps({"type": "record", "name": "n.F", "fields": fields})
     await api.register("f", text, references=to_enum)
     fields = [{"name": "f", "type": "F"}, {"name": "g", "type": ["null", "F"]}]
