@@ -19,6 +19,7 @@ from bench import (
     hbase,
     memory,
     metadata,
+    neighbour,
     poll,
     publish,
     recovery,
@@ -51,11 +52,12 @@ _SUITES = {
     "metadata": metadata.run,
     "spark": spark.run,
     "strangers": strangers.run,
+    "neighbour": neighbour.run,
 }
-_UNASKED = ("hbase", "metadata", "spark", "strangers")
+_UNASKED = ("hbase", "metadata", "spark", "strangers", "neighbour")
 """What runs only where it is asked for: it needs Java, and Maven or PySpark, or a quarter of an
 hour."""
-_WITHOUT_WRK = {"strangers"}
+_WITHOUT_WRK = {"strangers", "neighbour"}
 
 
 def _arguments() -> argparse.Namespace:

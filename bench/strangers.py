@@ -5,9 +5,7 @@ and polls meanwhile, one request after the other. A server is alone first, then 
 minute after the last one its memory is looked at again. All in all it may have grown by 100 MB.
 """
 
-import asyncio
 import base64
-import contextlib
 import http.client
 import itertools
 import multiprocessing
@@ -17,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bench.hostile import send_all
 from bench.memory import Peak
 from bench.rounds import FULL, Effort
 from bench.servers import Server, tms_server
@@ -28,14 +27,11 @@ REQUESTS = 10_000
 REQUESTS_QUICK = 500
 GROWTH_MAX = 100_000_000
 """Bytes that the server may have more, a minute after all of it."""
-_AT_ONCE = 64
 _HEAD_BYTES = 60 * 1024
 _BODY_BYTES = 64 * 1024
 _ALONE_S = 5.0
 _LATER_S = 60.0
 _LATER_QUICK_S = 10.0
-_ANSWER_S_MAX = 10.0
-"""A stranger gives up then, as where the server answers nothing."""
 _HELD_S = 0.2
 _PAUSE_S = 0.01
 _PIPELINED_BYTES = 200 * 1024
@@ -44,12 +40,12 @@ _COLUMNS = ("strangers send", "requests/s", "p99 ms", "refused", "anonymous")
 
 
 def _get(target: str, *fields: str) -> bytes:
-    lines = "".join(f"{each}\r\n" for each in ("Host: bench", *fields))
+    lines = "".join(f"{each}\r\n" for each in ("Host: 127.0.0.1", *fields))
     return f"GET {target} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 def _post(body: bytes, *fields: str) -> bytes:
-    told = ("Host: bench", f"Content-Length: {len(body)}", *fields)
+    told = ("Host: 127.0.0.1", f"Content-Length: {len(body)}", *fields)
     lines = "".join(f"{each}\r\n" for each in told)
     return f"POST {_TOPIC}/publish HTTP/1.1\r\n{lines}\r\n".encode() + body
 
@@ -100,33 +96,8 @@ KINDS_OF_CALLERS: Mapping[str, Callable[[int], bytes]] = {
 
 def _strangers(kind: str, count: int, host: str, port: int) -> None:
     """Send `count` requests of a kind. It runs in a process of its own."""
-    asyncio.run(_send_all(kind, count, host, port))
-
-
-async def _send_all(kind: str, count: int, host: str, port: int) -> None:
     make = {**KINDS, **KINDS_OF_CALLERS}[kind]
-    numbers = iter(range(count))
-
-    async def send_some() -> None:
-        for number in numbers:
-            with contextlib.suppress(OSError, TimeoutError):
-                await _send(make(number), host, port, is_held=kind in _HELD)
-
-    await asyncio.gather(*(send_some() for _ in range(_AT_ONCE)))
-
-
-async def _send(request: bytes, host: str, port: int, *, is_held: bool) -> None:
-    reader, writer = await asyncio.open_connection(host, port)
-    try:
-        writer.write(request)
-        if is_held:
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
-            await asyncio.sleep(_HELD_S)
-        else:
-            async with asyncio.timeout(_ANSWER_S_MAX):
-                await reader.read(1024)
-    finally:
-        writer.transport.abort()
+    send_all(map(make, range(count)), host, port, held_s=_HELD_S if kind in _HELD else 0)
 
 
 @dataclass

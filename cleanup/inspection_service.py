@@ -18,7 +18,7 @@ from cleanup.inspection import StateOfTransactions, row_facts
 from cleanup.verification import CHECKED_BY_ROW, Verification
 from tables.store import Row, Store
 from tms.core.clock import Clock
-from tms.core.errors import DebugBusy
+from tms.core.errors import DebugBusy, TopicNotFound
 from tms.core.inspection import Bounds, Facts, Problems, Rows, Size
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
@@ -102,12 +102,17 @@ class Partwise:
         after: str | None,
         limit: int,
     ) -> Rows:
-        """Return rows decoded, of one topic or of all; messages of a topic from a time on."""
+        """Return rows decoded, of one topic or of all; messages of a topic from a time on.
+
+        Raises `TopicNotFound` if there never was such a topic.
+        """
 
         def look() -> Rows:
             looking = self._looking()
             start, stop = looking.range_of(table, topic_id, from_ms)
             rows, following = _part(looking, table, _from(after, start), stop, limit)
+            if topic_id is not None and not rows and looking.topic(topic_id) is None:
+                raise TopicNotFound(topic=str(topic_id))
             return Rows(rows=[row_facts(table, row) for row in rows], next=following)
 
         with self._alone():

@@ -1,6 +1,7 @@
 """Print a topic's messages as they come, and go on where it stopped when it is run again.
 
-The server keeps no position for its readers, so this one keeps it, in a file. It writes the
+It keeps its position itself, in a file; a subscription (`topic.subscription`) is one that the
+server keeps, and that moves with a transaction. It writes the
 position after it has dealt with a message: should it crash in between, it deals with that message
 once more.
 

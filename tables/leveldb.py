@@ -32,6 +32,7 @@ from tables.data_folder import DataFolder, opened_itself
 from tables.leveldb_files import check_files
 from tables.leveldb_layout import PREFIXES, Prefixes
 from tables.raising import raise_rows
+from tables.room import want_of_room
 from tables.shared_lock import SharedLock
 from tables.store import Row
 from tms.core.errors import FolderUnusable, OutcomeUnknown, StoreCorrupt, StoreUnavailable
@@ -131,6 +132,7 @@ class LevelDBStore:
         """
         self._sync = sync
         self._write_buffer_bytes = write_buffer_bytes
+        self._opening_bytes = 2 * write_buffer_bytes + _PROBE_BYTES
         self._block_cache_bytes = block_cache_bytes
         self._folder = DataFolder(path, access)
         self._prefixes = PREFIXES[self._folder.layout]
@@ -186,7 +188,8 @@ class LevelDBStore:
         except (plyvel.Error, OSError) as error:
             if not os.access(path, os.R_OK | os.W_OK | os.X_OK, effective_ids=True):
                 raise FolderUnusable(folder=str(path), reason=_said(error)) from error
-            raise StoreUnavailable(folder=str(path), reason=_said(error)) from error
+            reason = _said(error) + want_of_room(path, self._opening_bytes)
+            raise StoreUnavailable(folder=str(path), reason=reason) from error
 
     def _tables_of(self, handle: Any) -> dict[str, Any]:
         return {table: handle.prefixed_db(prefix) for table, prefix in self._prefixes.items()}
@@ -348,7 +351,7 @@ class LevelDBStore:
         Room is asked for, not only looked up: free blocks say nothing of quotas. An opening that
         fails for want of room would leave readers without a handle.
         """
-        room_bytes = 2 * self._write_buffer_bytes + _PROBE_BYTES
+        room_bytes = self._opening_bytes
         probe = self._folder.path / "probe"
         try:
             if self._folder.free_bytes() < room_bytes:

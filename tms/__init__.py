@@ -30,8 +30,10 @@ if TYPE_CHECKING:
         connect,
     )
     from tms.core.errors import (
+        AnswerLost,
         AuthenticationOff,
         BadVersion,
+        CheckpointBehind,
         ClockMoved,
         Conflict,
         CopyRefused,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         OwnerBusy,
         OwnerElsewhere,
+        OwnerNotFound,
         PathExists,
         PathHasChildren,
         PathNotFound,
@@ -101,6 +104,7 @@ if TYPE_CHECKING:
     from tms.core.message import Message, MessageId, tombstone
     from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
+    from tms.core.owners import OwnerInfo
     from tms.core.ranges import Reach, Split, TopicRange
     from tms.core.records import Decoding, Record, SchemaText
     from tms.core.schema_contracts import (
@@ -119,8 +123,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AllPublished",
+    "AnswerLost",
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "Client",
     "ClockMoved",
     "Conflict",
@@ -153,6 +159,8 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerInfo",
+    "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",
@@ -266,6 +274,7 @@ _HOMES = {
     "Namespace": "tms.core.namespaces",
     "NamespaceRules": "tms.core.namespaces",
     "NamespaceSettings": "tms.core.namespaces",
+    "OwnerInfo": "tms.core.owners",
     "Transaction": "tms.core.transaction",
     "IfOpen": "tms.core.transactions",
     "StartRequest": "tms.core.transactions",

@@ -19,7 +19,7 @@ from tms.core.clock import Clock, SessionTime
 from tms.core.cluster import HeldLease
 from tms.core.limits import Limits
 from tms.core.store_access import StoreAccess
-from tms.core.store_url import HBASE, has_scheme
+from tms.core.store_url import HBASE, folder_of, has_scheme
 from tms.core.tables import Tables
 from tms.core.transactions import AsyncTransactions
 from tms.core.trusted_clock import TrustedClock, trusted
@@ -54,8 +54,10 @@ with importing("tables"), importing("cleanup"):
     from cleanup.service import CleanupService
     from cleanup.topic_rules import TopicRules
     from tables.prune_bound_table import StoreBoundTable
+    from tables.room import RoomMetrics
     from tables.sealing.background import Sealing
     from tables.sealing.tables import SealedTables
+    from tables.sealing.takeovers import take_over
     from tables.store import MESSAGE, Store
     from tables.store_tables import StoreTables
 
@@ -78,6 +80,8 @@ class OpenServices:
     """As above."""
     store: Store | None = None
     """As above."""
+    room: RoomMetrics | None = None
+    """None where nobody asked for it, and for a store that is not in a folder."""
     sealing: Sealing | None = None
     """None where this server leads no others."""
 
@@ -94,6 +98,13 @@ class OpenServices:
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         await self.subscriptions.refresh_lags()
+        if self.room is not None:
+            await asyncio.to_thread(self.room.refresh)
+
+    def warnings(self) -> list[str]:
+        """Return what should be done something about soon, in words; always in the same time."""
+        own = self.own_transactions
+        return [] if own is None else own.warnings()
 
     @property
     def ranges(self) -> RangeService:
@@ -181,7 +192,9 @@ async def open_services(
         snapshot=services.snapshot,
         cache=services.messaging.cache_check(),
     )
-    services = replace(services, inspection=inspection, store=tables.store)
+    folder = folder_of(store)
+    room = None if folder is None else RoomMetrics(registry, folder)
+    services = replace(services, inspection=inspection, store=tables.store, room=room)
     if lease is not None and isinstance(tables, SealedTables):
         services = replace(services, sealing=Sealing(tables))
     if access is StoreAccess.READ:
@@ -305,14 +318,12 @@ async def services_on(
     recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
+        if lease is not None and isinstance(tables, SealedTables):
+            await asyncio.to_thread(_know_takeovers, tables, token, recovered)
     except BaseException:
         await namespaces.close()
         tables.close()
         raise
-    if isinstance(tables, SealedTables):
-        state = recovered.state
-        going_on = [pointer for opened in state.opened for pointer in opened.pointers]
-        tables.sealed.runs.know(state.last_write_pointer, going_on, recovered.before_last)
     engine = _marked(engine_on(), access)
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
@@ -322,6 +333,16 @@ async def services_on(
     transactions.publish_by(messaging.references)
     schemas = _schemas_on(messaging, clock)
     return OpenServices(messaging, transactions, subscriptions, namespaces, schemas, engine)
+
+
+def _know_takeovers(tables: SealedTables, token: int, recovered: RecoveredState) -> None:
+    """Have only what went on over a takeover sealed. Blocks. Raises as `recover_state`."""
+    state, before = recovered.state, recovered.before_last
+    last = state.last_write_pointer
+    going_on = [pointer for opened in state.opened for pointer in opened.pointers]
+    before = last if before is None else before
+    crossings = take_over(tables.store, token, recovered.last_token, before, going_on)
+    tables.sealed.runs.know(last, going_on, crossings)
 
 
 def _marked(engine: StoreRuntime, access: StoreAccess) -> StoreRuntime:

@@ -22,7 +22,7 @@ from tms.security.audit_destinations import open_audit
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import HEADER, Opener, Sealer, server_identity
 from tms.security.grants import GrantOptions, Grants
-from tms.security.quotas import PrincipalLimits, Quotas
+from tms.security.quotas import PrincipalLimits, Quotas, SharedBounds
 from tms.security.sessions import Sessions, VerifyPassword, VerifyWebToken
 from tms.security.tokens import kept_of_setting
 from tms.settings import Settings
@@ -30,6 +30,7 @@ from tms.stores import importing
 
 with importing("api"):
     from api.http.access_control import AccessControl
+    from api.http.server import connections_max
 
 _PUBLISHES = Caller(part=AUDIT)
 
@@ -52,14 +53,14 @@ class SecurityPart:
         self.grants = Grants(options, self._clock)
         self._closed_with: list[Any] = [self.grants]
         self._web_keys: Any = None
-        limits = _limits_of(settings)
         sessions = Sessions(
             self.grants,
             self._clock,
             web_tokens=self._web_tokens(),
             passwords=self._passwords(),
         )
-        quotas = Quotas(limits, self._clock) if limits.are_any else None
+        bounds = SharedBounds(connections_max(settings.connections_max), settings.queue_bytes_max)
+        quotas = Quotas(_limits_of(settings), self._clock, bounds)
         made = [
             AccessControl(
                 sessions,

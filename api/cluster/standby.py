@@ -50,6 +50,10 @@ class _StandingBy:
     async def refresh_metrics(self) -> None:
         """Do nothing: a server that does not lead knows of no subscriptions."""
 
+    def warnings(self) -> list[str]:
+        """Return nothing: the leader tells what fills up."""
+        return []
+
 
 class Standby:
     """The application of a server that does not lead."""

@@ -17,3 +17,7 @@ class Storeless:
 
     async def refresh_metrics(self) -> None:
         """Do nothing: there is nothing to look for."""
+
+    def warnings(self) -> list[str]:
+        """Return nothing: nothing fills up."""
+        return []

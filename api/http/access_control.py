@@ -2,9 +2,9 @@
 
 1. The first credential that is there decides: what another server of the cluster has sealed, then
    Authorization, then the certificate of the connection. A bad one is 401, whatever else there is.
-2. A decision is kept for a credential, an operation and a path, until any rule or token changes,
-   and a minute at most. So a known caller costs a few looks into memory. Decisions that are told
-   each time are not kept.
+2. A decision that lets somebody in is kept for a credential, an operation and a path, which have
+   512 bytes together at most, until any rule or token changes, and a minute at most. So a known
+   caller costs a few looks into memory. Decisions that are told each time are not kept.
 3. A topic on which somebody may do nothing at all is 404 to them, as one that is not there.
 4. Whoever waits, or is sent a long answer, asks again (`check_again`): what was revoked meanwhile
    ends that.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Never
 
 from api.http.admitted import Admitted
 from api.http.operation import DecidedBy, Operation
-from tms.core.caller import ANYBODY, Caller
+from tms.core.caller import ANYBODY, ASKING, Caller
 from tms.core.clock import Clock
 from tms.core.credentials import shortened
 from tms.core.errors import (
@@ -40,7 +40,7 @@ from tms.security.quotas import Quotas
 from tms.security.resources import SERVER as THE_SERVER
 from tms.security.resources import Action, Kind, Resource, subject_resource, topic_resource
 from tms.security.rules import Effect, Identity, Rule, Ruling, is_topic_of_service
-from tms.security.sessions import Session, Sessions
+from tms.security.sessions import Session, Sessions, key_of
 
 if TYPE_CHECKING:
     from api.http.exchange import Exchange
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 CHECK_S = 5.0
 """How often whoever waits asks again."""
 _FORWARD = HEADER.lower().encode()
-_DECISIONS_MAX = 65_536
+_DECISIONS_MAX = 32_768
 _KEPT_MS = 60_000
 _PATH_CHARS_TOLD = 200
-_KEPT_BYTES_MAX = 8192
-"""Of a credential and a path, for a decision of them to be kept."""
+_KEPT_BYTES_MAX = 512
+"""Of a credential's key, an operation's name and a path, for a decision of them to be kept."""
 _OPEN_DOCS = ("docs", "openapi")
 
 
@@ -72,7 +72,7 @@ class AccessControl:
     ) -> None:
         """Know callers by `sessions`, and decide by `grants`; `is_required`: nobody is anonymous.
 
-        None: there are no limits, and nothing is told.
+        None: nothing is limited, and nothing is told.
         """
         self._sessions = sessions
         self.grants = grants
@@ -84,15 +84,11 @@ class AccessControl:
         self.audit = audit
         self._opener: Opener | None = None
         self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
-        """By Authorization, operation and path: until when somebody is let in so, in ms.
+        """By the credential's key, operation and path: until when somebody is let in so, in ms.
 
         Many requests have one `Admitted` then: it says nothing of the request itself.
         """
-        grants.on_change.append(self._forget)
-
-    def _forget(self) -> None:
-        self._decisions.clear()
-        self._sessions.end_revoked()
+        grants.on_change.append(self._decisions.clear)
 
     def open_forwards(self, opener: Opener) -> None:
         """Take what other servers seal from now on."""
@@ -152,18 +148,21 @@ class AccessControl:
     # Whether they may.
 
     def admits_again(self, exchange: "Exchange", operation: Operation | None) -> bool:
-        """Whether somebody was let in just so of late, and so is again."""
+        """Whether somebody was let in just so of late, and so is again. Raises `RateExceeded`."""
         header = exchange.authorization
         if header is None or operation is None:
             return False
-        kept = self._decisions.get((header, operation.name, exchange.path))
+        kept = self._decisions.get((key_of(header), operation.name, exchange.path))
         if kept is None or self._clock.keys_ms() >= kept[0]:
             return False
         if exchange.fields.caller is not ANYBODY:
             return False
         if self._opener is not None and _FORWARD in exchange.headers:
             return False
-        exchange.admission = kept[1]
+        admission = exchange.admission = kept[1]
+        if admission.use is not None:
+            exchange.count_connection(admission.use.connections)
+        ASKING.set(admission.caller)
         return True
 
     def admit(self, exchange: "Exchange", session: Session, operation: Operation | None) -> None:
@@ -188,24 +187,34 @@ class AccessControl:
         self._decide(exchange, session, operation)
         caller = exchange.fields.caller
         admission.caller = self._caller_of(session, caller.part)
-        header = exchange.authorization
-        is_alike = caller is ANYBODY and admission.via is None and admission.use is None
+        ASKING.set(admission.caller)
+        is_counted = self._quotas is not None and self._quotas.limits.are_by_time
+        is_alike = caller is ANYBODY and admission.via is None and not is_counted
         # What is told each time is decided each time.
-        is_kept = is_alike and not self.grants.is_stale and operation.action not in ALWAYS
-        is_short = header is not None and len(header) + len(exchange.path) <= _KEPT_BYTES_MAX
-        if header is not None and is_kept and is_short:
-            if len(self._decisions) >= _DECISIONS_MAX:
-                del self._decisions[next(iter(self._decisions))]
-            until_ms = min(session.ends_ms, self._clock.keys_ms() + _KEPT_MS)
-            self._decisions[header, operation.name, exchange.path] = until_ms, admission
+        if is_alike and not self.grants.is_stale and operation.action not in ALWAYS:
+            self._keep(exchange, session, operation, admission)
+
+    def _keep(
+        self, exchange: "Exchange", session: Session, operation: Operation, admission: Admitted
+    ) -> None:
+        """Keep a decision if it is of a short key, and of a credential in its one spelling."""
+        header, key = exchange.authorization, session.key
+        size = len(key) + len(operation.name) + len(exchange.path)
+        if header is None or key_of(header) != key or size > _KEPT_BYTES_MAX:
+            return
+        if len(self._decisions) >= _DECISIONS_MAX:
+            del self._decisions[next(iter(self._decisions))]
+        until_ms = min(session.ends_ms, self._clock.keys_ms() + _KEPT_MS)
+        self._decisions[key, operation.name, exchange.path] = until_ms, admission
 
     def _is_exempt(self, identity: Identity) -> bool:
         return self.grants.book.is_superuser(identity) or identity.principal.startswith(SERVER)
 
     def _caller_of(self, session: Session, part: str | None) -> Caller:
         may_end_any = self._ruling(session, Action.TRANSACT_ANY, THE_SERVER).is_allowed
+        has_all = self._is_exempt(session.identity)
         may_on_subject = partial(self._may_on_subject, session)
-        return Caller(session.identity.principal, part, may_end_any, may_on_subject)
+        return Caller(session.identity.principal, part, may_end_any, has_all, may_on_subject)
 
     def _may_on_subject(self, session: Session, action: str, subject: str) -> bool:
         resource = subject_resource(subject or None)
@@ -275,7 +284,7 @@ class AccessControl:
         admission = _of(exchange)
         session = admission.session
         assert session is not None, "who goes on was let in"
-        if self._clock.keys_ms() >= session.ends_ms:
+        if session.is_over(self.grants, self._clock.keys_ms()):
             session = admission.session = await self._verified_anew(exchange, session)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:

@@ -189,7 +189,7 @@ class Exchange:
     def count_connection(self, count: OpenCount) -> None:
         """Count the connection among those of who asks. Raises `RateExceeded`."""
         before = self._connection.open_count
-        if before is not count:
+        if before is None or before.principal != count.principal:
             count.enter()
             if before is not None:
                 before.leave()

@@ -48,7 +48,7 @@ def _scope(exchange: Exchange) -> Scope:
         "asgi": {"version": "3.0"},
         "http_version": "1.0" if exchange.fields.is_http_10 else "1.1",
         "method": exchange.method,
-        "scheme": "http",
+        "scheme": exchange.peer.scheme,
         "path": exchange.path,
         "raw_path": exchange.path.encode("latin-1"),
         "query_string": exchange.query,

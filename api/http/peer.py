@@ -17,6 +17,8 @@ class Peer:
     """Its IP address; empty if the transport does not know it."""
     certificate_principal: str | None
     """Whom its certificate names, which TLS has verified; None if it showed none that names one."""
+    scheme: str = "http"
+    """How its URL begins."""
 
 
 def peer_of(transport: asyncio.BaseTransport) -> Peer:
@@ -24,4 +26,6 @@ def peer_of(transport: asyncio.BaseTransport) -> Peer:
     name = transport.get_extra_info("peername")
     address = str(name[0]) if isinstance(name, tuple) and name else ""
     certificate = transport.get_extra_info("peercert")
-    return Peer(address, principal_of_certificate(certificate) if certificate else None)
+    principal = principal_of_certificate(certificate) if certificate else None
+    scheme = "http" if transport.get_extra_info("ssl_object") is None else "https"
+    return Peer(address, principal, scheme)

@@ -226,11 +226,12 @@ def _polled(messages: Json) -> Json:
 
 MESSAGES_CONTENT = {
     "application/json": json_media(
-        _polled(reference("ConsumeResponse")), messages=[{"id": ID_EXAMPLE, "payload": "hello"}]
+        _polled(reference("ConsumeResponse")),
+        messages=[{"id": ID_EXAMPLE, "timestamp": TIMESTAMP, "payload": "hello"}],
     ),
     BASE64_TYPE: json_media(
         _polled(reference("ConsumeResponseBase64")),
-        messages=[{"id": ID_EXAMPLE, "payload": "aGVsbG8="}],
+        messages=[{"id": ID_EXAMPLE, "timestamp": TIMESTAMP, "payload": "aGVsbG8="}],
     ),
     DECODED_TYPE: json_media(
         _polled({"type": "array", "items": reference("DecodedMessage")}),

@@ -10,10 +10,12 @@ from api.openapi.parts import (
     query_choice,
 )
 from api.openapi.structs import in_base64, one_field_of, schemas_of
+from tms.core.limits import NAME_CHARS_MAX
+from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX
 from tms.core.transactions import TransactionStatus
 from tms.wire import avro_transactions as avro
 from tms.wire.json_fields import COUNT, ID_EXAMPLE, Json, reference
-from tms.wire.json_reports import InfoBody, OneInfoBody, SizeBody
+from tms.wire.json_reports import InfoBody, OneInfoBody, OwnerBody, SizeBody
 from tms.wire.json_subscriptions import MoveBody, PositionBody, SubscriptionBody
 from tms.wire.json_transactions import (
     ChangesBody,
@@ -50,6 +52,7 @@ _ANSWERS = schemas_of(
         "PublishAllResponse": PublishedAllBody,
         "Subscription": SubscriptionBody,
         "InvalidSize": SizeBody,
+        "TransactionOwner": OwnerBody,
     },
     answered=True,
 )
@@ -139,6 +142,22 @@ INFOS_CONTENT = {
         {"type": "array", "items": reference("TransactionInfo")}, one=[_INFO_EXAMPLE]
     )
 }
+OWNERS_CONTENT = {
+    "application/json": json_media(
+        {"type": "array", "items": reference("TransactionOwner")},
+        one=[
+            {
+                "owner": "billing",
+                "sequence": 7,
+                "transaction_id": WRITE_POINTER,
+                "committed_ms": TIMESTAMP,
+                "age_ms": 60_000,
+                "origin": None,
+                "principal": "shop",
+            }
+        ],
+    )
+}
 SIZE_CONTENT = {"application/json": json_media(reference("InvalidSize"), ten={"size": 10})}
 TRUNCATE_CONTENT = {
     "application/json": json_media(
@@ -214,4 +233,22 @@ LIMIT_PARAMETER: Json = {
     "in": "query",
     "description": "How many at most, the oldest; by default all.",
     "schema": {**COUNT, "minimum": 1},
+}
+OWNERS_LIMIT_PARAMETER: Json = {
+    **LIMIT_PARAMETER,
+    "description": f"How many, those that committed longest ago; {OWNERS_LISTED_MAX} at most.",
+    "schema": {**COUNT, "minimum": 1, "default": OWNERS_LISTED},
+}
+OWNERS_PRINCIPAL_PARAMETER: Json = {
+    "name": "principal",
+    "in": "query",
+    "description": "Those that are its own alone.",
+    "schema": {"type": "string"},
+}
+OWNER_PARAMETER: Json = {
+    "name": "owner",
+    "in": "query",
+    "required": True,
+    "description": "The owner's name.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX},
 }

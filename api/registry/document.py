@@ -9,7 +9,7 @@ from api.http.operation import Json, Operation
 from api.openapi.structs import schemas_of
 from tms import __version__
 from tms.core.errors.catalogue import CATALOGUE
-from tms.registry.refusal import NOT_CHECKED, STORE_FAILED, TEXTS, TIMED_OUT, status_of
+from tms.registry.refusal import STORE_FAILED, TEXTS, TIMED_OUT, status_of
 from tms.wire import registry_bodies as bodies
 from tms.wire.json_fields import reference
 
@@ -108,7 +108,12 @@ def _errors(operation: Operation) -> Json:
     if operation.request is not None:
         told[_UNSUPPORTED] = ["the body is of another type"]
         told[422] = ["`422`: the body is empty"]
-    codes: Iterable[str] = (*operation.errors, str(NOT_CHECKED), str(STORE_FAILED), str(TIMED_OUT))
+    codes: Iterable[str] = (
+        *operation.errors,
+        "schemas_unavailable",
+        str(STORE_FAILED),
+        str(TIMED_OUT),
+    )
     for code in dict.fromkeys(codes):
         if code.isdigit():
             told.setdefault(status_of(int(code)), []).append(f"`{code}`: {TEXTS[int(code)]}")

@@ -26,9 +26,9 @@ def _text(name: str, description: str, default: str = "") -> Json:
 
 
 SUBJECT_HINT = _text("subject", "The subject that the schema is of, and so its context.")
-SUBJECT_PREFIX = _text(
-    "subjectPrefix", "How the subjects begin; `:*:` is all contexts, `:.ctx:` one.", ":*:"
-)
+_PREFIX = "How the subjects begin; `:*:` is all contexts, `:.ctx:` one"
+SUBJECT_PREFIX = _text("subjectPrefix", f"{_PREFIX}.", ":*:")
+SUBJECT_PREFIX_OF_SCHEMAS = _text("subjectPrefix", f"{_PREFIX}, nothing the default one.")
 CONTEXT_PREFIX = _text("contextPrefix", "How the contexts begin.")
 FETCH_MAX_ID = _flag("fetchMaxId", "Tell the greatest id of the context too.")
 FORMAT = _text(
@@ -36,7 +36,11 @@ FORMAT = _text(
     "`resolved`: an Avro schema with what it refers to; of Protobuf `serialized`: a descriptor in "
     "base64, `ignore_extensions`: without the options that authors define.",
 )
-FIND_TAGS = _flag("findTags", "Tell the tags that are written in the schema.")
+FIND_TAGS = _text(
+    "findTags",
+    "Tell what in the schema has this tag, with all its tags; may be given several times. `*` or "
+    "`true`: what has any.",
+)
 RULE_TYPE = _text("ruleType", "Show only what has a rule of this type.")
 PROPERTY_NAME = _text("key", "The name of a property.")
 PROPERTY_VALUE = _text("value", "The value of that property.")

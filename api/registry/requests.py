@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -105,9 +106,12 @@ def hint_of(exchange: Exchange) -> str:
     return in_context(exchange.names, text(exchange, "subject"))
 
 
-def prefix_of(exchange: Exchange) -> str:
-    """Return how the subjects begin that are asked for: by default, all of all contexts."""
-    default = ALL_CONTEXTS if "context" not in exchange.names else ""
+def prefix_of(exchange: Exchange, default: str = "") -> str:
+    """Return how the subjects begin that are asked for.
+
+    Below a context, `default` is all that is in it.
+    """
+    default = default if "context" not in exchange.names else ""
     prefix = text(exchange, "subjectPrefix", default)
     return prefix if prefix.startswith(ALL_CONTEXTS) else in_context(exchange.names, prefix)
 
@@ -182,11 +186,21 @@ async def shown(exchange: Exchange, registry: Registry, schema: Schema) -> Shown
     if not exchange.query:
         return Shown(schema.text)
     text = await text_of(exchange, registry, schema)
-    if not flag(exchange, "findTags"):
+    wanted = _wanted_tags(exchange)
+    if not wanted:
         return Shown(text)
     reader_of(exchange).check_references(registry.state, schema.references)
-    look = partial(lookup.tags_in, schema=schema)
+    look = partial(lookup.tags_in, schema=schema, wanted=wanted)
     return Shown(text, tags_body(await asyncio.create_task(registry.answer(look))))
+
+
+def _wanted_tags(exchange: Exchange) -> frozenset[str]:
+    """Return the tags that a query asks for; `lookup.ALL_TAGS` stands for all."""
+    asked = parse_qsl(exchange.query.decode(errors="replace"))
+    names = {value.strip() for name, value in asked if name == "findTags"}
+    every = {name for name in names if name.lower() == "true"}
+    said = names - every - {name for name in names if name.lower() == "false"}
+    return frozenset((*said, lookup.ALL_TAGS) if every else said)
 
 
 async def text_of(exchange: Exchange, registry: Registry, schema: Schema) -> str:

@@ -28,6 +28,7 @@ from tms.registry.knowledge import Knowledge
 from tms.registry.refusal import INCOMPATIBLE, INVALID_SCHEMA
 from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.service import Registry
+from tms.registry.subjects import ALL_CONTEXTS
 from tms.registry.tagging import TagChange, register_tagged
 from tms.security.resources import Action
 from tms.wire.registry_bodies import SchemaRequest, TagsRequest
@@ -54,7 +55,7 @@ class SubjectHandlers:
         """Answer with the names of subjects."""
         look = partial(
             lookup.subjects,
-            prefix=prefix_of(exchange),
+            prefix=prefix_of(exchange, ALL_CONTEXTS),
             deleted=flag(exchange, "deleted"),
             deleted_only=flag(exchange, "deletedOnly"),
         )

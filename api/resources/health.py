@@ -23,7 +23,9 @@ _STATUS = {
         "schema": {
             "type": "object",
             "required": ["status"],
-            "properties": {"status": {"type": "string"}},
+            "properties": {
+                "status": {"type": "string"},
+            },
         }
     }
 }
@@ -46,6 +48,7 @@ _READY = {
             "properties": {
                 "status": {"type": "string"},
                 "failing": {"type": "array", "items": _FAILING},
+                "warnings": {"type": "array", "items": {"type": "string"}},
             },
         }
     }
@@ -67,7 +70,7 @@ class _Collected(Collector):
 async def welcome(exchange: Exchange) -> None:
     """Answer with what this is and where to go from here."""
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
-    topic = f"http://{host}/v1/namespaces/default/topics/hello"
+    topic = f"{exchange.peer.scheme}://{host}/v1/namespaces/default/topics/hello"
     post = "curl -X POST -H 'Content-Type: application/json'"
     # Strangers, who may ask for this, are not told which version's faults to try.
     version = {"version": __version__} if exchange.context.access is None else {}
@@ -95,10 +98,15 @@ async def health(exchange: Exchange) -> None:
 
 
 async def ready(exchange: Exchange) -> None:
-    """Answer whether publishing would be taken now, and which of the server's tasks fail."""
-    told = {"failing": [each._asdict() for each in failing()]} if failing() else {}
+    """Answer whether publishing would be taken now, which tasks fail, and what fills up."""
+    services = exchange.context.services
+    told: dict[str, object] = {}
+    if failing():
+        told["failing"] = [each._asdict() for each in failing()]
+    if warnings := services.warnings():
+        told["warnings"] = warnings
     try:
-        exchange.context.services.messaging.check_ready()
+        services.messaging.check_ready()
     except TmsError as error:
         error.detail = {**error.detail, **told}
         raise
@@ -164,7 +172,7 @@ OPERATIONS = (
         summary="Would a publish be taken now?",
         description="503 while it would not: no requests should be sent here for the moment. "
         "`failing` lists tasks of the server that an unexpected error ended in the last minute; "
-        "they are started again. It is left out if there are none.",
+        "they are started again. `warnings` say what fills up. Each is left out if there are none.",
         success="It would.",
         answer=_READY,
         errors=("stopping", "store_unavailable", "queue_full", "internal"),

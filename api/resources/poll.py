@@ -287,7 +287,7 @@ OPERATIONS = (
             "messages, rolled back ones included; with one, those that it can see, up to the first "
             "that may still commit; with `isolation=committed`, what a transaction would see that "
             "started now. "
-            "There is no position on the server: to go on, poll from the last id with "
+            "A poll keeps no position at the server: to go on, poll from the last id with "
             "`inclusive` false. An answer that breaks off without its end is incomplete. For many "
             "messages, Accept `application/vnd.apache.arrow.stream`. With Accept "
             "`application/json;decode=true` each message has a `value`, as its schema says."

@@ -143,6 +143,7 @@ OPERATIONS = (
             "invalid_query",
             "invalid_timeout",
             "too_many_transactions",
+            "too_many_owners",
             "principal_rate_exceeded",
             "unsupported_content_type",
             *_OWNER_ERRORS,

@@ -2,13 +2,15 @@
 
 import base64
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import tms
 from tests.cli.conftest import Run, run_command
-from tests.servers.server_process import ServerProcess
+from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
 from tms.wire.transaction_codec import encode_transaction
 
 
@@ -173,7 +175,7 @@ def test_what_is_buffered_is_published_at_the_end(orders: Run) -> None:
     assert orders("publish", "orders", "one", "--tx", pointer, "--buffer") == (
         0,
         "",
-        "Stored 1 messages.\n",
+        "Stored 1 message.\n",
     )
     assert ids(orders) == []
     code, out, _ = orders("publish", "orders", "--tx", pointer, "--json")
@@ -220,3 +222,74 @@ def test_a_topic_is_trimmed(orders: Run) -> None:
     assert (code, "a time that has come" in err) == (1, True)
     assert orders("topic", "trim", "orders", "--before", "start")[0] == 2
     assert orders("topic", "trim", "orders")[0] == 2
+
+
+def test_what_is_there_may_be_asked_for_again(run: Run) -> None:
+    created = ("topic", "create", "orders", "--if-absent", "--ttl", "60")
+    assert run(*created) == (0, "Created topic orders.\n", "")
+    run("publish", "orders", "kept")
+    assert run(*created, "owner=shop") == (0, "Topic orders is there already.\n", "")
+    assert "owner" not in run("topic", "show", "orders")[1]
+    assert json.loads(run(*created, "--json")[1]) == {"created": None, "exists": "orders"}
+    assert run("topic", "create", "orders")[0] == 1
+    assert run("topic", "create", "a.b", "--if-absent")[0] == 1
+    assert "give --if-absent" in run("topic", "create", "new", "exist_ok=1")[2]
+
+    subscribed = ("subscription", "create", "orders", "billing", "--if-absent")
+    assert run(*subscribed)[1] == "Created subscription billing of topic orders.\n"
+    run("subscription", "set", "orders", "billing", "--after", ids(run)[0])
+    assert run(*subscribed) == (0, "Subscription billing of topic orders is there already.\n", "")
+    assert ids(run)[0] in run("subscription", "show", "orders", "billing")[1]
+
+
+def in_a_terminal(answer: bytes, *arguments: str, **variables: str) -> tuple[int, str]:
+    """Run a command in a terminal in which somebody types an answer; return code and output."""
+    person, terminal = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment() | variables,
+        cwd=ROOT,
+    ) as process:
+        os.close(terminal)
+        os.write(person, answer)
+        try:
+            code = process.wait(60)
+        finally:
+            process.kill()
+        told = os.read(person, 65536).decode()
+        os.close(person)
+    return code, told
+
+
+@pytest.mark.parametrize(("answer", "left"), [(b"n\n", ["orders"]), (b"y\n", [])])
+def test_a_person_is_asked_before_a_topic_is_deleted(
+    orders: Run, server: ServerProcess, answer: bytes, left: list[str]
+) -> None:
+    namespace = os.environ["TMS_NAMESPACE"]
+    told = {"TMS_URL": server.url, "TMS_NAMESPACE": namespace}
+
+    code, said = in_a_terminal(answer, "topic", "delete", "orders", **told)
+
+    assert f"Delete topic {namespace}:orders and all its messages? [y/N]" in said
+    assert (code == 0) is (left == [])
+    assert orders("topic", "list")[1].split() == left
+
+
+def test_who_is_sure_and_who_is_not_a_person_are_not_asked(orders: Run) -> None:
+    assert orders("topic", "delete", "orders") == (0, "Deleted topic orders.\n", "")
+    orders("topic", "create", "orders")
+    assert orders("topic", "delete", "orders", "--yes") == (0, "Deleted topic orders.\n", "")
+
+
+def test_rows_of_a_topic_that_never_was_are_not_found(orders: Run) -> None:
+    for table in ("message", "payload", "metadata", "subscription"):
+        code, out, err = orders("debug", "rows", "--topic", "nosuch", "--table", table)
+        assert (code, out) == (1, "")
+        assert err.startswith("There is no topic nosuch in namespace ")
+    assert orders("debug", "rows", "--topic", "orders") == (0, "", "")
+    orders("publish", "orders", "x")
+    orders("topic", "delete", "orders")
+    assert orders("debug", "rows", "--topic", "orders")[0] == 0

@@ -78,7 +78,7 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
     code, _, err = run("publish", "orders", "--file", str(small), str(large), str(small))
 
     assert code == 1
-    assert err.startswith("Published 1 messages before this:\nA message is over the cap")
+    assert err.startswith("Published 1 message before this:\nA message is over the cap")
 
 
 @pytest.mark.parametrize(

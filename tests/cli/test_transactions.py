@@ -1,11 +1,13 @@
 """What the commands of transactions and subscriptions do and print."""
 
 import json
+import os
 import re
 from pathlib import Path
 
 import pytest
 
+import tms
 from tests.cli.conftest import Run, run_command
 from tms.cli.columns import aligned
 from tms.core.limits import JSON_INTEGER_MAX
@@ -59,6 +61,20 @@ def test_transactions_are_listed_and_shown(orders: Run) -> None:
     assert (shown["transaction_id"], shown["status"]) == (tx, "in_progress")
     assert orders("tx", "abort", tx)[1] == f"{tx} is invalid now.\n"  # a message is left
     assert json.loads(orders("tx", "show", tx, "--json")[1])["status"] == "invalid"
+
+
+def test_owners_are_listed_and_forgotten(orders: Run) -> None:
+    with tms.connect(os.environ["TMS_URL"], namespace=os.environ["TMS_NAMESPACE"]) as client:
+        client.publish_all({"orders": b"one"}, owner="till", sequence=7)
+    heads, *rows = orders("tx", "owners", "list")[1].splitlines()
+    assert heads.split() == ["OWNER", "SEQUENCE", "AGE", "PRINCIPAL", "ORIGIN", "TRANSACTION"]
+    assert [row.split()[:2] for row in rows if row.startswith("till")] == [["till", "7"]]
+    assert orders("tx", "owners", "list", "--principal", "ann")[1] == ""
+    assert orders("tx", "owners", "forget", "till") == (0, "Forgot till.\n", "")
+    code, _, told = orders("tx", "owners", "forget", "till")
+    assert (code != 0, "No owner" in told) == (True, True)
+    listed = json.loads(orders("tx", "owners", "list", "--json")[1])
+    assert "till" not in [each["owner"] for each in listed]
 
 
 def numbers_of(text: str) -> list[int]:

@@ -1,8 +1,11 @@
 """Several servers behind one URL: who is asked, and who is asked next."""
 
+import re
+
 import pytest
 
 import tms
+from tests.cli.conftest import run_command
 from tests.client.faulty_server import FaultyServer, answer, refusal
 from tms.client.addresses import Addresses, parse_addresses
 from tms.core.errors import NoLeader, OutcomeUnknown, QueueFull, ServerUnreachable
@@ -16,9 +19,61 @@ def test_addresses_share_the_first_ones_scheme() -> None:
         "https://b:2",
         "http://c",
     ]
-    for wrong in ("http://a,", "http://,http://b", "http://a:b"):
-        with pytest.raises(ValueError, match=r"is not a URL|names no host"):
-            parse_addresses(wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("HTTP://a:1", "http://a:1"),
+        ("Https://A:1//", "https://A:1"),
+        (" http://a:1\n", "http://a:1"),
+        ("http://[::1]:1", "http://[::1]:1"),
+        ("http://a:1/behind/a/gateway", "http://a:1/behind/a/gateway"),
+        ("https://user:p%3F@a:1", "https://user:p%3F@a:1"),
+    ],
+)
+def test_capitals_spaces_and_a_slash_at_the_end_do_not_matter(given: str, meant: str) -> None:
+    assert parse_addresses(given) == [meant]
+    assert parse_addresses(f"{given}, b:2") == [meant, f"{meant.partition('://')[0]}://b:2"]
+    with tms.connect(given):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("http://a,", "names no host"),
+        ("http://,http://b", "names no host"),
+        ("http://a,,b", "names no host"),
+        ("http://:11015", "names no host"),
+        ("http:///a", "names no host"),
+        ("http://a:b", "is not a URL"),
+        ("http://[::1", "is not a URL"),
+        ("http://user:p/w@a:1", "write / and ? in a password"),
+        ("http://a:1?x=1", "more than an address"),
+        ("http://a:1/?x=1", "more than an address"),
+        ("http://a:1/#x", "more than an address"),
+        ("http://a:1,b:1?x=1", "more than an address"),
+        ("http://a:0", "a port that is not from 1"),
+        ("http://a:65536", "a port that is not from 1"),
+        ("http://a:-1", "a port that is not from 1"),
+        ("http://a b:1", "characters that hosts do not have"),
+        ("http://a;b", "characters that hosts do not have"),
+        ("http://a:1,ftp://b", "is not of a server"),
+        ("http://a:1,leveldb:x", "is not a URL"),
+        ("http:/a:1", "cannot connect to"),
+        ("http//a:1", "cannot connect to"),
+        ("a:1", "cannot connect to"),
+        (",http://a:1", "cannot connect to"),
+        ("LEVELDB:x", "cannot connect to"),
+    ],
+)
+def test_another_url_is_refused_before_anything_is_sent(given: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        tms.connect(given)
+    code, _, err = run_command("--url", given, "topic", "list")
+    assert code == 2
+    assert "--url" in err
 
 
 def test_the_next_is_asked_where_nothing_was_done() -> None:

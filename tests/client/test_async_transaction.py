@@ -196,3 +196,27 @@ async def test_cancelled_after_the_commit_it_stays(client: tms.aio.AsyncClient) 
 
     assert last.calls[-1] == "last.post_commit"
     assert await committed(client) == [b"one"]
+
+
+async def test_cancelled_transactions_show_no_traceback(
+    client: tms.aio.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Wherever they are cancelled: before, amid and behind a publish, and while they roll back."""
+
+    async def publish() -> None:
+        async with client.transaction() as tx:
+            await client.topic("orders").publish(b"one", tx)
+            await client.topic("orders").publish(b"two", tx)
+
+    caplog.set_level("INFO")
+    for turns in range(40):
+        task = asyncio.create_task(publish())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task], timeout=10)
+        assert task.done()
+
+    assert [record for record in caplog.records if record.exc_info] == []

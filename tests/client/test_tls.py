@@ -7,6 +7,7 @@ import pytest
 
 import tms
 import tms.aio
+from tests.cli.conftest import run_command
 from tests.servers.authority import Authority, Issued
 from tests.servers.server_process import ServerProcess
 
@@ -106,3 +107,17 @@ def test_a_key_that_others_may_read_is_warned_of(authority: Authority) -> None:
         assert server.stop() == 0
 
     assert f"other users of this machine may read {key}: chmod 600 it" in server.log
+
+
+def test_a_url_without_tls_is_told_as_what_it_is(secured: ServerProcess) -> None:
+    url = secured.url.replace("https://", "http://")
+    reason = "it speaks TLS: write https://"
+    with tms.connect(url) as client:
+        for call in (client.topics, client.topic("t").create):
+            with pytest.raises(tms.NotTms) as wrong:
+                call()
+            assert wrong.value.detail == {"url": url, "reason": reason}
+
+    told = f"{url} answers, but not as TMS does: {reason}. Check --url or TMS_URL.\n"
+    assert run_command("--url", url, "topic", "list") == (1, "", told)
+    assert run_command("--url", url, "publish", "t", "x") == (1, "", told)

@@ -367,3 +367,20 @@ def test_following_ends_when_the_topic_is_deleted(topic: tms.Topic) -> None:
 
     with pytest.raises(tms.TopicNotFound):
         next(messages)
+
+
+def test_a_topic_that_is_there_stays_as_it_is(client: tms.Client) -> None:
+    topic = client.topic("again")
+    topic.create(60, exist_ok=True)
+    topic.create(exist_ok=True, owner="shop")
+    assert topic.properties() == {"ttl": "60", "generation": "1"}
+    with pytest.raises(tms.TopicExists):
+        topic.create()
+    with pytest.raises(tms.InvalidRequest):
+        topic.create(0, exist_ok=True)
+
+    billing = topic.subscription("billing")
+    first = billing.create(exist_ok=True)
+    assert billing.create(exist_ok=True) == first
+    with pytest.raises(tms.SubscriptionExists):
+        billing.create()

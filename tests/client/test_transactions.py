@@ -158,6 +158,29 @@ def test_invalid_transactions_are_listed_and_truncated(client: tms.Client) -> No
     assert transactions.snapshot()
 
 
+def test_owners_are_listed_and_forgotten(
+    client: tms.Client, topic: tms.Topic, other: tms.Topic, namespace: str
+) -> None:
+    del topic, other
+    owner = f"{namespace}/a b&ü"
+    first = client.publish_all({"orders": b"one"}, owner=owner, sequence=7)
+    [told] = [each for each in client.transactions.owners() if each.owner == owner]
+    assert (told.sequence, told.transaction_id) == (7, first.write_pointer)
+    assert (told.origin, told.principal) == (None, None)
+    assert len(client.transactions.owners(limit=1)) == 1
+    assert client.transactions.owners(principal="nobody & none") == []
+
+    with client.transaction(owner=owner) as tx:
+        with pytest.raises(tms.OwnerBusy):
+            client.transactions.forget_owner(owner)
+        tx.abort()
+    client.transactions.forget_owner(owner)
+    assert owner not in [each.owner for each in client.transactions.owners()]
+    with pytest.raises(tms.OwnerNotFound):
+        client.transactions.forget_owner(owner)
+    assert not client.publish_all({"orders": b"two"}, owner=owner, sequence=7).is_duplicate
+
+
 def test_one_that_hangs_is_ended_by_those_who_look_after_the_server(client: tms.Client) -> None:
     transactions = client.transactions
     with pytest.raises(tms.TransactionNotInProgress), client.transaction() as tx:  # noqa: PT012

@@ -6,6 +6,7 @@ The faults are raised in the place of what anyio's streams do, below httpcore.
 import asyncio
 import contextlib
 import ssl
+import traceback
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -14,9 +15,10 @@ import httpcore
 import pytest
 from httpcore._backends.anyio import AnyIOStream
 
+import tms.aio
 from tests.client.faulty_server import FaultyServer, answer
 from tms.client.http import Http
-from tms.core.errors import OutcomeUnknown, ServerUnreachable, TmsError
+from tms.core.errors import AnswerLost, OutcomeUnknown, ServerUnreachable, TmsError
 
 pytestmark = pytest.mark.anyio
 
@@ -167,3 +169,19 @@ async def asked(http: Http, *, polls: bool = False) -> bytes:
         return await http.send("GET", "x")
     async with http.stream("x", b"", "", {}, 0) as (_, parts):
         return b"".join([part async for part in parts])
+
+
+async def test_an_error_is_told_without_those_of_the_libraries_below() -> None:
+    async with await tms.aio.connect("http://127.0.0.1:1", retry_for_s=0) as client:
+        with pytest.raises(ServerUnreachable) as unreachable:
+            await client.topics()
+    with FaultyServer(b"") as server:
+        async with await tms.aio.connect(server.url, retry_for_s=0) as client:
+            with pytest.raises(AnswerLost) as lost:
+                await client.topics()
+
+    for error in (unreachable.value, lost.value):
+        shown = "".join(traceback.format_exception(error))
+        assert "Traceback" in shown
+        assert "\nDuring handling" not in shown
+        assert "\nThe above exception" not in shown

@@ -92,11 +92,9 @@ def test_a_server_that_is_only_slow_is_waited_for() -> None:
     with (
         FaultyServer(None) as server,
         tms.connect(server.url, timeout_s=3.0, retry_for_s=0) as client,
-        pytest.raises(tms.OutcomeUnknown) as late,
+        pytest.raises(tms.AnswerLost),
     ):
         client.topics()
-
-    assert type(late.value) is tms.OutcomeUnknown
 
 
 def test_a_port_that_greets_and_waits() -> None:

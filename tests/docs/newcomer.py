@@ -26,8 +26,9 @@ class Newcomer:
 
     def __init__(self, folder: Path) -> None:
         """Start with no server."""
-        self._folder = folder
+        self.folder = folder
         self._server: ServerProcess | None = None
+        self._is_killed = False
         self._servers = ExitStack()
         commands = folder / ".venv/bin"
         commands.mkdir(parents=True)
@@ -44,12 +45,19 @@ class Newcomer:
         assert self._server is not None, "the page starts no server before this"
         return self._server.url
 
+    @property
+    def is_served(self) -> bool:
+        """Whether a server was started, and not killed since."""
+        return self._server is not None and not self._is_killed
+
     def serve(self) -> None:
         """Do as scripts/run, which has no more to do than this once it has set up .venv."""
         if self._server is not None:
-            self._server.wait()  # the page has ended the one before
+            assert self._is_killed, "the page has not ended the server before"
+            self._server.wait()
+        self._is_killed = False
         self._server = self._servers.enter_context(
-            ServerProcess(f"leveldb:{self._folder / 'tms-data'}")
+            ServerProcess(f"leveldb:{self.folder / 'tms-data'}")
         )
         assert self._server.url
 
@@ -58,7 +66,7 @@ class Newcomer:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("TMS_")}
         done = subprocess.run(
             command,
-            cwd=self._folder,
+            cwd=self.folder,
             env={**clean, "PATH": self._path, "PYTHONPATH": str(ROOT), "TMS_URL": self.url},
             check=False,
             stdin=subprocess.DEVNULL,
@@ -78,6 +86,7 @@ class Newcomer:
         if block.kind == "python":
             return self.run(sys.executable, "-W", "error", "-c", text)
         assert block.kind == "sh", f"{block.place}: nobody knows how to run {block.kind}"
+        self._is_killed = "kill -9" in text
         quiet = 'curl() { command curl --silent --show-error --fail-with-body "$@"; }'
         return self.run("bash", "-euo", "pipefail", "-c", f"{quiet}\n{text}")
 

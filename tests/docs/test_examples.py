@@ -48,10 +48,10 @@ heard: it works
 create, with a time to live of an hour
 publish text, and bytes that are no text as base64
 poll everything:
-[{"id":"…","payload":"text"},{"id":"…","payload":{"base64":"/wA="}}]
+[{"id":"…","timestamp":…,"payload":"text"},{"id":"…","timestamp":…,"payload":{"base64":"/wA="}}]
 poll the first one only, then what is behind it:
-[{"id":"…","payload":"text"}]
-[{"id":"…","payload":{"base64":"/wA="}}]
+[{"id":"…","timestamp":…,"payload":"text"}]
+[{"id":"…","timestamp":…,"payload":{"base64":"/wA="}}]
 start a transaction, store under it, publish what was stored, roll it back
 {"transactionWritePointer":…,"rollbackRange":{…}}
 {"status":"aborted"}

@@ -1,8 +1,6 @@
-"""docs/namespaces.md: its example prints what it says, and it names what there is."""
+"""docs/namespaces.md names what there is."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -14,22 +12,12 @@ from tms.wire.json_namespaces import decode_settings
 
 PAGE = "docs/namespaces.md"
 TEXT = (ROOT / PAGE).read_text(encoding="utf-8")
-EXAMPLE_S_MAX = 60.0
 
 
-def test_the_example_prints_what_the_page_says() -> None:
-    by_kind = {block.kind: block.text for block in blocks(PAGE)}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", by_kind["python"]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=EXAMPLE_S_MAX,
-        check=False,
-    )
+def test_the_body_is_one_that_is_taken() -> None:
+    [body] = [block.text for block in blocks(PAGE) if block.kind == "json"]
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, by_kind["text"], "")
-    assert decode_settings(by_kind["json"].encode()).publish_messages_per_s == 500
+    assert decode_settings(body.encode()).publish_messages_per_s == 500
 
 
 def test_settings_and_errors_are_there_all_of_them() -> None:

@@ -1,16 +1,11 @@
-"""README and the pages that it begins with are true.
-
-Their sessions are carried out from the first line to the last, against a real server.
-"""
+"""README and the first pages are true. `tests/spark/test_pages.py` carries them out."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.docs.markdown import ROOT, blocks, links
-from tests.docs.newcomer import Newcomer, is_as_told
+from tests.docs.markdown import ROOT, links
+from tests.docs.newcomer import is_as_told
 from tms.settings import Settings
 
 PAGES = (
@@ -31,23 +26,6 @@ PAGES = (
 PROMISES = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES_MAX = {"README.md": 80, "docs/ARCHITECTURE.md": 140, "bench/README.md": 120}
-
-
-@pytest.fixture
-def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
-    with Newcomer(tmp_path) as newcomer:
-        yield newcomer
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/session.md"])
-def test_the_session_goes_as_told(page: str, newcomer: Newcomer) -> None:
-    printed = ""
-    for block in blocks(page):
-        if block.kind == "text":
-            assert is_as_told(block.text, printed), f"{block.place}: it prints\n{printed}"
-        else:
-            printed = newcomer.carry_out(block)
 
 
 def test_defaults_are_those_of_the_settings() -> None:

@@ -57,7 +57,7 @@ def test_the_first_five_minutes_go_as_told(tmp_path: Path) -> None:
             return here(commands).replace("https://localhost:11015", server.url)
 
         told = run(there(first), tmp_path)
-        assert "Published 1 messages." in told
+        assert "Published 1 message." in told
         setting = there(first).splitlines()[0]
         rule = re.search(r"Rule (\w+):", told)
         assert rule is not None

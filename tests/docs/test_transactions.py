@@ -1,11 +1,6 @@
 """docs/transactions.md says what the code does."""
 
-from pathlib import Path
-
-import pytest
-
 from tests.docs.markdown import ROOT, blocks
-from tests.docs.newcomer import Newcomer, is_as_told
 from tms.settings import Settings
 from tms.transactions.transitions import diagram
 from tms.wire.json_bodies import JSON
@@ -36,13 +31,3 @@ def test_the_commit_of_tasks_is_one_that_is_taken() -> None:
     [stored] = JSON.transactions.decode_commit(body.encode()).publish
 
     assert str(stored.topic_id) == "default:orders"
-
-
-@pytest.mark.slow
-def test_its_program_prints_what_it_should(tmp_path: Path) -> None:
-    page = blocks("docs/transactions.md")
-    program, told = [block for block in page if block.kind in ("python", "text")]
-    with Newcomer(tmp_path) as newcomer:
-        newcomer.serve()
-        printed = newcomer.carry_out(program)
-    assert is_as_told(told.text, printed), printed

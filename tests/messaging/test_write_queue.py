@@ -3,14 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tms.core.limits import Limits
 from tms.messaging.write_queue import HALF_FROM_BYTES, LARGE_BYTES, WriteQueue
 
 FLUSH_BYTES_MAX = 4 * LARGE_BYTES
+LIMITS = Limits(
+    flush_bytes_max=FLUSH_BYTES_MAX,
+    queue_requests_max=20,
+    queue_bytes_max=100,
+    request_bytes_max=100,
+    message_bytes_max=100,
+)
 sizes = st.sampled_from((1, 1000, HALF_FROM_BYTES, LARGE_BYTES - 1, LARGE_BYTES, 8 * LARGE_BYTES))
 
 
 def queue_of(*sizes: int) -> WriteQueue[int]:
-    queue: WriteQueue[int] = WriteQueue(FLUSH_BYTES_MAX)
+    queue: WriteQueue[int] = WriteQueue(LIMITS)
     for number, size in enumerate(sizes):
         queue.add(number, size)
     return queue
@@ -39,6 +47,27 @@ def test_of_much_half_is_taken() -> None:
 
     assert queue.take(0) == [0, 1]
     assert queue.take(4) == [2, 3]
+
+
+def test_one_caller_leaves_room_for_those_of_others() -> None:
+    queue = queue_of()
+    assert queue.has_room(10**9, "ann"), "alone it may be over the bound"
+    while queue.has_room(1, "ann"):
+        queue.add(0, 1, "ann")
+    assert len(queue) == 18
+    assert queue.has_room(1, "bob")
+    assert queue.has_room(1, None)
+    queue.add(0, 60, "bob")
+    assert not queue.has_room(23, None)
+    assert queue.has_room(22, None)
+    while len(queue):
+        queue.take(0)
+    assert queue.size_bytes == 0
+
+    queue.add(0, 90, "ann")
+    assert not queue.has_room(1, "ann")
+    assert queue.has_room(10, "bob")
+    assert not queue.has_room(11, "bob")
 
 
 @given(sizes=st.lists(sizes, max_size=30), outstanding=st.integers(0, 40), later=st.lists(sizes))

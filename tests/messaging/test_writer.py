@@ -1,6 +1,8 @@
 """The group-commit writer: shared flushes, a bounded queue, failing stores."""
 
 import asyncio
+import gc
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -8,11 +10,20 @@ from prometheus_client import CollectorRegistry
 
 from tests.messaging.conftest import NOW_MS, TOPIC, FaultyStore
 from tests.messaging.polled import payloads, polled, settle
+from tms.core.caller import Caller
 from tms.core.clock import ManualClock
-from tms.core.errors import OutcomeUnknown, QueueFull, Stopping, TopicNotFound
+from tms.core.errors import (
+    OutcomeUnknown,
+    QueueFull,
+    Stopping,
+    StoreUnavailable,
+    TopicNotFound,
+)
 from tms.core.limits import Limits
 from tms.core.message import id_after
+from tms.core.messaging import Published
 from tms.messaging.service import Service
+from tms.messaging.write_requests import Publication
 
 pytestmark = pytest.mark.anyio
 POINTER = NOW_MS * 1_000_000
@@ -134,6 +145,26 @@ class TestFullQueue:
         await service.publish(TOPIC, [b"4"])
         assert (await payloads(service))[-1] == b"4"
 
+    async def test_one_caller_does_not_fill_it_for_others(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        def publishing(text: str, who: str) -> "asyncio.Task[Published]":
+            return asyncio.create_task(service.publish(TOPIC, [text.encode()], caller=Caller(who)))
+
+        store.passed.clear()
+        accepted = [publishing("0", "ann")]
+        await settle()
+        accepted += [publishing("1 small", "ann"), publishing("2 small", "ann")]
+        await settle()
+        refused = publishing("3 small", "ann")
+        accepted.append(publishing("4", "bob"))
+        await settle()
+        store.passed.set()
+        await asyncio.gather(*accepted)
+        with pytest.raises(QueueFull):
+            await refused
+        assert [each[:1] for each in await payloads(service)] == [b"0", b"1", b"2", b"4"]
+
 
 class TestFailingStore:
     async def test_all_of_the_flush_fail_and_the_next_one_works(
@@ -150,6 +181,25 @@ class TestFailingStore:
         await service.publish(TOPIC, [b"after"])
 
         assert await payloads(service) == [b"before", b"after"]
+
+    async def test_nothing_of_a_flush_that_failed_waits_for_the_cyclic_collector(
+        self, service: Service, store: FaultyStore
+    ) -> None:
+        await service.publish(TOPIC, [b"before"])
+        store.writes_fail = True
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(5):
+                with suppress(OutcomeUnknown, StoreUnavailable):
+                    await service.publish(TOPIC, [b"lost"])
+            store.writes_fail = False
+            await service.publish(TOPIC, [b"after"])
+            await settle()
+            left = [each for each in gc.get_objects() if isinstance(each, Publication)]
+            assert not [each for each in left if each._payloads == [b"lost"]]
+        finally:
+            gc.enable()
 
     async def test_what_failed_but_happened_is_below_all_that_follows(
         self, service: Service, store: FaultyStore

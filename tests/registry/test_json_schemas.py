@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.registry.json_comparing import kinds
+from tms.core.schemas import JSON
 from tms.registry.json_schemas import incompatibilities, parse
 from tms.registry.questions import InvalidSchema
+from tms.serdes.serde import SchemaSource, Unencodable, compiled
 
 HERE = Path(__file__).parent
 PAIRS = json.loads((HERE / "json_pairs.json").read_text(encoding="utf-8"))
@@ -24,12 +27,6 @@ CIRCLE = (
     '{"definitions":{"a":{"$ref":"#/definitions/b"},"b":{"$ref":"#/definitions/a"}},'
     '"$ref":"#/definitions/a"}'
 )
-
-
-def kinds(old: Any, new: Any) -> list[str]:
-    found = incompatibilities(parse(json.dumps(new)), parse(json.dumps(old)))
-    assert all(each.message and each.path for each in found)
-    return [each.kind for each in found]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda each: f"{each['old'][:30]}-{each['new'][:30]}")
@@ -73,6 +70,12 @@ def test_numbers_and_strings_are_as_java_writes_them() -> None:
         '{"$ref":"#"}',
         CIRCLE,
         '{"pattern":"("}',
+        '{"patternProperties":{"(":{}}}',
+        '{"$schema":5}',
+        '{"$schema":null}',
+        '{"$schema":{}}',
+        '{"maximum":1e99999999999999999999}',
+        '{"minLength":1.5}',
         "[" * 100_000,
         '{"not":' * 3_000 + "{}" + "}" * 3_000,
     ],
@@ -84,7 +87,14 @@ def test_what_is_no_schema_is_told(text: str) -> None:
     assert str(told.value)
 
 
-@pytest.mark.parametrize("text", ["true", "false", "{}", "[]", '{"x":1}', '{"enum":[{"$ref":1}]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("true", "false", "{}", "[]", '{"x":1}', '{"enum":[{"$ref":1}]}', '{"minLength":2.0}'),
+        *('{"multipleOf":1E+30}', '{"maximum":1E+999999999}', '{"$schema":"nonsense"}'),
+        *('{"pattern":"\\\\p{L}"}', '{"pattern":"(?i)a"}', '{"properties":{"$ref":{}}}'),
+    ],
+)
 def test_odd_schemas_are_schemas(text: str) -> None:
     assert parse(text).text == text
 
@@ -98,12 +108,41 @@ def test_a_reference_is_known_by_its_name() -> None:
     assert (found.kind, found.path) == ("TYPE_CHANGED", "/properties/home/properties/city")
 
 
+@pytest.mark.parametrize("own", ["http://e.example/a/root.json", "root.json", "/a/root.json", ""])
+@pytest.mark.parametrize(
+    "name",
+    ["./sub/x.json", "sub/x.json", "../y.json", "y.json", "/z.json", "com.acme.X", "x y", "é"],
+)
+def test_a_reference_is_found_by_its_name_whatever_the_schema_is_called(
+    own: str, name: str
+) -> None:
+    inner = (name, '{"type":"string","definitions":{"n":{"type":"integer"}}}')
+    between = ("other.json", json.dumps({"$id": "http://o.example/b/c", "$ref": name}))
+    user = {"properties": {"enum": {"$ref": name}, "b": {"$ref": "other.json"}}}
+    user["properties"]["c"] = {"$ref": f"{name}#/definitions/n"}
+    if own:
+        user["$id"] = own  # type: ignore[assignment]
+    text = json.dumps(user, ensure_ascii=False, separators=(",", ":"))
+    schema = parse(text, [inner, between])
+    assert schema.text == text
+    assert incompatibilities(schema, schema) == []
+    serde = compiled(SchemaSource(JSON, text, (inner, between)))
+    for value in ({"enum": 1}, {"b": 1}, {"c": "x"}):
+        with pytest.raises(Unencodable):
+            serde.encode(value)
+    assert serde.encode({"enum": "x", "b": "y", "c": 1})
+
+
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 STRING, INTEGER, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 
 
 def of(**keywords: Any) -> dict[str, Any]:
     return {"type": "object", **keywords}
+
+
+def named(**keywords: Any) -> dict[str, Any]:
+    return {"$defs": {"N": {"type": "object"}}, "$ref": "#/$defs/N", **keywords}
 
 
 def items(**keywords: Any) -> dict[str, Any]:
@@ -128,6 +167,72 @@ def items(**keywords: Any) -> dict[str, Any]:
         ({"exclusiveMaximum": 5}, {"exclusiveMaximum": 4}, ["EXCLUSIVE_MAXIMUM_DECREASED"]),
         ({"multipleOf": 4}, {"multipleOf": 3}, ["MULTIPLE_OF_CHANGED"]),
         ({"multipleOf": 0.5}, {"multipleOf": 0.25}, []),
+        ({"multipleOf": 1e30}, {"multipleOf": 3}, ["MULTIPLE_OF_CHANGED"]),
+        ({"multipleOf": 3}, {"multipleOf": 1e30}, ["MULTIPLE_OF_CHANGED"]),
+        ({"multipleOf": 1e30}, {"multipleOf": 1e-30}, []),
+        ({"multipleOf": 12}, {"multipleOf": 1e1}, ["MULTIPLE_OF_CHANGED"]),
+        (items(), items(contains=STRING), ["CONTAINS_ADDED"]),
+        (items(), items(contains=STRING, minContains=0), []),
+        (items(), items(contains=STRING, minContains=0, maxContains=2), ["CONTAINS_ADDED"]),
+        (items(contains=STRING), items(contains=INTEGER), ["CONTAINS_CHANGED"]),
+        (items(contains=INTEGER), items(contains=NUMBER), []),
+        (items(contains=STRING), items(contains=STRING, minContains=2), ["MIN_CONTAINS_INCREASED"]),
+        (items(contains=STRING), items(contains=STRING, maxContains=2), ["MAX_CONTAINS_ADDED"]),
+        (items(contains=STRING, minContains=2), items(contains=STRING), []),
+        (of(), of(propertyNames={"maxLength": 2}), ["PROPERTY_NAMES_ADDED"]),
+        (
+            of(propertyNames={"maxLength": 2}),
+            of(propertyNames={"maxLength": 1}),
+            ["PROPERTY_NAMES_CHANGED"],
+        ),
+        (of(), of(unevaluatedProperties=False), ["UNEVALUATED_PROPERTIES_ADDED"]),
+        (items(), items(unevaluatedItems=STRING), ["UNEVALUATED_ITEMS_ADDED"]),
+        (of(unevaluatedProperties=False), of(unevaluatedProperties=STRING), []),
+        (
+            of(properties={"a": STRING}, unevaluatedProperties=False),
+            of(unevaluatedProperties=False),
+            ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"],
+        ),
+        (
+            of(additionalProperties=True, unevaluatedProperties=False),
+            of(unevaluatedProperties=False),
+            ["UNEVALUATED_PROPERTIES_CHANGED"],
+        ),
+        (of(), of(patternProperties={"^a": STRING}), ["PATTERN_PROPERTY_ADDED"]),
+        (
+            of(additionalProperties=False),
+            of(additionalProperties=False, patternProperties={"^a": STRING}),
+            [],
+        ),
+        (
+            of(properties={"ab": INTEGER}, additionalProperties=False),
+            of(
+                properties={"ab": INTEGER},
+                additionalProperties=False,
+                patternProperties={"^a": STRING},
+            ),
+            ["PATTERN_PROPERTY_ADDED"],
+        ),
+        (
+            of(patternProperties={"^a": STRING}, additionalProperties=False),
+            of(additionalProperties=False),
+            ["PATTERN_PROPERTY_REMOVED"],
+        ),
+        (
+            of(patternProperties={"\\p{L}": STRING}, additionalProperties=False),
+            of(properties={"é": INTEGER}, additionalProperties=False),
+            [
+                "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+                "PATTERN_PROPERTY_REMOVED",
+            ],
+        ),
+        ({"type": "object"}, {"type": "object", "if": {}, "then": False}, ["TYPE_CHANGED"]),
+        ({"if": {}, "then": of()}, {"if": {}, "then": STRING}, ["TYPE_CHANGED"]),
+        ({"if": STRING, "then": {}}, {"if": INTEGER, "then": True}, []),
+        ({"if": STRING, "else": of()}, {"if": INTEGER, "else": of()}, ["CONDITION_CHANGED"]),
+        (named(), named(required=["a"]), ["TYPE_CHANGED"]),
+        (named(required=["a"]), named(), []),
+        (named(), named(description="a node"), []),
         ({"enum": [1, 2]}, {"enum": [2, 1, 3]}, []),
         ({"enum": [1, 2]}, {"enum": [1]}, ["ENUM_ARRAY_NARROWED"]),
         ({"enum": [1, 2]}, {"enum": [1, 3]}, ["ENUM_ARRAY_CHANGED"]),

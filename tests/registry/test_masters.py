@@ -5,6 +5,7 @@ killed, paused, cut off and stopped while clients write.
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from tests.registry.registries import fixed
 from tests.registry.storm import Storm
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import COMMAND, ROOT, ServerProcess, environment
-from tms.registry.log import PROPERTIES
 
 __all__ = ["etcd", "zookeeper"]
 
@@ -216,14 +216,21 @@ def test_without_a_master_a_write_is_refused_and_reads_are_answered(tmp_path: Pa
 
 
 def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
-    """Its log is a copy, made by whatever mirrors topics: here, the store is copied once."""
+    """Its log is a copy, made by the example that mirrors the log."""
     with ExitStack() as stack:
         first = Masters(tmp_path / "first", stack, lambda _: ("--registry-session-s", "1"))
         first.agreed()
         url = first.urls[first.master()]
         told = httpx.post(f"{url}/subjects/s/versions", json={"schema": fixed(1)}).json()
         copy = stack.enter_context(ServerProcess(f"leveldb:{tmp_path / 'copy'}"))
-        mirror(first.store.url, copy.url)
+        mirror = [
+            sys.executable,
+            ROOT / "examples" / "mirror_schemas.py",
+            first.store.url,
+            copy.url,
+        ]
+        mirroring = stack.enter_context(subprocess.Popen(mirror, cwd=tmp_path))
+        stack.callback(mirroring.kill)
         flags = (
             *("--registry-log", copy.url, "--registry-mode", "master"),
             *("--registry-advertise", "http://127.0.0.1:1/v1/registry"),
@@ -236,6 +243,7 @@ def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
         assert answer.status_code == 200, answer.text
         assert httpx.get(f"{url}/config/t").json() == {"compatibilityLevel": "FULL"}
         assert pure.stop() == 0
+        mirroring.kill()
         for server in (*first.servers, first.store):
             server.kill()
 
@@ -245,17 +253,6 @@ def test_a_second_site_reads_forwards_and_is_promoted(tmp_path: Path) -> None:
         answer = httpx.post(f"{there}/subjects/u/versions", json={"schema": fixed(2)})
         assert (answer.status_code, answer.json()["id"]) == (200, told["id"] + 1)
         assert httpx.get(f"{there}/status").json()["epoch"] == 2
-
-
-def mirror(source: str, target: str) -> None:
-    """Copy the messages of the log once, in their order."""
-    path = "/v1/namespaces/system/topics/_schemas"
-    headers = {"TMS-Part": "registry"}
-    with httpx.Client(headers=headers) as http:
-        http.put(f"{target}{path}", json=PROPERTIES).raise_for_status()
-        found = http.post(f"{source}{path}/poll", json={"limit": 1000}).json()
-        messages = [{"key": each["key"], "payload": each["payload"]} for each in found]
-        http.post(f"{target}{path}/publish", json={"messages": messages}).raise_for_status()
 
 
 @pytest.mark.parametrize("elected_by", ["zk", "etcd"], indirect=True)

@@ -1,5 +1,6 @@
 """Registry clients that others made work here unchanged: Confluent's for Python, one for Node."""
 
+import base64
 import json
 import shutil
 import subprocess
@@ -24,16 +25,23 @@ from confluent_kafka.schema_registry import (
     ServerConfig,
 )
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.common.serde import FieldRuleExecutor, RuleContext
+from confluent_kafka.schema_registry.confluent import meta_pb2
+from confluent_kafka.schema_registry.confluent.type import decimal_pb2
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.rule_registry import RuleRegistry
 from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+from google.type import date_pb2
 
 import tms
 from dev.processes import free_ports
 from tests.registry.masters import until
+from tests.registry.protoc import described
 from tests.servers.server_process import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -239,6 +247,77 @@ def test_confluents_protobuf_serializers_carry_messages_on_a_topic(
 
     assert found.schema_type == "PROTOBUF"
     assert "message Call {" in str(found.schema_str)
+    assert ".phone.Took took = 2;" in str(found.schema_str)
+
+
+PERSON = """syntax = "proto3"; package people;
+import "confluent/meta.proto"; import "confluent/type/decimal.proto";
+import "google/type/date.proto";
+message Person {
+  string name = 1;
+  string card = 2 [(confluent.field_meta) = { tags: ["PII"] }, json_name = "c@rd"];
+  google.type.Date born = 3;
+  confluent.type.Decimal owes = 4;
+}
+"""
+META = """syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
+message Meta { repeated string tags = 3; }
+extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
+"""
+DECIMAL = """syntax = "proto3"; package confluent.type;
+message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
+"""
+
+
+def person_message() -> Any:
+    """Return the class of a message that has a tag, and types that clients have, from protoc."""
+    imported = {"confluent/meta.proto": META, "confluent/type/decimal.proto": DECIMAL}
+    pool = DescriptorPool()
+    for module in (descriptor_pb2, meta_pb2, decimal_pb2, date_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    file = described(PERSON, imported)
+    assert file is not None
+    file.name = "person.proto"
+    pool.Add(file)
+    return GetMessageClass(pool.FindMessageTypeByName("people.Person"))
+
+
+class Masking(FieldRuleExecutor):
+    """Writes stars over fields of a tag, as a rule in CEL does."""
+
+    def type(self) -> str:
+        return "MASK"
+
+    def new_transform(self, ctx: RuleContext) -> Any:
+        return lambda _rule, _field, value: "*" * len(value)
+
+
+@pytest.mark.parametrize("is_text", [True, False], ids=["its text", "its descriptor"])
+def test_a_rule_by_a_tag_masks_fields_of_protobuf_messages(url: str, *, is_text: bool) -> None:
+    name = f"people-{is_text}"
+    context, subject = SerializationContext(name, MessageField.VALUE), f"{name}-value"
+    person = person_message()
+    given = person(name="Ada", card="1234", born={"year": 1815}, owes={"scale": 2})
+    rule = Rule(
+        *("mask", None, RuleKind.TRANSFORM, RuleMode.WRITE, "MASK", ["PII"], None),
+        *(None, None, "ERROR", False),
+    )
+    rules = RuleSet(None, [rule])
+    sent = base64.b64encode(person.DESCRIPTOR.file.serialized_pb).decode()
+    registry: Any = RuleRegistry()  # type: ignore[no-untyped-call]
+    latest = {"auto.register.schemas": False, "use.latest.version": True}
+    registry.register_executor(Masking())
+    with SchemaRegistryClient({"url": url}) as client:
+        plain = ProtobufSerializer(person, client)(given, context)
+        schema = Schema(PERSON if is_text else sent, "PROTOBUF", [], None, rules)
+        client.register_schema(subject, schema)
+    with SchemaRegistryClient({"url": url}) as client:
+        serialize = ProtobufSerializer(person, client, latest, rule_registry=registry)
+        masked = serialize(given, context)
+        deserialize = ProtobufDeserializer(person, schema_registry_client=client)
+        assert deserialize(plain, context).card == "1234"
+        read = deserialize(masked, context)
+        assert (read.name, read.card, read.born.year) == ("Ada", "****", 1815)
 
 
 def test_a_client_on_node_registers_encodes_and_decodes(url: str, tmp_path: Path) -> None:

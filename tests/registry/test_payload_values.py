@@ -61,7 +61,6 @@ async def test_who_looks_too_long_is_given_up(
         await values.encoded(TOPIC, {0: GivenValue(value=b"{}")})
     [told] = await values.told(TOPIC, [Message(start_of(1) + b"\x00")])
     assert told.error is not None
-    assert "try again" in told.error
     assert checker.killed == 3
 
 

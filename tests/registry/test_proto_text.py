@@ -8,8 +8,9 @@ import pytest
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
-from tms.registry.proto_schemas import parse
+from tms.registry.proto_compiler import compiled
 from tms.registry.proto_text import proto_text
+from tms.registry.proto_tree import tree_of
 from tms.registry.proto_types import resolved, types_of
 
 TEXTS = json.loads((Path(__file__).parent / "proto_texts.json").read_text(encoding="utf-8"))
@@ -61,7 +62,7 @@ def parsed(text: str) -> ast.File:
 @pytest.mark.parametrize("text", TEXTS, ids=lambda each: each["input"][:40])
 def test_texts_are_kept_as_confluent_keeps_them(text: dict[str, str]) -> None:
     file = parsed(text["input"])
-    types = types_of(file)
+    types = types_of(compiled(text["input"], {}).file)
     assert proto_text(file) == text["stored"]
     assert proto_text(file, partial(resolved, types)) == text["normalized"]
     assert proto_text(parsed(text["stored"])) == text["stored"]
@@ -114,8 +115,7 @@ message M {
 
 
 def test_details_stay_as_they_are_written() -> None:
-    schema = parse(DETAILED)
-    assert schema.text == DETAILED
+    assert proto_text(tree_of(DETAILED)) == DETAILED
     single = DETAILED.replace('"\\"q\\"\\n\\x41"', "'\"q\"' \"\\n\" '\\x41'")
     assert single != DETAILED
-    assert parse(single).text == DETAILED
+    assert proto_text(tree_of(single)) == DETAILED

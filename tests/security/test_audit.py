@@ -26,7 +26,7 @@ from tms.security.audit import (
 from tms.security.audit_destinations import Publisher, WriterThread, open_audit
 from tms.security.audit_record import AuditRecord
 from tms.security.credentials import Scheme
-from tms.security.resources import Action, topic_resource
+from tms.security.resources import Action, Resource, topic_resource
 from tms.security.rules import Effect
 
 pytestmark = pytest.mark.anyio
@@ -111,8 +111,10 @@ def test_long_texts_are_cut() -> None:
 def test_a_use_is_told_once_a_minute_and_some_things_always(clock: ManualClock) -> None:
     audit = Audit([], clock, Drops(clock))
 
-    def is_wanted(action: str, who: str = "ann", what: object = TOPIC, *, ok: bool = True) -> bool:
-        return audit.is_wanted(who, action, what, Effect.ALLOW if ok else Effect.DENY)
+    def is_wanted(
+        action: str, who: str = "ann", what: Resource = TOPIC, *, ok: bool = True
+    ) -> bool:
+        return audit.is_wanted(who, action, str(what), Effect.ALLOW if ok else Effect.DENY)
 
     assert is_wanted(Action.PUBLISH)
     assert not is_wanted(Action.PUBLISH)
@@ -131,8 +133,9 @@ def test_a_use_is_told_once_a_minute_and_some_things_always(clock: ManualClock) 
 def test_what_is_remembered_of_uses_is_bounded(clock: ManualClock) -> None:
     audit = Audit([], clock, Drops(clock))
     for n in range(3 * USES_MAX):
-        assert audit.is_wanted(f"{n}", Action.CONSUME, TOPIC, Effect.ALLOW)
+        assert audit.is_wanted(f"{n}", Action.CONSUME, f"ns:{n:010000}", Effect.ALLOW)
     assert len(audit._uses) <= USES_MAX
+    assert sum(len(resource) for _, _, resource in audit._uses) <= USES_MAX * 512
 
 
 async def test_lines_are_added_to_a_file_and_published(clock: ManualClock, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tms.core.clock import ManualClock
 from tms.core.errors import RateExceeded
-from tms.security.quotas import PrincipalLimits, PrincipalUse, Quotas
+from tms.security.quotas import PrincipalLimits, PrincipalUse, Quotas, SharedBounds
 from tms.settings.security import SecuritySettings
 
 LIMITS = PrincipalLimits(
@@ -111,8 +111,6 @@ def test_what_fails_is_open_no_more(quotas: Quotas) -> None:
     with pytest.raises(ZeroDivisionError), polls.held():
         raise ZeroDivisionError
     assert polls.count == 0
-    polls.leave()
-    assert polls.count == 0
 
 
 def test_a_body_over_the_limit_arrives_alone(quotas: Quotas) -> None:
@@ -124,18 +122,29 @@ def test_a_body_over_the_limit_arrives_alone(quotas: Quotas) -> None:
     arriving.enter(40)
 
 
-def test_no_limit_keeps_nothing(clock: ManualClock) -> None:
+@pytest.mark.parametrize("name", ["connections", "polls"])
+def test_if_none_is_set_one_leaves_a_tenth_to_others(clock: ManualClock, name: str) -> None:
+    quotas = Quotas(PrincipalLimits(), clock, SharedBounds(connections_max=20))
+    count = getattr(quotas.of("ann"), name)
+    for _ in range(18):
+        count.enter()
+    with pytest.raises(RateExceeded) as caught:
+        count.enter()
+    assert caught.value.detail["limit"] == 18
+    for _ in range(2):
+        getattr(quotas.of("bob"), name).enter()
+    with pytest.raises(RateExceeded):
+        getattr(quotas.of("cid"), name).enter()
+
+
+def test_by_time_no_limit_is_none(clock: ManualClock) -> None:
     quotas = Quotas(PrincipalLimits(), clock)
     use = quotas.of("ann")
     for _ in range(1_000):
         use.take_request()
         use.take_publish(10**9, 10**12)
         use.take_topic()
-        use.connections.enter()
-        use.polls.enter_anyway()
-    assert quotas.of("bob") is use
-    assert not use.has_open
-    assert len(quotas) == 0
+    assert use.is_as_new
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(PrincipalLimits)])
@@ -158,17 +167,27 @@ def test_each_limit_holds_by_itself(clock: ManualClock, name: str) -> None:
 def test_those_of_whom_nothing_is_to_know_are_forgotten_first(clock: ManualClock) -> None:
     quotas = Quotas(LIMITS, clock, principals_max=3)
     quotas.of("open").connections.enter()
-    quotas.of("used").take_request()
-    idle = quotas.of("idle")
+    used = quotas.of("used")
+    used.take_request()
     quotas.of("new1").take_request()
-    assert quotas.of("open").connections.count == 1
+    quotas.of("new2").take_request()  # "open" goes
+    assert quotas.of("used") is used
+    quotas.of("new3").take_request()  # all have used something; "new1" was asked for longest ago
+    assert quotas.of("used") is used
     assert len(quotas) == 3
-    quotas.of("new2").connections.enter()  # "used" goes, which was asked for longest ago
-    quotas.of("new3").connections.enter()
-    assert quotas.of("open").connections.count == 1
-    quotas.of("new4")  # all have something open, so one of them goes
-    assert len(quotas) == 3
-    assert quotas.of("idle") is not idle
+
+
+def test_what_is_open_is_not_forgotten(clock: ManualClock) -> None:
+    quotas = Quotas(LIMITS, clock, principals_max=3)
+    before = quotas.of("ann")
+    before.polls.enter()
+    for number in range(5):
+        quotas.of(f"{number}")
+    now = quotas.of("ann")
+    assert now is not before
+    refused(now.polls.enter, "principal_polls_max", 1)
+    before.polls.leave()
+    now.polls.enter()
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), max_size=60))
@@ -180,3 +199,4 @@ def test_what_is_kept_is_bounded(asked: list[tuple[int, bool]]) -> None:
             use.polls.enter()
         assert len(quotas) <= 3
         assert quotas.of(str(number)) is use
+    assert quotas.polls.used <= 7

@@ -78,6 +78,21 @@ def test_who_may_something_within_a_namespace_is_let_ask(
                 assert book.may_within(who, action, namespace)
 
 
+@pytest.mark.parametrize("subscription", [None, "s500"])
+def test_of_many_rules_a_few_are_looked_at(subscription: str | None) -> None:
+    def one(number: int) -> Rule:
+        name = f"{'n' * (number % 240)}*"
+        limit = "*" if number % 2 else f"s{number}"
+        actions = frozenset([Action.SUBSCRIBE] if limit != "*" else [Action.PUBLISH])
+        return Rule(f"{number}", "ann", Effect.ALLOW, actions, Kind.TOPIC, "ns", name, limit)
+
+    prefixes = RuleBook([one(number) for number in range(1, 1_000, 2)])
+    subscriptions = RuleBook([replace(one(number), name="nn*") for number in range(0, 1_000, 2)])
+    for book in (prefixes, subscriptions):
+        found = book._by_name["ann"].about(topic("ns", "n" * 250), subscription)
+        assert 1 <= len([*found]) <= 4
+
+
 def test_no_pattern_takes_in_the_topics_of_the_service() -> None:
     def book(namespace: str, name: str) -> RuleBook:
         actions = frozenset([Action.CONSUME])

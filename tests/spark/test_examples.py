@@ -1,14 +1,12 @@
 """The programs in examples/spark, and the page's first session, do what they say."""
 
 import runpy
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import tms
-from tests.docs.markdown import ROOT, blocks
-from tests.docs.newcomer import ADDRESS
+from tests.docs.markdown import ROOT
 from tests.servers.server_process import ServerProcess
 
 EXAMPLES = ROOT / "examples" / "spark"
@@ -48,30 +46,3 @@ def test_an_example_that_fails_leaves_nothing_behind(name: str, server: ServerPr
 
     with tms.connect(server.url) as client:
         assert [topic for topic in client.topics() if topic.startswith("example-")] == []
-
-
-def test_the_first_session_of_the_page(
-    spark: SparkSession,
-    server: ServerProcess,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-) -> None:
-    programs = [block for block in blocks("docs/spark.md") if block.kind == "python"]
-    with tms.connect(server.url) as client:
-        client.topic("orders").create()
-        client.topic("orders").publish([b"one", b"two"])
-        client.topic("copies").create()
-        known = {"spark": spark}
-        for block in programs:
-            program = block.text.replace(ADDRESS, server.url.removeprefix("http://"))
-            # A relative folder would be in the JVM's, which is the first test's of all.
-            exec(program.replace('"checkpoint"', repr(f"{tmp_path}/checkpoint")), known)
-        copies = [message.payload for message in client.topic("copies").poll()]
-        for name in ("orders", "copies"):
-            client.topic(name).delete()
-        client.registry.delete("orders-value")
-
-    printed = capsys.readouterr().out
-    assert "|orders|" in printed
-    assert "|  a|    1|" in printed
-    assert copies == [b"one", b"two"]

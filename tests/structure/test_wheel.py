@@ -87,7 +87,7 @@ def test_a_release_is_built_and_tried(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (made,) = (tmp_path / "dist").iterdir()
     assert f"To install it: pip install '{made}[server,arrow]'" in done.stdout
-    assert "Published 1 messages." in done.stderr
+    assert "Published 1 message." in done.stderr
 
 
 def names_in(wheel: Path) -> list[str]:

@@ -1,68 +1,43 @@
 """A stateful model of isolation."""
 
-from dataclasses import dataclass, field
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tables.memory import MemoryStore
 from tables.store import Store
 from tables.transaction_table import StoreTransactionTable
+from tests.transactions.known import (
+    ABORTED,
+    CALLERS,
+    COMMITTED,
+    GONE,
+    INVALID,
+    KEYS,
+    LIMITS,
+    OPEN,
+    OWNERS,
+    PICK,
+    PRINCIPALS,
+    Known,
+    check_owners,
+    has_place,
+    may_not,
+)
 from tests.transactions.living import NOW_MS, Living
-from tms.core.caller import ANYBODY, Caller
+from tms.core.caller import Caller
 from tms.core.errors import (
     NotPermitted,
     OwnerBusy,
+    OwnerNotFound,
+    TooLarge,
     TransactionConflict,
     TransactionDuplicate,
     TransactionNotInProgress,
 )
-from tms.core.limits import Limits
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.transactions.edits import encode_row
 from tms.transactions.recovery import recover
-
-OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"
-LIMITS = Limits(transaction_owners_max=2, transaction_outcomes_max=1_000)
-
-
-KEYS = st.frozensets(st.sampled_from([b"x", b"y", b"z"]))
-
-
-OWNERS = st.sampled_from(["o", "p", "q"])
-
-
-PICK = st.integers(0, 1_000)
-
-
-PRINCIPALS = ("ann", "bob")
-CALLERS = st.sampled_from(
-    [ANYBODY, *map(Caller, PRINCIPALS), Caller(PRINCIPALS[0], may_end_any=True)]
-)
-
-
-def may_not(caller: Caller, principal: str | None) -> bool:
-    """Whether a caller may do nothing to what is a principal's."""
-    return caller.principal not in (None, principal) and not caller.may_end_any
-
-
-@dataclass
-class Known:
-    """What the model knows of a transaction."""
-
-    transaction: Transaction
-    started: int
-    """When, in steps."""
-    expires_ms: int
-    owner: str | None
-    sequence: int | None
-    principal: str | None = None
-    status: str = OPEN
-    committed: int = -1
-    changes: frozenset[bytes] = frozenset()
-    pointers: list[int] = field(default_factory=list)
-    truncated: set[int] = field(default_factory=set)
 
 
 class Isolation(RuleBasedStateMachine):
@@ -120,17 +95,40 @@ class Isolation(RuleBasedStateMachine):
 
     def _is_of_another(self, caller: Caller, owner: str) -> bool:
         """Whether an owner is another principal's."""
-        if owner not in self.living.state.owners.last_commits:
-            self.whose.pop(owner, None)  # it was forgotten
         holders = [known.principal for known in self.having(OPEN) if known.owner == owner]
         if self.whose.get(owner) is not None:
             holders.append(self.whose[owner])
         return any(may_not(caller, holder) for holder in holders)
 
+    def _holders(self) -> dict[str, str | None]:
+        """Return the owners that have a place, and whose they are."""
+        numbered = [known for known in self.having(OPEN) if known.sequence is not None]
+        opened = {known.owner or "": known.principal for known in numbered}
+        return {**opened, **self.whose}
+
+    @rule(owner=OWNERS, caller=CALLERS)
+    def forget_owner(self, owner: str, caller: Caller) -> None:
+        is_of_another = self._is_of_another(caller, owner)
+        try:
+            self.living.do(self.living.state.forget_owner(owner, self.living.now_ms, caller))
+        except NotPermitted:
+            assert is_of_another
+            return
+        except OwnerBusy:
+            assert any(known.owner == owner for known in self.having(OPEN))
+            return
+        except OwnerNotFound:
+            assert owner not in self.whose
+            return
+        assert not is_of_another
+        del self.whose[owner], self.last_sequences[owner]
+        self.done()
+
     @rule(owner=OWNERS, sequence=st.integers(0, 3), if_open=st.sampled_from(IfOpen), caller=CALLERS)
     def start_owned(self, owner: str, sequence: int, if_open: IfOpen, caller: Caller) -> None:
         busy = next((k for k in self.having(OPEN) if k.owner == owner), None)
         is_of_another = self._is_of_another(caller, owner)
+        is_room = has_place(self._holders(), caller, owner)
         try:
             transaction = self.living.start(
                 owner=owner, sequence=sequence, if_open=if_open, caller=caller
@@ -141,10 +139,14 @@ class Isolation(RuleBasedStateMachine):
         except TransactionDuplicate:
             assert sequence <= self.last_sequences[owner]
             return
+        except TooLarge:
+            assert not is_room
+            return
         except OwnerBusy:
             assert busy is not None
             assert if_open is not IfOpen.FENCE
             return
+        assert is_room
         assert not is_of_another
         if busy is not None and if_open is IfOpen.JOIN:
             assert transaction == busy.transaction
@@ -160,6 +162,7 @@ class Isolation(RuleBasedStateMachine):
     ) -> None:
         number = None if owner is None else sequence
         is_of_another = owner is not None and self._is_of_another(caller, owner)
+        is_room = has_place(self._holders(), caller, owner)
         try:
             pointer = self.living.at_once(owner, number, changes, caller=caller)
         except NotPermitted:
@@ -169,9 +172,13 @@ class Isolation(RuleBasedStateMachine):
             assert owner is not None
             assert sequence <= self.last_sequences[owner]
             return
+        except TooLarge:
+            assert not is_room
+            return
         except OwnerBusy:
             assert any(known.owner == owner for known in self.having(OPEN))
             return
+        assert is_room
         assert not is_of_another
         transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
         known = Known(transaction, self.step, 0, owner, number, caller.principal, COMMITTED)
@@ -207,8 +214,6 @@ class Isolation(RuleBasedStateMachine):
     @rule(pick=PICK, caller=CALLERS)
     def commit(self, pick: int, caller: Caller) -> None:
         known = self.pick(pick, OPEN)
-        if known.owner is not None:
-            self._is_of_another(caller, known.owner)  # which sees whether it was forgotten
         try:
             self.living.commit(known.transaction, caller)
         except NotPermitted:
@@ -378,8 +383,7 @@ class Isolation(RuleBasedStateMachine):
         for principal in PRINCIPALS:
             of_it = [known for known in self.having(OPEN) if known.principal == principal]
             assert state.in_progress_of(principal) == len(of_it)
-        for owner, last in state.owners.last_commits.items():
-            assert last.principal == self.whose[owner]
+        check_owners(state.owners, self._holders(), self.whose, self.last_sequences)
 
     @invariant()
     def statuses_are_known(self) -> None:

@@ -78,7 +78,7 @@ class Living:
         self, transaction: Transaction, *changes: bytes, caller: Caller = ANYBODY
     ) -> None:
         self.state.check_own(transaction.transaction_id, caller)
-        self.do(self.state.can_commit(transaction.transaction_id, changes))
+        self.do(self.state.can_commit(transaction.transaction_id, changes, caller))
 
     def commit(self, transaction: Transaction, caller: Caller = ANYBODY) -> None:
         self.state.check_own(transaction.transaction_id, caller)

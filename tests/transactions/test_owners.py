@@ -3,15 +3,22 @@
 import pytest
 
 from tests.transactions.living import Living
+from tms.core.caller import Caller
 from tms.core.errors import (
     InvalidRequest,
+    NotPermitted,
     OwnerBusy,
     OwnerElsewhere,
+    OwnerNotFound,
+    TooLarge,
     TransactionDuplicate,
     TransactionNotInProgress,
 )
 from tms.core.limits import Limits
 from tms.core.transactions import IfOpen
+from tms.transactions.edits import EditKind
+
+ANN, BOB = Caller("ann"), Caller("bob")
 
 
 class TestOwners:
@@ -128,15 +135,85 @@ class TestOwners:
         assert list(living.state.owners.last_commits) == ["busy", "late"]
         assert living.state.forget_owners(living.now_ms + 10_000) == ()
 
-    def test_the_oldest_beyond_the_bound_are_forgotten_save_those_with_one_open(self) -> None:
-        living = Living(Limits(transaction_owners_max=2))
-        for owner in ("a", "b"):
-            living.at_once(owner, 1)
-        living.start(owner="a")
-        living.at_once("c", 1)
-        assert set(living.state.owners.last_commits) == {"a", "c"}
+    def test_none_is_forgotten_for_the_sake_of_another(self) -> None:
+        living = Living(Limits(transaction_owners_max=20))
+        living.at_once("victim", 7, caller=BOB)
+        for number in range(17):
+            living.at_once(f"a{number}", 1, caller=ANN)
+        for attempt in (living.start, living.at_once):
+            with pytest.raises(TooLarge) as caught:
+                attempt(owner="one more", sequence=1, caller=ANN)
+            assert (caught.value.problem.code, caught.value.status) == ("too_many_owners", 429)
+            assert caught.value.detail == {
+                "owners": 18,
+                "owners_of_principal": 17,
+                "transaction_owners_max": 20,
+            }
+        with pytest.raises(TransactionDuplicate):
+            living.at_once("victim", 7, caller=BOB)
+        living.at_once("a0", 2, caller=ANN)
+        living.start(owner="without a number", caller=ANN)
+        living.at_once("victim 2", 1, caller=BOB)
+        living.at_once("root's", 1)
+        with pytest.raises(TooLarge):
+            living.at_once("root's other", 1)
 
-        living.start(owner="c")
-        living.at_once("d", 1)
-        living.at_once("e", 1)
-        assert set(living.state.owners.last_commits) == {"a", "c", "e"}, "over it: both are open"
+    def test_a_work_that_has_begun_has_its_place(self) -> None:
+        living = Living(Limits(transaction_owners_max=2))
+        first = living.start(owner="a", sequence=1)
+        second = living.start(owner="b", sequence=1)
+        with pytest.raises(TooLarge):
+            living.at_once("c", 1)
+        living.abort(first)
+        living.at_once("c", 1)
+        living.commit(second)
+        assert set(living.state.owners.last_commits) == {"b", "c"}
+
+    def test_who_may_have_all_takes_the_reserve_too(self) -> None:
+        living = Living(Limits(transaction_owners_max=10))
+        for number in range(10):
+            living.at_once(f"{number}", 1, caller=Caller("root", has_all=True))
+        with pytest.raises(TooLarge):
+            living.at_once("more", 1, caller=Caller("root", has_all=True))
+
+    def test_it_is_told_from_four_fifths_on(self) -> None:
+        living = Living(Limits(transaction_owners_max=10))
+        for number in range(7):
+            living.at_once(f"{number}", 1)
+        assert living.state.owners.warnings() == []
+        living.start(owner="7", sequence=1)
+        [told] = living.state.owners.warnings()
+        assert told.startswith("8 of 10 owners")
+
+    def test_one_is_forgotten_when_that_is_asked(self, living: Living) -> None:
+        living.at_once("o", 5, caller=ANN)
+        with pytest.raises(NotPermitted):
+            living.state.forget_owner("o", living.now_ms, BOB)
+        with pytest.raises(OwnerNotFound):
+            living.state.forget_owner("p", living.now_ms, ANN)
+        open_one = living.start(owner="o", sequence=6, caller=ANN)
+        with pytest.raises(OwnerBusy):
+            living.state.forget_owner("o", living.now_ms, ANN)
+        living.abort(open_one)
+        living.do(living.state.forget_owner("o", living.now_ms, ANN))
+        assert living.state.infos_of_owners(living.now_ms, 5) == []
+        living.at_once("o", 1, caller=BOB)
+        [told] = living.state.infos_of_owners(living.now_ms, 5, "bob")
+        assert (told.owner, told.sequence, told.principal) == ("o", 1, "bob")
+        assert living.state.infos_of_owners(living.now_ms, 5, "ann") == []
+
+    def test_versions_that_look_at_times_alone_forget_the_same(self, living: Living) -> None:
+        for owner in "abc":
+            living.at_once(owner, 5, caller=ANN)
+            living.now_ms += 1
+        commits = {owner: last.time_ms for owner, last in living.state.owners.last_commits.items()}
+        edits = living.state.forget_owner("b", living.now_ms, ANN)
+        for edit in edits:
+            if edit.kind is EditKind.COMMITTED:
+                commits[edit.owner or ""] = edit.time_ms
+            else:
+                before_ms = edit.truncate_before_ms
+                commits = {owner: at for owner, at in commits.items() if at >= before_ms}
+        living.do(edits)
+        assert [edit.kind for edit in edits] == [EditKind.COMMITTED, EditKind.OWNERS_FORGOTTEN]
+        assert [*commits] == [*living.state.owners.last_commits] == ["a", "c"]

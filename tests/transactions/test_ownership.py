@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.transactions.living import Living
+from tests.transactions.living import LONG, Living
 from tests.transactions.logs import Log
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
 from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import ManualClock
-from tms.core.errors import NotPermitted, OwnerBusy, RateExceeded, TransactionDuplicate
+from tms.core.errors import (
+    NotPermitted,
+    OwnerBusy,
+    RateExceeded,
+    TooManyTransactions,
+    TransactionDuplicate,
+)
 from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange, Stored
 from tms.core.transaction import Transaction
@@ -227,6 +233,7 @@ class TestCounts:
         assert caught.value.detail == {
             "setting": "principal_transactions_max",
             "principal_transactions_max": 2,
+            "in_progress": 2,
             "retry_after_s": 1,
         }
 
@@ -246,10 +253,23 @@ class TestCounts:
         living.abort(living.start(caller=ANN), ANN)
         living.start(caller=ANN)
 
-    def test_it_may_have_as_many_as_all_unless_it_is_set(self, living: Living) -> None:
-        for _ in range(1_000):
-            living.start(caller=ANN)
-        assert living.state.in_progress_of("ann") == 1_000
+    def test_it_leaves_a_tenth_to_others_unless_that_is_set(self) -> None:
+        living = Living(Limits(transactions_in_progress_max=20))
+        for _ in range(18):
+            living.start(LONG, caller=ANN)
+        with pytest.raises(RateExceeded) as caught:
+            living.start(LONG, caller=ANN)
+        assert caught.value.detail["in_progress"] == 18
+        for _ in range(2):
+            living.start(caller=BOB)
+        for caller in (BOB, ANYBODY, Caller("root", has_all=True)):
+            with pytest.raises(TooManyTransactions):
+                living.start(caller=caller)
+
+    def test_who_may_have_all_is_not_counted_out(self) -> None:
+        living = Living(Limits(transactions_in_progress_max=20, principal_transactions_max=2))
+        for _ in range(20):
+            living.start(caller=Caller("root", has_all=True))
 
 
 def test_a_recovery_knows_whose_all_are() -> None:

@@ -1,12 +1,12 @@
 """Publishing to several topics at once: all or nothing, and once, on any store."""
 
+import asyncio
+
 import pytest
 
 from tests.transactions.reading import SHORT, A, B, everything, polled
-from tms.core.errors import (
-    InvalidRequest,
-    TopicNotFound,
-)
+from tms.core.caller import Caller
+from tms.core.errors import InvalidRequest, OwnerNotFound, TopicNotFound
 from tms.core.topic import TopicId
 from tms.node import OpenServices
 
@@ -43,3 +43,34 @@ class TestPublishAll:
         assert again.is_duplicate
         assert again.write_pointer == first.write_pointer
         assert await everything(services, A) == [b"1"]
+
+    async def test_an_owner_may_be_forgotten_while_it_publishes(
+        self, services: OpenServices
+    ) -> None:
+        """Each sequence is published once for each time that it was not remembered."""
+        ann = Caller("ann")
+
+        async def publish(sequence: int) -> bool:
+            body = {A: [b"%d" % sequence]}
+            done = await services.messaging.publish_all(
+                body, owner="p", sequence=sequence, caller=ann
+            )
+            return not done.is_duplicate
+
+        async def forget() -> bool:
+            try:
+                await services.transactions.forget_owner("p", caller=ann)
+            except OwnerNotFound:
+                return False
+            return True
+
+        new = forgotten = 0
+        for sequence in range(20):
+            asked = [publish(sequence), forget(), publish(sequence), forget(), publish(sequence)]
+            first, gone, second, gone_too, third = await asyncio.gather(*asked)
+            assert first, "what was forgotten, or is higher, is not a duplicate"
+            new += first + second + third
+            forgotten += gone + gone_too
+            assert (second, third) == (gone, gone_too)
+        assert len(await everything(services, A)) == new == 20 + forgotten
+        assert [each.sequence for each in await services.transactions.owners()] == [19]

@@ -55,14 +55,13 @@ async def test_a_reader_stops_at_what_is_in_progress_and_is_told_where(
     page = await services.messaging.page(A, Reading(FIRST_ID, limit=10, view=Isolation.COMMITTED))
     assert (page.count, page.stopped_at) == (0, tx.write_pointer)
     clock.advance(7_000)
-    labels = {"write_pointer": str(tx.write_pointer)}
-    assert registry.get_sample_value("tms_stopped_at_transaction_seconds", labels) == 7
+    assert registry.get_sample_value("tms_stopped_at_transaction_seconds") == 7
     [info] = await services.transactions.in_progress()
     assert (info.transaction_id, info.topics) == (tx.transaction_id, ["default:a"])
 
     await services.transactions.commit(tx.transaction_id)
     assert await polled(services, A) == [b"in progress", b"plain"]
-    assert registry.get_sample_value("tms_stopped_at_transaction_seconds", labels) is None
+    assert registry.get_sample_value("tms_stopped_at_transaction_seconds") is None
 
 
 @pytest.mark.parametrize("end", ["commit", "abort", "invalidate", "timeout"])

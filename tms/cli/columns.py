@@ -1,4 +1,4 @@
-"""Tables for people."""
+"""Tables and counts for people."""
 
 from collections.abc import Sequence
 
@@ -11,3 +11,8 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def counted(count: int, one: str) -> str:
+    """Return how many there are: "1 message", "2 messages"."""
+    return f"{count:d} {one}" if count == 1 else f"{count:d} {one}s"

@@ -13,12 +13,6 @@ def line_of(error: TmsError, url: str) -> str:
     """Return the line for `error`, met while talking to `url`."""
     code, detail, url = error.problem.code, error.detail, without_credentials(url)
     match code:
-        case "server_unreachable":
-            place, reason = detail.get("url", url), detail.get("reason", "no connection")
-            return (
-                f"No server at {place} ({reason}): start one with `tms serve`, or give "
-                "the address of one with --url or TMS_URL."
-            )
         case "topic_not_found":
             namespace, _, name = str(detail.get("topic", "")).rpartition(":")
             return (
@@ -33,17 +27,27 @@ def line_of(error: TmsError, url: str) -> str:
                 f"`tms subscription create {short} {name}`, or see what there is with "
                 f"`tms subscription list {short}`."
             )
-        case "not_tms":
-            place, reason = detail.get("url", url), detail.get("reason", "")
-            return f"{place} answers, but not as TMS does: {reason}. Check --url or TMS_URL."
-        case "server_silent":
-            return (
-                f"{detail.get('url', url)} takes connections and says nothing: check --url or "
-                "TMS_URL, and that the server does not hang. Whether it did something is not known."
-            )
         case _:
-            own = _of_credentials(error, url) or str(error)
+            own = _of_transport(error, url) or _of_credentials(error, url) or str(error)
             return _reason_of_registry(detail) if code == "schema_refused" else own
+
+
+def _of_transport(error: TmsError, url: str) -> str | None:
+    """Return the line for an error of the way to a server; None for another one."""
+    place, reason = error.detail.get("url", url), error.detail.get("reason", "no reason is known")
+    lines = {
+        "server_unreachable": (
+            f"No server at {place} ({reason}): start one with `tms serve`, or give the address of "
+            "one with --url or TMS_URL."
+        ),
+        "not_tms": f"{place} answers, but not as TMS does: {reason}. Check --url or TMS_URL.",
+        "answer_lost": f"No answer from {place} ({reason}): try again, or see what its log says.",
+        "server_silent": (
+            f"{place} takes connections and says nothing: check --url or TMS_URL, and that the "
+            "server does not hang. Whether it did something is not known."
+        ),
+    }
+    return lines.get(error.problem.code)
 
 
 def _of_credentials(error: TmsError, url: str) -> str | None:

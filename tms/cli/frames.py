@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import typer
 
+from tms.cli.batches import WrongMessage
 from tms.client.given_messages import GivenMessage
 from tms.core.message import Message, tombstone
 
@@ -18,18 +19,19 @@ class Frames:
     key_separator: bytes | None
 
     def around(self, payloads: list[bytes]) -> Sequence[GivenMessage]:
-        """Return messages of payloads. Raises a usage error if a line has no separator."""
+        """Return messages of payloads. Raises `WrongMessage` if a line has no separator."""
         if self.key_separator is not None:
-            return [self._split(line, self.key_separator) for line in payloads]
+            separator = self.key_separator
+            return [self._split(index, line, separator) for index, line in enumerate(payloads)]
         if self.key is None and not self.headers:
             return payloads
         return [Message(payload, self.key, self.headers) for payload in payloads]
 
-    def _split(self, line: bytes, separator: bytes) -> Message:
+    def _split(self, index: int, line: bytes, separator: bytes) -> Message:
         key, found, payload = line.partition(separator)
         if not found:
-            shown = line[:_SHOWN_BYTES].decode(errors="backslashreplace")
-            raise typer.BadParameter(f"a line without {separator.decode()!r}: {shown}")
+            shown = shown_of(line)
+            raise WrongMessage(index, f"there is no {shown_of(separator)!r} in it: {shown}")
         return Message(payload, key, self.headers)
 
     def tombstone(self) -> Message:
@@ -41,31 +43,28 @@ class Frames:
 _SHOWN_BYTES = 80
 
 
-def frames_of(key: str | None, headers: list[str], key_separator: str | None) -> Frames:
+def shown_of(text: bytes) -> str:
+    """Return the beginning of a text for an error."""
+    return text[:_SHOWN_BYTES].decode(errors="backslashreplace")
+
+
+def frames_of(key: bytes | None, headers: list[bytes], key_separator: bytes | None) -> Frames:
     """Return what the options give. Raises a usage error."""
     if key is not None and key_separator is not None:
         raise typer.BadParameter("give either --key or --key-separator")
-    if key_separator == "":
+    if key_separator == b"":
         raise typer.BadParameter("--key-separator must not be empty")
     named: dict[str, bytes] = {}
     for text in headers:
-        name, found, value = text.partition("=")
-        if not found or name in named or not _is_text(name):
-            raise typer.BadParameter(
-                f"--header {text!r} is not NAME=VALUE, or its name stands twice or is not UTF-8"
-            )
-        named[name] = _raw(value)
-    separator = None if key_separator is None else _raw(key_separator)
-    return Frames(None if key is None else _raw(key), named, separator)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _raw(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
+        name, found, value = text.partition(b"=")
+        wrong = None if found else "it is not NAME=VALUE"
+        try:
+            decoded = name.decode()
+        except UnicodeDecodeError:
+            wrong = "its name is not UTF-8"
+        else:
+            wrong = "its name stands twice" if decoded in named else wrong
+        if wrong is not None:
+            raise typer.BadParameter(f"--header {shown_of(text)!r}: {wrong}")
+        named[decoded] = value
+    return Frames(key, named, key_separator)

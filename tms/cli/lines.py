@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tms.core.message import Message
+from tms.core.message import Message, published_ms
 from tms.core.records import Record
 from tms.wire.json_values import json_of as json_bytes
 
 
 def text_of(given: Message | Record) -> str:
     """Return the line for people. What a terminal would not print is escaped."""
-    published = datetime.fromtimestamp(_timestamp_of(given.id) / 1000, UTC)
+    published = datetime.fromtimestamp(published_ms(given.id) / 1000, UTC)
     time = published.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     said = [time, given.id.hex()]
     said += [] if given.key is None else [f"key={_printable(given.key)}"]
@@ -33,7 +33,7 @@ def _said_of(given: Message | Record) -> str:
 
 def json_of(given: Message | Record) -> str:
     """Return the line for programs."""
-    line: dict[str, object] = {"id": given.id.hex(), "timestamp": _timestamp_of(given.id)}
+    line: dict[str, object] = {"id": given.id.hex(), "timestamp": published_ms(given.id)}
     if isinstance(given, Record) and given.key_schema_id is not None:
         line["key"] = msgspec.Raw(given.key)
     elif given.key is not None:
@@ -55,10 +55,6 @@ def _told_by(record: Record) -> dict[str, object]:
 
 def _payload_of(message: Message) -> dict[str, object]:
     return {"payload": None} if message.is_tombstone else {**_told("payload", message.payload)}
-
-
-def _timestamp_of(message_id: bytes) -> int:
-    return int.from_bytes(message_id[:8])
 
 
 def _printable(raw: bytes) -> str:

@@ -35,6 +35,9 @@ from tms.cli import (
     topic,
     tx,
 )
+from tms.cli.batches import WrongInput
+from tms.cli.configured import stop
+from tms.cli.standard_streams import StreamFailed, give_up_output, open_streams
 from tms.cli.target import (
     NAMESPACE_HELP,
     URL,
@@ -82,6 +85,10 @@ class _Commands(TyperGroup):
         except TmsError as error:
             target = ctx.obj
             print(failure.line_of(error, target.url), file=sys.stderr)
+        except WrongInput as error:
+            print(error, file=sys.stderr)
+        except UnicodeEncodeError as error:
+            stop(f"{error.object!r} is not UTF-8.")
         except ModuleNotFoundError as error:
             if error.name is None or error.name.partition(".")[0] == "tms":
                 raise
@@ -186,4 +193,13 @@ def version(target: Target) -> None:
 def main() -> None:
     """Run the command that the process was started with."""
     os.umask(_UMASK)
-    app(prog_name="tms")
+    open_streams()
+    try:
+        try:
+            app(prog_name="tms")
+        finally:
+            sys.stdout.flush()
+    except StreamFailed as failed:
+        give_up_output()
+        print(failed, file=sys.stderr)
+        sys.exit(1)

@@ -1,7 +1,6 @@
 """`tms poll`: read messages, to the end or for ever."""
 
 import base64
-import binascii
 import itertools
 import sys
 from collections.abc import Callable, Iterable
@@ -239,7 +238,7 @@ def parse_transaction(text: str) -> Transaction | int:
         return decode_transaction(base64.b64decode(text, validate=True))
     except OSError as error:
         reason = f"{text[1:]} cannot be read: {error.strerror}"
-    except binascii.Error:
+    except ValueError:
         reason = "not base64; a file is given as @FILE"
     except InvalidRequest as error:
         reason = str(error)

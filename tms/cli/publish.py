@@ -5,8 +5,10 @@ Standard output has the rollback ranges alone, so that they can be handed to `tm
 durable, and its range printed, before the next is sent.
 """
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, cast
@@ -14,11 +16,22 @@ from typing import Annotated, cast
 import msgspec
 import typer
 
-from tms.cli.batches import ByteSource, InputBatch, of_line_files, of_lines, of_whole_files, size_of
+from tms.cli.batches import (
+    ByteSource,
+    InputBatch,
+    WrongInput,
+    WrongMessage,
+    of_line_files,
+    of_lines,
+    of_whole_files,
+    size_of,
+)
+from tms.cli.columns import counted
 from tms.cli.frames import Frames, frames_of
 from tms.cli.poll import parse_message_id
 from tms.cli.progress import with_progress
 from tms.cli.rollback import text_of
+from tms.cli.standard_streams import StreamFailed
 from tms.cli.target import Target, TopicArgument, with_target
 from tms.cli.values import as_values, encoding_of
 from tms.client import Topic
@@ -43,8 +56,10 @@ RETRY_FOR_S = 30.0
 """How long each batch of a long input waits out a busy or restarting server."""
 
 Inputs = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="MESSAGE|FILE", help="Messages; with --lines or --file, files."),
+    list[bytes] | None,
+    typer.Argument(
+        metavar="MESSAGE|FILE", help="Messages; with --lines or --file, files.", parser=os.fsencode
+    ),
 ]
 FromStdin = Annotated[bool, typer.Option("--stdin", help="Each line of standard input.")]
 Lines = Annotated[bool, typer.Option("--lines", help="Each line of the files.")]
@@ -64,16 +79,25 @@ Buffer = Annotated[
 ]
 
 
-Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="The key of each message.")]
+Key = Annotated[
+    bytes | None,
+    typer.Option("--key", metavar="KEY", help="The key of each message.", parser=os.fsencode),
+]
 HeadersOption = Annotated[
-    list[str] | None,
-    typer.Option("--header", metavar="NAME=VALUE", help="A header of each message; repeatable."),
+    list[bytes] | None,
+    typer.Option(
+        "--header",
+        metavar="NAME=VALUE",
+        help="A header of each message; repeatable.",
+        parser=os.fsencode,
+    ),
 ]
 KeySeparator = Annotated[
-    str | None,
+    bytes | None,
     typer.Option(
         "--key-separator",
         metavar="TEXT",
+        parser=os.fsencode,
         help="With --stdin or --lines: the key of a line is what is before this text.",
     ),
 ]
@@ -159,18 +183,13 @@ def publish(
     if form is _Form.ARGUMENTS:
         if not given and not is_tombstone and (write_pointer is None or buffer):
             raise typer.BadParameter("give messages, or one of --stdin, --lines and --file")
-        messages = [text.encode(errors="surrogateescape") for text in given]
+        messages = [frames.tombstone()] if is_tombstone else frames.around(given)
         with target.connect() as client:
-            report = _Report(
+            _Report(
                 target, client.topic(topic), write_pointer, frames, encoding, buffer=buffer
-            )
-            if is_tombstone:
-                report.publish_one([frames.tombstone()], last)
-            else:
-                report.publish_one(frames.around(messages), last)
-            report.end()
+            ).publish_given(messages, last)
         return
-    paths = [Path(text) for text in given]
+    paths = [Path(os.fsdecode(text)) for text in given]
     total_bytes = size_of(paths) if paths else None
     with target.connect() as client:
         client.topic(topic).properties()  # a wrong name or address is told before the input is read
@@ -181,7 +200,7 @@ def publish(
         report.publish(with_progress(_batches(form, paths), total_bytes))
 
 
-def _form_of(given: list[str], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
+def _form_of(given: list[bytes], *, from_stdin: bool, lines: bool, whole_files: bool) -> _Form:
     flags = {_Form.STDIN: from_stdin, _Form.LINES: lines, _Form.FILES: whole_files}
     forms = [form for form, is_set in flags.items() if is_set]
     if len(forms) > 1:
@@ -222,26 +241,39 @@ class _Report:
         self._count = 0
 
     def publish(self, batches: Iterable[InputBatch]) -> None:
-        """Publish the batches one after another. Raises `TmsError` at the first that fails."""
-        try:
+        """Publish the batches one after another, up to the first that fails.
+
+        Raises `TmsError`, `StreamFailed`, and `WrongInput` with the place of what is wrong.
+        """
+        with self._telling_how_far():
             for batch in batches:
-                self.publish_one(self._frames.around(batch.messages))
-        except TmsError:
+                try:
+                    self._publish_one(self._frames.around(batch.messages))
+                except WrongMessage as wrong:
+                    raise WrongInput(f"{batch.place(wrong.index)}: {wrong}") from None
+
+    def publish_given(self, messages: Sequence[GivenMessage], if_last: IfLast | None) -> None:
+        """Publish what was given by arguments. Raises `TmsError`, and a usage error."""
+        with self._telling_how_far():
+            try:
+                self._publish_one(messages, if_last)
+            except WrongMessage as wrong:
+                raise typer.BadParameter(str(wrong)) from None
+
+    @contextmanager
+    def _telling_how_far(self) -> Iterator[None]:
+        """Say in the end how much was published, also if not all of it was."""
+        done = "Stored" if self._buffer else "Published"
+        try:
+            yield
+        except (TmsError, StreamFailed, WrongInput):
             if self._count:
-                print(f"{self._done} {self._count} messages before this:", file=sys.stderr)
+                print(f"{done} {counted(self._count, 'message')} before this:", file=sys.stderr)
             raise
-        self.end()
-
-    @property
-    def _done(self) -> str:
-        return "Stored" if self._buffer else "Published"
-
-    def end(self) -> None:
-        """Say how much was published."""
         if not self._target.as_json:
-            print(f"{self._done} {self._count} messages.", file=sys.stderr)
+            print(f"{done} {counted(self._count, 'message')}.", file=sys.stderr)
 
-    def publish_one(self, messages: Sequence[GivenMessage], if_last: IfLast | None = None) -> None:
+    def _publish_one(self, messages: Sequence[GivenMessage], if_last: IfLast | None = None) -> None:
         """Publish one batch, and print what is told of it."""
         how = self._encoding or Encoding()
         published = self._topic.publish(

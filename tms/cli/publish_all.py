@@ -1,12 +1,13 @@
 """`tms publish-all`: messages for several topics, all or none of them."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 import typer
 
+from tms.cli.batches import read_whole
+from tms.cli.columns import counted
 from tms.cli.target import Target, with_target
 from tms.wire.json_names import strictly_decoded
 
@@ -67,17 +68,13 @@ def publish_all(
 
     With --owner and --sequence it may be repeated when in doubt: it is done once.
     """
-    try:
-        whole = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from None
-    by_topic = parse_lines(whole.split(b"\n"))
+    by_topic = parse_lines(read_whole(file).split(b"\n"))
     count = sum(map(len, by_topic.values()))
     with target.connect() as client:
         published = client.publish_all(by_topic, owner=owner, sequence=sequence)
-    said = "were published before" if published.is_duplicate else "published"
+    said = "published before" if published.is_duplicate else "published"
     target.answer(
-        f"{count} messages {said}, in transaction {published.write_pointer}.",
+        f"{counted(count, 'message')} {said}, in transaction {published.write_pointer}.",
         {
             "messages": count,
             "transaction_id": str(published.write_pointer),

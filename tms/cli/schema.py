@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from tms.cli.batches import read_whole
 from tms.cli.columns import aligned
 from tms.cli.configured import stop
+from tms.cli.confirmation import YesOption, confirm
 from tms.cli.target import Target, with_target
 from tms.client import Client
 from tms.core.schema_contracts import SchemaMetadata
@@ -47,11 +49,9 @@ DeletedOption = Annotated[bool, typer.Option("--deleted", help="Also what was so
 
 def _read(file: Path) -> str:
     try:
-        return (
-            typer.get_text_stream("stdin").read() if str(file) == "-" else file.read_text("utf-8")
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        stop(f"Cannot read {file}: {error}")
+        return read_whole(file).decode()
+    except UnicodeDecodeError as error:
+        stop(f"{file} cannot be read: it is not UTF-8: {error}")
 
 
 def _references(given: list[str] | None) -> list[SchemaReference]:
@@ -210,8 +210,12 @@ def delete(
     permanent: Annotated[
         bool, typer.Option("--permanent", help="For good, what was soft-deleted before.")
     ] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete a version, or all: softly, so that ids can still be read, or for good."""
+    if permanent:
+        named = subject if version is None else f"version {version} of {subject}"
+        confirm(f"Delete {named} for good?", is_sure=yes)
     with target.connect() as client:
         numbers = client.registry.delete(subject, version, permanent=permanent)
     how = "for good" if permanent else "softly"

@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from tms.cli.configured import ConfigOption, stop
 from tms.cli.durations import METAVAR
+from tms.cli.standard_streams import StreamFailed, give_up_output
 from tms.cli.target import JsonOption, Target, takes
 from tms.core.credentials import without_credentials
 from tms.settings import (
@@ -133,31 +134,32 @@ def _serve(*, config: Path | None, **flags: object) -> None:
 
 
 def _welcome(url: str, registry: str = "", *, store: str, settings: Settings) -> None:
-    """Tell a person what is served where, and what to try next."""
+    """Tell a person what is served where, and what to try next. It serves too if nobody reads."""
+    text = _welcoming(url, store, settings)
     if registry:
-        print(f"The schema registry is at {registry} too.")
+        text = f"The schema registry is at {registry} too.\n{text}"
+    try:
+        print(text, flush=True)
+    except (StreamFailed, BrokenPipeError):
+        give_up_output()
+
+
+def _welcoming(url: str, store: str, settings: Settings) -> str:
     if settings.registry_log:
-        print(
-            f"""TMS serves {store} at {url} (below /v1/registry). Try in another terminal:
+        return f"""TMS serves {store} at {url} (below /v1/registry). Try in another terminal:
 
   curl {url}/v1/registry/subjects
 
-Stop it with Ctrl-C.""",
-            flush=True,
-        )
-        return
+Stop it with Ctrl-C."""
     topic = f"{url}/v1/namespaces/default/topics/hello"
     as_json = "-H 'Content-Type: application/json'"
-    print(
-        f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in another terminal:
+    return f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in another terminal:
 
   curl -X PUT  {topic}
   curl -X POST {topic}/publish {as_json} -d '{{"messages": ["hello, world"]}}'
   curl -X POST {topic}/poll    {as_json} -d '{{}}'
 
-Stop it with Ctrl-C.""",
-        flush=True,
-    )
+Stop it with Ctrl-C."""
 
 
 def _show(

@@ -7,6 +7,7 @@ import typer
 from tms.cli.columns import aligned
 from tms.cli.poll import parse_message_id
 from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.errors import SubscriptionExists
 from tms.core.store_access import StoreAccess
 from tms.core.subscriptions import SubscriptionPosition
 
@@ -23,6 +24,11 @@ AfterOption = Annotated[
 ]
 
 
+IfAbsent = Annotated[
+    bool, typer.Option("--if-absent", help="If it is there already, leave it where it is.")
+]
+
+
 def _facts(position: SubscriptionPosition) -> dict[str, object]:
     after = None if position.after is None else position.after.hex()
     return {"name": position.name, "after": after, "version": position.version}
@@ -36,12 +42,25 @@ def _row(position: SubscriptionPosition) -> tuple[str, ...]:
 @app.command(epilog="\b\nExample:\n  tms subscription create orders billing")
 @with_target
 def create(
-    target: Target, topic: TopicArgument, name: NameArgument, after: AfterOption = None
+    target: Target,
+    topic: TopicArgument,
+    name: NameArgument,
+    *,
+    after: AfterOption = None,
+    if_absent: IfAbsent = False,
 ) -> None:
     """Create a subscription."""
     first = None if after is None else parse_message_id(after, "--after")
     with target.connect() as client:
-        position = client.topic(topic).subscription(name).create(first)
+        subscription = client.topic(topic).subscription(name)
+        try:
+            position = subscription.create(first)
+        except SubscriptionExists:
+            if not if_absent:
+                raise
+            told = f"Subscription {name} of topic {topic} is there already."
+            target.answer(told, _facts(subscription.position()))
+            return
     target.answer(f"Created subscription {name} of topic {topic}.", _facts(position))
 
 
@@ -59,7 +78,10 @@ def list_positions(target: Target, topic: TopicArgument) -> None:
 @app.command()
 @with_target
 def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
-    """Show where a subscription stands: the last message consumed, and how often it was moved."""
+    """Show where a subscription stands.
+
+    After is the last message that was consumed; each move makes the version greater by one.
+    """
     with target.connect(StoreAccess.READ) as client:
         position = client.topic(topic).subscription(name).position()
     facts = _facts(position)

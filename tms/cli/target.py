@@ -6,6 +6,7 @@ takes a token itself: others on the machine see what a process is started with.
 """
 
 import inspect
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import typer
 from tms.cli import away
 from tms.client import Client, connect
 from tms.client.access import access_of
-from tms.client.addresses import parse_addresses
+from tms.client.addresses import is_of_servers, parse_addresses
 from tms.client.client import connect_in_process
 from tms.client.http import Http
 from tms.core.store_access import StoreAccess
@@ -105,7 +106,23 @@ def _names_no_server(url: str) -> bool:
         parse_addresses(url)
     except ValueError:
         return True
-    return not url.startswith(("http://", "https://"))
+    return not is_of_servers(url)
+
+
+def _check_texts(context: typer.Context) -> None:
+    """Raise a usage error if a text is not UTF-8, before anything is done."""
+    for parameter in context.command.params:
+        given = context.params.get(str(parameter.name))
+        for text in given if isinstance(given, list | tuple) else (given,):
+            if isinstance(text, str) and not _is_text(text):
+                shown = os.fsencode(text).decode(errors="backslashreplace")
+                hint = parameter.get_error_hint(context)
+                raise typer.BadParameter(f"{shown} is not UTF-8", param_hint=hint)
+
+
+def _is_text(given: str) -> bool:
+    """Whether an argument of a process is UTF-8: what is not is surrogates in a `str`."""
+    return not any("\ud800" <= char <= "\udfff" for char in given)
 
 
 def takes(run: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
@@ -139,6 +156,7 @@ def with_target(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         if context.invoked_subcommand is not None:
             return  # a group's own work is for when none of its commands is asked for
+        _check_texts(context)
         before: Target = context.obj
         target = Target(
             url or before.url,

@@ -4,10 +4,15 @@ from typing import Annotated
 
 import typer
 
+from tms.cli.confirmation import YesOption, confirm
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
 from tms.cli.target import Target, TopicArgument, with_target
+from tms.core.errors import TopicExists
 from tms.core.store_access import StoreAccess
+
+_OPTIONS = {"ttl": "the time to live as --ttl DURATION", "exist_ok": "--if-absent"}
+"""What the client's methods take by these names."""
 
 app = typer.Typer(help="Create, list, show, change, trim and delete topics.", no_args_is_help=True)
 
@@ -28,24 +33,41 @@ Properties = Annotated[
 ]
 
 
+IfAbsent = Annotated[
+    bool, typer.Option("--if-absent", help="If it is there already, leave it as it is.")
+]
+
+
 def _parsed(properties: list[str] | None) -> dict[str, str | float]:
     pairs = [text.partition("=") for text in properties or ()]
     for key, equals, _ in pairs:
         if not equals or not key:
             raise typer.BadParameter(f"{key!r} is not KEY=VALUE")
-        if key == "ttl":
-            raise typer.BadParameter("give the time to live as --ttl DURATION")
+        if key in _OPTIONS:
+            raise typer.BadParameter(f"{key} is not a property: give {_OPTIONS[key]}")
     return {key: value for key, _, value in pairs}
 
 
 @app.command(epilog="\b\nExample:\n  tms topic create orders --ttl 7d owner=shop")
 @with_target
 def create(
-    target: Target, name: TopicArgument, properties: Properties = None, ttl: Ttl = None
+    target: Target,
+    name: TopicArgument,
+    *,
+    properties: Properties = None,
+    ttl: Ttl = None,
+    if_absent: IfAbsent = False,
 ) -> None:
     """Create a topic."""
+    given = _parsed(properties)
     with target.connect(StoreAccess.CREATE) as client:
-        client.topic(name).create(ttl, **_parsed(properties))
+        try:
+            client.topic(name).create(ttl, exist_ok=False, **given)
+        except TopicExists:
+            if not if_absent:
+                raise
+            target.answer(f"Topic {name} is there already.", {"created": None, "exists": name})
+            return
     target.answer(f"Created topic {name}.", {"created": name})
 
 
@@ -109,8 +131,10 @@ def trim(target: Target, name: TopicArgument, before: Before) -> None:
 
 @app.command()
 @with_target
-def delete(target: Target, name: TopicArgument) -> None:
+def delete(target: Target, name: TopicArgument, *, yes: YesOption = False) -> None:
     """Delete a topic and all its messages."""
     with target.connect() as client:
-        client.topic(name).delete()
+        topic = client.topic(name)
+        confirm(f"Delete topic {topic.namespace}:{name} and all its messages?", is_sure=yes)
+        topic.delete()
     target.answer(f"Deleted topic {name}.", {"deleted": name})

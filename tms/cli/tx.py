@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tms.cli import tx_owners
 from tms.cli.columns import aligned
 from tms.cli.durations import duration
 from tms.cli.poll import parse_start
@@ -16,6 +17,7 @@ from tms.core.transactions import StartRequest, TransactionInfo
 from tms.wire.json_reports import info_record
 
 app = typer.Typer(help="Look after transactions, and use one from a script.", no_args_is_help=True)
+app.add_typer(tx_owners.app, name="owners")
 
 EXAMPLES = """\b
 Example:

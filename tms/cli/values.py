@@ -6,13 +6,14 @@ from pathlib import Path
 import msgspec
 import typer
 
+from tms.cli.batches import WrongMessage, read_whole
+from tms.cli.frames import shown_of
 from tms.client.given_messages import GivenMessage
 from tms.core.message import Message
 from tms.core.records import Encoding, JsonText, Record, SchemaText
 from tms.core.schemas import AVRO, JSON, LATEST, PROTOBUF
 from tms.wire.json_names import check_names
 
-_SHOWN_BYTES = 80
 _BY_SUFFIX = {".proto": PROTOBUF, ".json": JSON}
 _TYPES = (AVRO, JSON, PROTOBUF)
 
@@ -41,35 +42,37 @@ def _schema_of(given: str | None, schema_type: str | None, option: str) -> Schem
         return given
     path = Path(given)
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise typer.BadParameter(f"{given} cannot be read: {reason}", param_hint=option) from None
+        text = read_whole(path).decode()
+    except UnicodeDecodeError as error:
+        reason = f"{given} cannot be read: it is not UTF-8: {error}"
+        raise typer.BadParameter(reason, param_hint=option) from None
     kind = schema_type.upper() if schema_type else _BY_SUFFIX.get(path.suffix, AVRO)
     return SchemaText(text, kind)
 
 
 def as_values(messages: Sequence[GivenMessage], encoding: Encoding) -> list[Record]:
-    """Return messages whose payloads, or keys, are JSON that schemas encode."""
+    """Return messages whose payloads, or keys, are JSON that schemas encode.
+
+    Raises `WrongMessage`.
+    """
     whole = (each if isinstance(each, Message) else Message(each) for each in messages)
-    return [_record(each, encoding) for each in whole]
+    return [_record(index, each, encoding) for index, each in enumerate(whole)]
 
 
-def _json(text: bytes) -> JsonText:
+def _json(index: int, text: bytes) -> JsonText:
     try:
         check_names(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        shown = text[:_SHOWN_BYTES].decode(errors="backslashreplace")
-        raise typer.BadParameter(f"{error}: {shown}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WrongMessage(index, f"{error}: {shown_of(text)}") from None
     return JsonText(text)
 
 
-def _record(message: Message, encoding: Encoding) -> Record:
-    value = message.payload if encoding.schema is None else _json(message.payload)
+def _record(index: int, message: Message, encoding: Encoding) -> Record:
+    value = message.payload if encoding.schema is None else _json(index, message.payload)
     key = message.key
     return Record(
         value,
-        key if key is None or encoding.key_schema is None else _json(key),
+        key if key is None or encoding.key_schema is None else _json(index, key),
         message.headers,
         message.is_tombstone,
     )

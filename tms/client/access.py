@@ -60,14 +60,25 @@ class Access:
                 )
 
     def trusts_proxies(self, addresses: Sequence[str]) -> bool:
-        """Whether a proxy that the environment names may see what is sent."""
+        """Whether a proxy that the environment names may see what is sent.
+
+        None is between two processes of one machine.
+        """
+        urls = [httpx.URL(address) for address in addresses]
+        if len(loopback_hosts(addresses)) == len({url.host for url in urls}):
+            return False
         if self.allow_plaintext:
             return True
-        urls = [httpx.URL(address) for address in addresses]
         is_seen = any(
             url.scheme == "http" and (self.credentials is not None or url.userinfo) for url in urls
         )
         return not is_seen
+
+
+def loopback_hosts(addresses: Sequence[str]) -> list[str]:
+    """Return those of the hosts that are this machine, as they stand in URLs."""
+    hosts = {httpx.URL(address).host for address in addresses}
+    return sorted(f"[{host}]" if ":" in host else host for host in hosts if is_loopback(host))
 
 
 ANYBODY = Access()

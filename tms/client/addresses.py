@@ -6,6 +6,7 @@ One that only forwards to the leader makes way to the next too, so that the lead
 itself.
 """
 
+import re
 from collections.abc import Sequence
 
 import httpx
@@ -13,22 +14,46 @@ import httpx
 from tms.core.credentials import without_credentials
 from tms.core.errors import NoLeader, OutcomeUnknown, ServerUnreachable, Stopping
 
+_SCHEMES = ("http", "https")
+_PORT_MAX = 65535
+_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]+(%[\w.-]+)?")
+_WRITE = "write http://HOST:PORT"
+
+
+def is_of_servers(url: str) -> bool:
+    """Whether a URL begins as those of servers do, right or not."""
+    return url.strip().lower().startswith(tuple(f"{scheme}://" for scheme in _SCHEMES))
+
 
 def parse_addresses(url: str) -> list[str]:
-    """Return the URL of each server that `url` names. Raises `ValueError` where one is none."""
-    parts = url.split(",")
+    """Return the URL of each server that `url` names. Raises `ValueError` where one is not valid.
+
+    Spaces around one and capital letters in its scheme do not matter.
+    """
+    parts = [part.strip() for part in url.split(",")]
     scheme = parts[0].partition("://")[0]
-    whole = [part if "://" in part else f"{scheme}://{part}" for part in parts]
-    for part in whole:
-        try:
-            parsed = httpx.URL(part)
-        except httpx.InvalidURL as error:
-            said = "write / and ? in a password as %2F and %3F" if "@" in part else error
-            raise ValueError(f"{without_credentials(part)!r} is not a URL: {said}") from None
-        if not parsed.host:
-            shown = without_credentials(part)
-            raise ValueError(f"{shown!r} names no host: write http://HOST:PORT")
-    return [part.rstrip("/") for part in whole]
+    return [_parsed(part if "://" in part else f"{scheme}://{part}") for part in parts]
+
+
+def _parsed(given: str) -> str:
+    scheme, _, rest = given.partition("://")
+    url, shown = f"{scheme.lower()}://{rest}", without_credentials(given)
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        said = "write / and ? in a password as %2F and %3F" if "@" in url else error
+        raise ValueError(f"{shown!r} is not a URL: {said}") from None
+    if parsed.scheme not in _SCHEMES:
+        raise ValueError(f"{shown!r} is not of a server: {_WRITE}")
+    if not parsed.host:
+        raise ValueError(f"{shown!r} names no host: {_WRITE}")
+    if not _HOST.fullmatch(parsed.host):
+        raise ValueError(f"{shown!r} has a host with characters that hosts do not have: {_WRITE}")
+    if parsed.port is not None and not 0 < parsed.port <= _PORT_MAX:
+        raise ValueError(f"{shown!r} has a port that is not from 1 to {_PORT_MAX}")
+    if "?" in url or "#" in url:
+        raise ValueError(f"{shown!r} has more than an address, from its ? or # on: {_WRITE}")
+    return url.rstrip("/")
 
 
 class Addresses:

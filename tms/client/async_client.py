@@ -10,6 +10,7 @@ from typing import Literal, Self, TypeVar
 from tenacity import AsyncRetrying
 
 from tms.client.access import Certificate, access_of
+from tms.client.addresses import is_of_servers
 from tms.client.async_topic import AsyncTopic
 from tms.client.async_transaction import AsyncTransactionContext
 from tms.client.credentials import Auth
@@ -22,6 +23,7 @@ from tms.client.stops import Stops
 from tms.client.topic_values import ClientRecords
 from tms.core.credentials import without_credentials
 from tms.core.durations import Duration, seconds_of, whole_seconds_of
+from tms.core.event_loops import OwnLoop
 from tms.core.messaging import AllPublished
 from tms.core.namespaces import AsyncNamespaces
 from tms.core.ranges import TopicRange
@@ -242,7 +244,7 @@ def connect_remote(
     check_namespace(namespace)
     if is_in_process(url):
         return None
-    if not url.startswith(("http://", "https://")):
+    if not is_of_servers(url):
         raise ValueError(
             f"cannot connect to {without_credentials(url)!r}: give http://HOST:PORT of a server, "
             f"or {written(shared=False)} for a store in this process"
@@ -262,10 +264,11 @@ async def connect_embedded(
     *,
     retry_for_s: Duration,
     access: StoreAccess = StoreAccess.CREATE,
+    loop: OwnLoop | None = None,
 ) -> AsyncClient:
     """Return a client of a store opened in this process. Raises as `open_embedded`."""
     check_namespace(namespace)
-    services = await open_embedded(url, access)
+    services = await open_embedded(url, access, loop)
     return AsyncClient(services, namespace, url, commit_for_s=retry_for_s)
 
 
@@ -283,10 +286,10 @@ async def connect(
 ) -> AsyncClient:
     """Return a client for asyncio; the arguments and errors are those of `tms.connect`.
 
-    Close it in the event loop that it is used in. A program that ends without that ends all the
-    same, and nothing acknowledged is lost; calls that are under way are not waited for. In a child
-    of `os.fork()` a client of a server works anew, in an event loop of the child's own; one on a
-    store in this process raises `RuntimeError`.
+    Use it in one event loop, and close it there; in another one it raises `RuntimeError`. A program
+    that ends without closing it ends all the same, and nothing acknowledged is lost; calls that are
+    under way are not waited for. In a child of `os.fork()` a client of a server works anew, in an
+    event loop of the child's own; one on a store in this process raises `RuntimeError`.
     """
     client = connect_remote(
         url,
@@ -299,4 +302,6 @@ async def connect(
         certificate=certificate,
         allow_plaintext=allow_plaintext,
     )
-    return client or await connect_embedded(url, namespace, retry_for_s=retry_for_s)
+    if client is not None:
+        return client
+    return await connect_embedded(url, namespace, retry_for_s=retry_for_s, loop=OwnLoop())

@@ -10,6 +10,7 @@ from tms.client.poll import Blocks, Tx, blocks_of, reading, singly
 from tms.client.start import WhichMessage, id_of
 from tms.client.stops import Stops
 from tms.client.transaction_work import OpenTransaction
+from tms.core.errors import SubscriptionExists
 from tms.core.message import FIRST_ID, Message, position_of
 from tms.core.reading import Reading
 from tms.core.services import Services
@@ -41,12 +42,19 @@ class AsyncSubscription:
         """The subscription's name within its topic."""
         return self._name
 
-    async def create(self, after: WhichMessage | None = None) -> SubscriptionPosition:
+    async def create(
+        self, after: WhichMessage | None = None, *, exist_ok: bool = False
+    ) -> SubscriptionPosition:
         """Create it, as `tms.Subscription.create`."""
         first = None if after is None else id_of(after)
-        self._seen = await self._services.subscriptions.create_subscription(
-            self._topic_id, self._name, first
-        )
+        try:
+            self._seen = await self._services.subscriptions.create_subscription(
+                self._topic_id, self._name, first
+            )
+        except SubscriptionExists:
+            if not exist_ok:
+                raise
+            return await self.position()
         return self._seen
 
     async def position(self) -> SubscriptionPosition:

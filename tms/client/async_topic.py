@@ -19,7 +19,7 @@ from tms.client.start import IfLast, Start, last_id_of, place_of, position
 from tms.client.stops import Stops
 from tms.client.topic_values import ClientRecords, Decode, TopicValues
 from tms.core.durations import Duration, whole_seconds_of
-from tms.core.errors import TopicNotFound
+from tms.core.errors import TopicExists, TopicNotFound
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import Message, id_after
 from tms.core.messaging import NO_IDS, Messaging, Published, RollbackRange
@@ -76,9 +76,15 @@ class AsyncTopic:
         """The namespace that the topic is in."""
         return self._id.namespace
 
-    async def create(self, /, ttl: Duration | None = None, **properties: str | float) -> None:
+    async def create(
+        self, /, ttl: Duration | None = None, *, exist_ok: bool = False, **properties: str | float
+    ) -> None:
         """Create the topic, as `tms.Topic.create`."""
-        await self._messaging.create_topic(self._id, _with_ttl(ttl, properties))
+        try:
+            await self._messaging.create_topic(self._id, _with_ttl(ttl, properties))
+        except TopicExists:
+            if not exist_ok:
+                raise
 
     async def properties(self) -> dict[str, str]:
         """Return the properties, as `tms.Topic.properties`."""

@@ -6,8 +6,8 @@ also moves subscriptions; then each is told (`post_commit`). Whatever fails befo
 carried out, the body of the `with` included, rolls all participants back, and the transaction is
 aborted where all of them succeeded in that, invalidated where one did not: readers skip what it
 left. The error that began it is the one that is raised; what else failed is added to it as notes,
-logged with its traceback, and kept in `suppressed`. What a participant raises once the transaction
-is committed is only logged and kept: the work is done.
+logged, with its traceback if it is an error of a participant, and kept in `suppressed`. What a
+participant raises once the transaction is committed is only logged and kept: the work is done.
 
 If the answer to a commit is lost, the client asks the server what became of it
 (`tms.client.commit_outcome`). If the server does not say, `OutcomeUnknown` names the transaction,
@@ -28,7 +28,8 @@ from anyio import CancelScope, get_cancelled_exc_class
 from tms.client.commit_outcome import Commit
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.transaction_work import Gathered
-from tms.core.errors import OutcomeUnknown, TransactionNotInProgress
+from tms.core.errors import OutcomeUnknown, TmsError, TransactionNotInProgress
+from tms.core.http_connections import reason_of
 from tms.core.services import Services
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest, TransactionStatus
@@ -284,7 +285,10 @@ class AsyncTransactionContext:
 
     def _suppress(self, what: str, error: BaseException) -> None:
         error.add_note(f"transaction {self.transaction_id}: {what}")
-        _log.error("transaction %d: %s", self.transaction_id, what, exc_info=error)
+        if isinstance(error, TmsError | get_cancelled_exc_class()):
+            _log.warning("transaction %d: %s: %s", self.transaction_id, what, reason_of(error))
+        else:
+            _log.error("transaction %d: %s", self.transaction_id, what, exc_info=error)
         self._suppressed.append(error)
 
     def _check_open(self) -> None:

@@ -7,6 +7,7 @@ would wait for ever, or write what the parent does not know of. So it raises at 
 import os
 
 from tms.core import extras
+from tms.core.event_loops import OwnLoop
 from tms.core.forks import tell_in_child
 from tms.core.messaging import Messaging
 from tms.core.namespaces import AsyncNamespaces
@@ -26,13 +27,14 @@ REFUSAL_IN_CHILD = (
 class EmbeddedServices:
     """Services that belong to the process that opened them (`tms.core.services.Services`).
 
-    Each property raises `RuntimeError` in another process.
+    Each property raises `RuntimeError` in another process, and in another event loop than `loop`.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, loop: OwnLoop | None = None) -> None:
         """Stand on `services`, opened in this process."""
         self._opened = services
         self._pid = os.getpid()
+        self._loop = loop
         tell_in_child(self)
 
     def forget_parent(self) -> Services:
@@ -43,6 +45,8 @@ class EmbeddedServices:
     def _services(self) -> Services:
         if os.getpid() != self._pid:
             raise RuntimeError(REFUSAL_IN_CHILD)
+        if self._loop is not None:
+            self._loop.check()
         return self._opened
 
     @property
@@ -82,12 +86,15 @@ class EmbeddedServices:
 
 
 async def open_embedded(
-    store_url: str, access: StoreAccess = StoreAccess.CREATE
+    store_url: str, access: StoreAccess = StoreAccess.CREATE, loop: OwnLoop | None = None
 ) -> EmbeddedServices:
-    """Open the store at `store_url`. Raises as `tms.connect`, and `StoreNotFound`."""
+    """Open the store at `store_url`, to be used in the event loop `loop` if that is given.
+
+    Raises as `tms.connect`, and `StoreNotFound`.
+    """
     try:
         from tms.node import open_embedded as opened  # noqa: PLC0415  only when asked for
     except ModuleNotFoundError as error:
         what = "a store in this process needs the server's packages"
         raise extras.missing(what, error, "server") from error
-    return EmbeddedServices(await opened(store_url, access))
+    return EmbeddedServices(await opened(store_url, access), loop)

@@ -8,6 +8,7 @@ what is none.
 """
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 
 import httpx
@@ -19,6 +20,8 @@ PATIENCE_S = 2.0
 HEALTH_S = 2.0
 """How long it may take to say so."""
 _HTTP = b"HTTP/"
+_TLS_ALERT = b"\x15\x03"
+_TLS = "it speaks TLS: write https://"
 _SHOWN_CHARS_MAX = 60
 
 
@@ -44,8 +47,9 @@ class FirstContact:
             if not answering.done() and await _said(url) is None and not answering.done():
                 raise ServerSilent(url=url, reason=f"not a byte in {PATIENCE_S + HEALTH_S:.0f} s")
             told = await answering
-        except httpx.RemoteProtocolError:
-            await _said(url)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if not await _said(url) and await _speaks_tls(url):
+                raise NotTms(url=url, reason=_TLS) from None
             raise
         finally:
             if not answering.done():
@@ -74,7 +78,23 @@ async def _said(url: str) -> bytes | None:
         return None
     except OSError:
         return b""
+    if said.startswith(_TLS_ALERT):
+        raise NotTms(url=url, reason=_TLS)
     if said and not said.startswith(_HTTP):
         line = said.splitlines()[0].decode(errors="backslashreplace")[:_SHOWN_CHARS_MAX]
         raise NotTms(url=url, reason=f"it speaks no HTTP, it says {line!r}")
     return said
+
+
+async def _speaks_tls(url: str) -> bool:
+    """Whether a handshake of TLS succeeds. Nothing is sent, so nobody has to be trusted."""
+    place = httpx.URL(url)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(HEALTH_S):
+            _, writer = await asyncio.open_connection(place.host, place.port or 80, ssl=context)
+    except (TimeoutError, OSError):
+        return False
+    writer.transport.abort()
+    return True

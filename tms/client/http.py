@@ -24,11 +24,11 @@ import httpx
 import msgspec
 
 from tms.client.access import ANYBODY as ACCESS_OF_ANYBODY
-from tms.client.access import Access
+from tms.client.access import Access, loopback_hosts
 from tms.client.addresses import Addresses, parse_addresses
 from tms.client.first_contact import FirstContact
 from tms.client.retry import RETRY_AFTER_S
-from tms.client.transport_errors import CALLS_MAX, typed_errors
+from tms.client.transport_errors import CALLS_MAX, told_of_lost_answers, typed_errors
 from tms.core.caller import ANYBODY, PART_HEADER, Caller
 from tms.core.credentials import shortened
 from tms.core.errors import (
@@ -39,12 +39,14 @@ from tms.core.errors import (
     OutcomeUnknown,
     SchemaRefused,
     SchemasUnavailable,
+    ServerUnreachable,
     TmsError,
     Unavailable,
     class_of,
     error_of,
 )
 from tms.core.errors.catalogue import CATALOGUE
+from tms.core.event_loops import OwnLoop
 from tms.core.forks import tell_in_child
 from tms.core.http_connections import close_quietly, guard
 from tms.core.tls import client_context
@@ -60,6 +62,7 @@ FORWARDED_BY = "tms-forwarded-by"
 """The header by which a server says that the leader has answered, not itself."""
 COMPRESSED_BYTES_MIN = 1024
 ANSWER_CHARS_SHOWN_MAX = 200
+_READ = "GET"
 _CLOSED = "the connections are closed"
 
 
@@ -183,6 +186,8 @@ class Http:
         self._credentials = access.credentials
         self._signing = access.signing
         self._trusts_proxies = access.trusts_proxies(addresses)
+        self._direct = loopback_hosts(addresses) if self._trusts_proxies else []
+        """The hosts that are reached without a proxy, though others are not."""
         self.url = ",".join(addresses)
         self._addresses = Addresses(addresses)
         self._first_contact = FirstContact()
@@ -194,11 +199,13 @@ class Http:
         self._connections: dict[bool, httpx.AsyncClient] = {}
         """Those of polls and those of calls, made by the first request of each kind."""
         self._closed = False
+        self._loop = OwnLoop()
         tell_in_child(self)
 
     def forget_parent(self) -> object:
         """Give up the connections, which belong to the parent of this process, for new ones."""
         connections, self._connections = self._connections, {}
+        self._loop = OwnLoop()
         if self._credentials is not None:
             self._credentials.forget_parent()
         return connections
@@ -206,18 +213,30 @@ class Http:
     def _connections_of(self, *, polls: bool) -> httpx.AsyncClient:
         if self._closed:
             raise RuntimeError(_CLOSED)
+        self._loop.check()
         if polls not in self._connections:
-            most = None if polls else CALLS_MAX
-            made = httpx.AsyncClient(
-                headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
-                verify=self._tls or False,  # without TLS there is nothing to load
-                trust_env=self._trusts_proxies,
-                auth=self._signing,
-                follow_redirects=False,
-                limits=httpx.Limits(max_connections=most, keepalive_expiry=IDLE_S_MAX),
-            )
-            self._connections[polls] = guard(made)
+            try:
+                self._connections[polls] = guard(self._made(polls=polls))
+            except (ImportError, ValueError, httpx.InvalidURL) as error:
+                reason = f"the proxy that the environment names cannot be used: {error}"
+                raise ServerUnreachable(url=self.url, reason=reason) from None
         return self._connections[polls]
+
+    def _made(self, *, polls: bool) -> httpx.AsyncClient:
+        limits = httpx.Limits(
+            max_connections=None if polls else CALLS_MAX, keepalive_expiry=IDLE_S_MAX
+        )
+        verify = self._tls or False  # without TLS there is nothing to load
+        direct = httpx.AsyncHTTPTransport(verify=verify, limits=limits, trust_env=False)
+        return httpx.AsyncClient(
+            headers={"Accept-Encoding": "gzip" if self._compress else "identity"},
+            verify=verify,
+            trust_env=self._trusts_proxies,
+            auth=self._signing,
+            follow_redirects=False,
+            limits=limits,
+            mounts={f"all://{host}": direct for host in self._direct},
+        )
 
     async def send(
         self,
@@ -230,7 +249,7 @@ class Http:
         """Return the body of the answer. Raises any `TmsError`."""
         opened = self._open(method, path, body, content_type, caller=caller)
         async with opened as (url, answer):
-            with self._reading(url):
+            with self._reading(url, is_read=method == _READ):
                 return await answer.aread()
 
     @asynccontextmanager
@@ -259,16 +278,16 @@ class Http:
         """Give the parts of a body. The errors of whom they are given to are not looked at."""
         parts = answer.aiter_bytes()
         while True:
-            with self._reading(url):
+            with self._reading(url, is_read=True):
                 part = await anext(parts, None)
             if part is None:
                 return
             yield part
 
     @contextmanager
-    def _reading(self, url: str) -> Iterator[None]:
+    def _reading(self, url: str, *, is_read: bool) -> Iterator[None]:
         try:
-            with typed_errors(url):
+            with told_of_lost_answers(is_read=is_read), typed_errors(url):
                 yield
         except OutcomeUnknown as error:
             self._addresses.failed(url, error)
@@ -299,7 +318,8 @@ class Http:
         connections = self._connections_of(polls=is_poll)
         ask = partial(self._ask, connections, method, content=body, timeout=timeout)
         async with AsyncExitStack() as answering:
-            url, answer = await self._answer_of_somebody(answering, ask, path, headers)
+            with told_of_lost_answers(is_read=is_poll or method == _READ):
+                url, answer = await self._answer_of_somebody(answering, ask, path, headers)
             if FORWARDED_BY in answer.headers:
                 self._addresses.make_way(url)
             yield url, answer

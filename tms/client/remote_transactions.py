@@ -9,12 +9,14 @@ it would find the owner busy with that. `commit` is left to `tms.client.commit_o
 """
 
 from collections.abc import Collection, Sequence
+from urllib.parse import urlencode
 
 from tms.client.calls import Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import TransactionNotInProgress
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
@@ -26,7 +28,7 @@ from tms.core.transactions import (
 )
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_transactions import AvroTransactions
-from tms.wire.json_reports import decode_info, decode_infos, decode_size
+from tms.wire.json_reports import decode_info, decode_infos, decode_owners, decode_size
 from tms.wire.transaction_bodies import CommitRequest, Truncation, check_transaction_id
 from tms.wire.transaction_codec import decode_transaction
 
@@ -152,6 +154,21 @@ class RemoteTransactions:
         answer = await self._calls.safely("POST", path, body, AVRO.content_type)
         with of_the_server():
             return _bodies.decode_truncated(answer)
+
+    async def owners(
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners that are remembered, oldest commit first."""
+        asked = {"limit": limit, "principal": principal}
+        query = urlencode({name: value for name, value in asked.items() if value is not None})
+        answer = await self._calls.safely("GET", f"{_PATH}/owners{query and '?'}{query}")
+        with of_the_server():
+            return decode_owners(answer)
+
+    async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
+        """Forget an owner. Raises `OwnerNotFound`, `OwnerBusy`, `NotPermitted`."""
+        path = f"{_PATH}/owners?{urlencode({'owner': owner})}"
+        await self._calls.once("DELETE", path, caller=caller)
 
     async def snapshot(self) -> bytes:
         """Return the whole state."""

@@ -33,13 +33,16 @@ class Subscription:
         """The subscription's name within its topic."""
         return self._subscription.name
 
-    def create(self, after: WhichMessage | None = None) -> SubscriptionPosition:
+    def create(
+        self, after: WhichMessage | None = None, *, exist_ok: bool = False
+    ) -> SubscriptionPosition:
         """Create it behind a message, by default before the oldest; return the position.
 
+        With `exist_ok`, one that is there stays where it is.
         Raises `SubscriptionExists`, `InvalidRequest` (invalid_message_id), `TooLarge`
         (too_many_subscriptions).
         """
-        return self._bridge.call(lambda: self._subscription.create(after))
+        return self._bridge.call(lambda: self._subscription.create(after, exist_ok=exist_ok))
 
     def position(self) -> SubscriptionPosition:
         """Return where it stands: `after`, an id or None, and `version`."""

@@ -45,15 +45,17 @@ class Topic:
         """The namespace that the topic is in."""
         return self._topic.namespace
 
-    def create(self, /, ttl: Duration | None = None, **properties: str | float) -> None:
-        """Create the topic.
+    def create(
+        self, /, ttl: Duration | None = None, *, exist_ok: bool = False, **properties: str | float
+    ) -> None:
+        """Create the topic. With `exist_ok`, one that is there stays as it is.
 
         `ttl` is how long messages live, in seconds or as `"7d"`; None is the server's default, a
         week unless it is set otherwise. `properties` are yours, kept as strings. Not repeated where
         it may have been carried out. Raises `TopicExists`, `InvalidRequest` (invalid_ttl,
         invalid_properties).
         """
-        self._bridge.call(lambda: self._topic.create(ttl, **properties))
+        self._bridge.call(lambda: self._topic.create(ttl, exist_ok=exist_ok, **properties))
 
     def properties(self) -> dict[str, str]:
         """Return all properties as strings, `ttl` in seconds and `generation` among them.

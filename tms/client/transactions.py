@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from tms.client.bridge import Bridge
 from tms.client.commit_outcome import Commit
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
@@ -106,6 +107,23 @@ class Transactions:
         started before is in progress.
         """
         return self._bridge.call(lambda: self._transactions.truncate_invalid_before(time_ms))
+
+    def owners(
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners whose last sequence is remembered, oldest commit first.
+
+        At most `limit`, and 10,000; with a `principal`, those that are its own.
+        """
+        return self._bridge.call(lambda: self._transactions.owners(limit, principal=principal))
+
+    def forget_owner(self, owner: str) -> None:
+        """Forget an owner: its sequences may be committed again, and anybody may use it.
+
+        Raises `OwnerNotFound`, `OwnerBusy` if a transaction of it is open, `NotPermitted` if it is
+        another principal's, `OutcomeUnknown`.
+        """
+        self._bridge.call(lambda: self._transactions.forget_owner(owner))
 
     def snapshot(self) -> bytes:
         """Return the whole state, which Tephra reads as its own."""

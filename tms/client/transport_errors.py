@@ -2,7 +2,8 @@
 
 `ServerUnreachable` where no connection was made and so nothing was sent, `NotTms` for a server that
 is not trusted, else `OutcomeUnknown`, whatever was raised. Only sending and receiving belong below
-`typed_errors`: the errors of a caller's own code are its own.
+`typed_errors`: the errors of a caller's own code are its own. What httpx and what is below it raise
+is not kept as the cause, because that is a hundred lines of others' code; its reason is kept.
 """
 
 import ssl
@@ -11,7 +12,14 @@ from contextlib import contextmanager
 
 import httpx
 
-from tms.core.errors import InternalError, NotTms, OutcomeUnknown, ServerUnreachable, TmsError
+from tms.core.errors import (
+    AnswerLost,
+    InternalError,
+    NotTms,
+    OutcomeUnknown,
+    ServerUnreachable,
+    TmsError,
+)
 from tms.core.http_connections import reason_of
 
 CALLS_MAX = 1000
@@ -32,17 +40,30 @@ def typed_errors(url: str) -> Iterator[None]:
     except httpx.ConnectError as error:
         distrust = _distrust(error)
         if distrust is not None:
-            raise NotTms(url=url, reason=distrust) from error
-        raise ServerUnreachable(url=url, reason=reason_of(error)) from error
-    except httpx.PoolTimeout as error:
+            raise NotTms(url=url, reason=distrust) from None
+        raise ServerUnreachable(url=url, reason=reason_of(error)) from None
+    except httpx.PoolTimeout:
         reason = f"{CALLS_MAX} other calls of this client were under way all the time"
-        raise ServerUnreachable(url=url, reason=reason) from error
+        raise ServerUnreachable(url=url, reason=reason) from None
     except (httpx.ConnectTimeout, httpx.ProxyError) as error:
-        raise ServerUnreachable(url=url, reason=reason_of(error)) from error
+        raise ServerUnreachable(url=url, reason=reason_of(error)) from None
     except httpx.DecodingError as error:
         raise InternalError(url=url, reason=reason_of(error)) from error
-    except Exception as error:  # of httpx, or of whatever else breaks below it
+    except httpx.TransportError as error:
+        raise OutcomeUnknown(url=url, reason=reason_of(error)) from None
+    except Exception as error:  # whatever else breaks below httpx
         raise OutcomeUnknown(url=url, reason=reason_of(error)) from error
+
+
+@contextmanager
+def told_of_lost_answers(*, is_read: bool) -> Iterator[None]:
+    """Raise `AnswerLost` for a request that only reads: its outcome is of no interest."""
+    try:
+        yield
+    except OutcomeUnknown as error:
+        if not is_read or type(error) is not OutcomeUnknown:
+            raise
+        raise AnswerLost(**error.detail) from error.__cause__
 
 
 def _distrust(error: BaseException) -> str | None:

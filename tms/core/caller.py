@@ -6,6 +6,7 @@ accidents: a caller is taken to be what it says it is.
 """
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from tms.core.errors import NotPermitted
@@ -38,11 +39,21 @@ class Caller:
     """The part of the service that asks; None if it is none of them."""
     may_end_any: bool = False
     """Whether it may end the transactions of others, and publish in them (`transact-any`)."""
+    has_all: bool = False
+    """Whether no limit of one principal is for it: a superuser, or a server of the cluster."""
     may_on_subject: Callable[[str, str], bool] | None = field(default=None, compare=False)
     """Whether it may do an action to a subject of the registry; None: any to all of them."""
 
+    @property
+    def sharer(self) -> str | None:
+        """By whom what it uses is counted (`tms.core.shares`); None: it may use all there is."""
+        return None if self.has_all else self.principal
+
 
 ANYBODY = Caller()
+ASKING: ContextVar[Caller] = ContextVar("asking", default=ANYBODY)
+"""For whom this task works, if it works for a request. For what is shared deep below that, and for
+nothing that is permitted or not: that is told as an argument."""
 
 
 def check_may_change(caller: Caller, topic_id: TopicId) -> None:

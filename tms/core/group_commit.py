@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.tables import Batch
 
 P = ParamSpec("P")
@@ -71,7 +72,9 @@ class Participant(Protocol):
 class GroupCommit(Protocol):
     """The writer."""
 
-    def submit(self, write: Write, *, goes_on: bool = False) -> asyncio.Future[Any]:
+    def submit(
+        self, write: Write, caller: Caller = ANYBODY, *, goes_on: bool = False
+    ) -> asyncio.Future[Any]:
         """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`.
 
         Nothing may have changed for the request before it is queued. One that `goes_on` is a later

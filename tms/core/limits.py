@@ -37,13 +37,13 @@ class Limits:
     transaction_long_timeout_s: int = 24 * 3600
     transactions_in_progress_max: int = 10_000
     principal_transactions_max: int = 0
-    """In progress of one principal; 0: as many as of all."""
+    """In progress of one principal; 0: its share of all (`tms.core.shares`)."""
     transaction_changes_max: int = 100_000
     transaction_changes_bytes_max: int = 4 * 1024 * 1024
     transaction_changes_kept_bytes_max: int = 256 * 1024 * 1024
     transaction_checkpoints_max: int = 1_000
     transaction_outcomes_max: int = 200_000
-    transaction_owners_max: int = 100_000
+    transaction_owners_max: int = 1_000_000
     transaction_owner_retention_s: int = 7 * 24 * 3600
     transaction_snapshot_s: int = 300
     transaction_snapshot_edits: int = 500_000

@@ -104,6 +104,11 @@ def key_after(key: bytes) -> bytes:
     return (int.from_bytes(key) + 1).to_bytes(KEY_BYTES)
 
 
+def published_ms(message_id: bytes) -> int:
+    """Return the time within an id: when its message was published, in milliseconds since 1970."""
+    return int.from_bytes(message_id[:8])
+
+
 def first_id_at(timestamp_ms: int) -> bytes:
     """Return the smallest id of a message published at `timestamp_ms` (>= 0) or later."""
     return timestamp_ms.to_bytes(8) + FIRST_ID[8:]
@@ -160,7 +165,7 @@ class Message(NamedTuple):
     @property
     def publish_timestamp(self) -> int:
         """When it was published, in milliseconds since 1970."""
-        return int.from_bytes(self.id[:8])
+        return published_ms(self.id)
 
     def body(self) -> tuple[bytes, bool]:
         """Return the body, and whether it begins with a frame."""

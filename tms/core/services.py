@@ -62,6 +62,10 @@ class ServerServices(Services, Protocol):
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
         ...
 
+    def warnings(self) -> list[str]:
+        """Return what should be done something about soon, in words; always in the same time."""
+        ...
+
     @property
     def inspection(self) -> PartwiseInspection | None:
         """A look into the tables; None where there is none."""

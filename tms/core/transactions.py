@@ -18,6 +18,7 @@ from tms.core.durations import span
 from tms.core.errors import InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX, NAME_CHARS_MAX
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.transaction import Transaction, TransactionType
@@ -129,7 +130,7 @@ class AsyncTransactions(Protocol):
         where that was by another origin, `OwnerBusy`,
         `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`, `NotPermitted`
         (transaction_of_another) if the owner is another principal's, `RateExceeded`
-        (principal_rate_exceeded).
+        (principal_rate_exceeded), `TooLarge` (too_many_owners).
         """
         ...
 
@@ -215,6 +216,25 @@ class AsyncTransactions(Protocol):
         """Take those off the invalid list that started before a time; return how many.
 
         Raises `InvalidTruncateTime` where one that started before is in progress.
+        """
+        ...
+
+    async def owners(
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners that are remembered, at most `limit`, oldest commit first.
+
+        More than `OWNERS_LISTED_MAX` are never told.
+
+        With a `principal`, those that are its own.
+        """
+        ...
+
+    async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
+        """Forget an owner: its sequences may be committed again, and anybody may use it.
+
+        Raises `OwnerNotFound`, `OwnerBusy` if a transaction of it is open, `NotPermitted`
+        (transaction_of_another).
         """
         ...
 

@@ -135,7 +135,7 @@ async def publish_all(
             size = sum(map(len, payloads))
             parts.append(Publication(writing, state, payloads, None, size, checked=checked))
         write = PublishAll(transactions, parts, owner, sequence, caller)
-        published: AllPublished = await writer.submit(write)
+        published: AllPublished = await writer.submit(write, caller)
     return published
 
 

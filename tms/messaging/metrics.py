@@ -113,10 +113,9 @@ class MessagingMetrics:
         stopped = GaugeMetricFamily(
             "tms_stopped_at_transaction_seconds",
             "Age of the transaction in progress at which a poll stopped last.",
-            labels=("write_pointer",),
         )
         pointer = self.last_stopped_at
         age_s = None if pointer is None else self.age_s(pointer)
         if age_s is not None:
-            stopped.add_metric((str(pointer),), age_s)
+            stopped.add_metric((), age_s)
         return stopped

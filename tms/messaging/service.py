@@ -184,7 +184,8 @@ class Service:
         topic = state.topic
         if payloads and if_last is None and not topic.properties:
             published: Published = await self._writer.submit(
-                Publication(self._writing, state, payloads, write_pointer, size, checked=topic)
+                Publication(self._writing, state, payloads, write_pointer, size, checked=topic),
+                caller,
             )
             return published
         async with self._states.held((topic_id,)) as [state]:
@@ -196,7 +197,7 @@ class Service:
             write = Publication(
                 self._writing, state, payloads, write_pointer, size, checked=topic, if_last=if_last
             )
-            done: Published = await self._writer.submit(write)
+            done: Published = await self._writer.submit(write, caller)
             return done
 
     async def _check_last_stored(self, topic_id: TopicId, if_last: bytes) -> None:
@@ -262,7 +263,8 @@ class Service:
                     sequence=sequence,
                     payload_bytes=payload_bytes,
                     checked=topic,
-                )
+                ),
+                caller,
             )
 
     def _check_write_pointer(self, write_pointer: int, caller: Caller) -> None:

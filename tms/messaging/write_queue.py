@@ -5,12 +5,18 @@ small requests wait, every second flush takes no large one. So a small request w
 request at most, however many there are, and a large one for two flushes of small ones for each
 large one before it. The writer may hold large requests back for as long as the store is behind.
 
+There is room for so many requests, and bytes, and for one that is larger alone. Of both, each
+principal has its share.
+
 Requests that are queued at the same time have no order among each other: a caller that needs one
 waits for the answer.
 """
 
 from collections import deque
 from typing import Generic, TypeVar
+
+from tms.core.limits import Limits
+from tms.core.shares import Shares
 
 T = TypeVar("T")
 
@@ -27,23 +33,44 @@ while one is written: a fifth more messages/s with 32 connections that publish 1
 class WriteQueue(Generic[T]):
     """Requests by size, and how many bytes they have in all."""
 
-    def __init__(self, flush_bytes_max: int) -> None:
-        """Have a flush take no more once it has `flush_bytes_max` bytes."""
-        self._flush_bytes_max = flush_bytes_max
-        self._small: deque[tuple[T, int]] = deque()
-        self._large: deque[tuple[T, int]] = deque()
+    def __init__(self, limits: Limits) -> None:
+        """Have room for what limits say, and a flush take no more once it is over theirs."""
+        self._flush_bytes_max = limits.flush_bytes_max
+        self._small: deque[tuple[T, int, str | None]] = deque()
+        self._large: deque[tuple[T, int, str | None]] = deque()
+        self._requests = Shares(limits.queue_requests_max)
+        self._bytes = Shares(limits.queue_bytes_max)
         self._took_large = False
         """Whether the last flush took a large request."""
-        self.size_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._small) + len(self._large)
+        return self._requests.used
 
-    def add(self, request: T, size_bytes: int) -> None:
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes wait."""
+        return self._bytes.used
+
+    def has_room(self, size_bytes: int, sharer: str | None) -> bool:
+        """Whether a request may be queued, of somebody who has a share, or None."""
+        # Alone it may be over the bound by itself: it would never fit.
+        is_alone = not self._requests.used
+        return is_alone or (
+            self._requests.room(sharer) > 0 and self._bytes.room(sharer) >= size_bytes
+        )
+
+    def add(self, request: T, size_bytes: int, sharer: str | None = None) -> None:
         """Queue a request."""
         queue = self._small if size_bytes < LARGE_BYTES else self._large
-        queue.append((request, size_bytes))
-        self.size_bytes += size_bytes
+        queue.append((request, size_bytes, sharer))
+        self._requests.add(sharer)
+        self._bytes.add(sharer, size_bytes)
+
+    def _next(self, queue: deque[tuple[T, int, str | None]]) -> tuple[T, int]:
+        request, size_bytes, sharer = queue.popleft()
+        self._requests.add(sharer, -1)
+        self._bytes.add(sharer, -size_bytes)
+        return request, size_bytes
 
     @property
     def has_large(self) -> bool:
@@ -63,14 +90,13 @@ class WriteQueue(Generic[T]):
         while small and size < self._flush_bytes_max:
             if size >= HALF_FROM_BYTES and len(taken) >= half:
                 break
-            request, request_bytes = small.popleft()
+            request, request_bytes = self._next(small)
             taken.append(request)
             size += request_bytes
         is_full = taken and (self._took_large or size >= self._flush_bytes_max)
         self._took_large = with_large and self.has_large and not is_full
         if self._took_large:
-            request, request_bytes = self._large.popleft()
+            request, request_bytes = self._next(self._large)
             taken.append(request)
             size += request_bytes
-        self.size_bytes -= size
         return taken

@@ -1,8 +1,8 @@
 """The group-commit writer: the requests of all callers, one durable write at a time.
 
 How it works, and what the order of the steps is for:
-1. A request is queued, or refused where the queue is full: by its number of requests, or by bytes,
-   unless nothing else waits. A refusal changes nothing. Nothing queued is dropped.
+1. A request is queued, or refused where the queue has no room for it (`tms.messaging.write_queue`).
+   A refusal changes nothing. Nothing queued is dropped.
 2. One flush at a time takes what is queued, small requests first (`tms.messaging.write_queue`).
 3. It gives each request its keys: contiguous for a request, ascending within a topic.
 4. It makes one durable write of all of them, in the write thread. Meanwhile requests queue up, so
@@ -25,6 +25,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import Clock
 from tms.core.errors import InternalError, QueueFull, Stopping, TmsError, error_of
 from tms.core.group_commit import Participant, Write
@@ -71,7 +72,7 @@ class Writer:
         self._clock = clock
         self._limits = limits
         self._metrics = metrics
-        self._queue: WriteQueue[Queued] = WriteQueue(limits.flush_bytes_max)
+        self._queue: WriteQueue[Queued] = WriteQueue(limits)
         self._loop = asyncio.get_running_loop()
         self._is_flushing = False
         self._looks_again: asyncio.TimerHandle | None = None
@@ -91,32 +92,24 @@ class Writer:
         """Let `participant` take part from now on."""
         self._participants.append(participant)
 
-    def submit(self, write: Write, *, goes_on: bool = False) -> Answer:
+    def submit(self, write: Write, caller: Caller = ANYBODY, *, goes_on: bool = False) -> Answer:
         """Queue a request and return the future of its answer. Raises `QueueFull`, `Stopping`.
 
         One that `goes_on` is a later part of work whose first part was queued.
         """
         if self._stopping:
             raise Stopping
-        if not goes_on and not self._has_room(write.size_bytes):
+        sharer, size_bytes = caller.sharer, write.size_bytes
+        if not goes_on and not self._queue.has_room(size_bytes, sharer):
             self._metrics.rejected_requests += 1
             raise QueueFull(queue_requests=len(self._queue), queue_bytes=self._queue.size_bytes)
         answer: Answer = self._loop.create_future()
         write.on_queued()
-        self._queue.add((write, answer), write.size_bytes)
+        self._queue.add((write, answer), size_bytes, sharer)
         if not self._is_flushing:
             self._is_flushing = True
             self._flush_after(1)
         return answer
-
-    def _has_room(self, size_bytes: int) -> bool:
-        queue, limits = self._queue, self._limits
-        if not queue:
-            return True  # also for a request that is over the bound by itself: it would never fit
-        return (
-            len(queue) < limits.queue_requests_max
-            and queue.size_bytes + size_bytes <= limits.queue_bytes_max
-        )
 
     def _flush_after(self, turns: int) -> None:
         """Start a flush after some turns of the event loop; what arrives meanwhile joins it."""
@@ -192,24 +185,33 @@ class Writer:
         self, taken: list[Queued], added: list[Queued], error: BaseException | None
     ) -> None:
         """Apply what was written and answer; or let all of it fail."""
+        # It is not raised again: it would have this frame, and so all of the requests, in a cycle.
+        if error is None:
+            error = self._not_shown(added)
+        if error is None:
+            for write, answer in added:
+                if not answer.done():
+                    answer.set_result(write.result())
+        elif isinstance(error, TmsError):
+            self._fail(taken, error)
+        elif isinstance(error, Exception):
+            _log.error("a flush failed", exc_info=error)
+            self._fail(taken, InternalError())
+        else:
+            raise error
+        for write, _ in taken:
+            write.release()
+
+    def _not_shown(self, added: list[Queued]) -> Exception | None:
+        """Apply what was written; return what went wrong with that."""
         try:
-            if error is not None:
-                raise error  # noqa: TRY301  told apart below, with those of `on_durable`
             for write, _ in added:
                 write.on_durable()
             for participant in self._participants:
                 participant.after_flush()
-        except TmsError as failure:
-            self._fail(taken, failure)
-        except Exception:  # as above
-            _log.exception("a flush failed")
-            self._fail(taken, InternalError())
-        else:
-            for write, answer in added:
-                if not answer.done():
-                    answer.set_result(write.result())
-        for write, _ in taken:
-            write.release()
+        except Exception as error:  # whatever happened, the callers must be answered
+            return error
+        return None
 
     def _add(self, batch: Batch, taken: list[Queued]) -> list[Queued]:
         """Add the requests to the batch; answer those that can not be carried out any more."""
@@ -245,4 +247,5 @@ class Writer:
 def _answer(answer: Answer, error: TmsError) -> None:
     """Fail one request, unless its caller has gone."""
     if not answer.done():
-        answer.set_exception(error)
+        # Its traceback leads to the whole flush, and so to the answer, which has it: a cycle.
+        answer.set_exception(error.with_traceback(None))

@@ -2,9 +2,10 @@
 
 A server has worker processes for that, each answer within a time: one that takes too long is
 killed, and another is started when it is needed; so is one that died. That says nothing of the
-schemas, so it is an error (503) after which a client may ask again, and what was parsed until then
-is kept for that. A program that has a store of its own has a thread: its schemas are its own, and a
-process would run its main module anew.
+schemas, so it is `SchemasUnavailable`: a client may ask again, and what was parsed until then is
+kept for that. Whoever waits for so long before others is refused too, so that no more is at work
+than is waited for. A program that has a store of its own has a thread: its schemas are its own, and
+a process would run its main module anew.
 """
 
 import asyncio
@@ -12,17 +13,20 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Protocol
 
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
 
 from tms.core import extras
+from tms.core.caller import ASKING
+from tms.core.errors import SchemasUnavailable
 from tms.registry.questions import Answer, Question
-from tms.registry.refusal import NOT_CHECKED, RegistryError
+from tms.registry.turns import Turns
 
-PROCESSES = 2
-"""So that one hostile schema does not hold up the others."""
+PROCESSES = 3
+"""Of which one caller has two at most, so that its hostile schemas do not hold up those of others.
+They are started when they are needed."""
 _EXTRA = "registry"
 
 
@@ -35,7 +39,7 @@ class Checker(Protocol):
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions.
 
-        Raises `RegistryError` (503) if they are not found out in time, or `ModuleNotFoundError` if
+        Raises `SchemasUnavailable` if they are not found out in time, or `ModuleNotFoundError` if
         the extra is not installed.
         """
         ...
@@ -65,25 +69,27 @@ class ProcessChecker:
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
         """Give each set of questions `seconds_max`, and as long until it is its turn."""
         self._seconds_max = seconds_max
-        self._turns = CapacityLimiter(processes)
+        self._turns = Turns(processes)
         self._calls = CapacityLimiter(processes)
         self._folder: str | None = None
         self.killed = 0
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
-        """Return the answers, in the order of the questions. Raises `RegistryError` (503)."""
-        try:
-            with fail_after(self._seconds_max):
-                await self._turns.acquire()
-        except TimeoutError:
-            reason = f"others were checked for more than {self._seconds_max:g} s"
-            raise RegistryError(NOT_CHECKED, reason=reason) from None
-        try:
-            return await self._in_time(questions)
-        finally:
-            self._turns.release()
+        """Return the answers, in the order of the questions.
 
-    async def _in_time(self, questions: Sequence[Question]) -> list[Answer]:
+        Raises `SchemasUnavailable` if none has begun to answer within the time that one may take,
+        or has not ended within that.
+        """
+        async with AsyncExitStack() as turn:
+            try:
+                with fail_after(self._seconds_max):
+                    await turn.enter_async_context(self._turns.turn(ASKING.get().sharer))
+            except TimeoutError:
+                reason = "the checks before this one, of the same caller or all, take too long"
+                raise SchemasUnavailable(reason=reason) from None
+            return await self._answered(questions)
+
+    async def _answered(self, questions: Sequence[Question]) -> list[Answer]:
         try:
             with fail_after(self._seconds_max):
                 try:
@@ -91,11 +97,11 @@ class ProcessChecker:
                 except _DIED:
                     return await self._asked(questions)  # perhaps it was not the schema
         except TimeoutError:
-            reason = f"that took more than {self._seconds_max:g} s"
+            reason = f"checking the schema took more than {self._seconds_max:g} s"
         except _DIED:
             reason = "the process that checks has ended twice"
         self.killed += 1
-        raise RegistryError(NOT_CHECKED, reason=reason)
+        raise SchemasUnavailable(reason=reason)
 
     async def _asked(self, questions: Sequence[Question]) -> list[Answer]:
         if self._folder is None:

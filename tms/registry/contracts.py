@@ -5,6 +5,7 @@ the override settings above. `confluent:version` is the version's own number: it
 request names its version, or if there is one already.
 """
 
+import re
 from typing import NamedTuple
 
 from tms.core.schema_contracts import (
@@ -23,6 +24,7 @@ from tms.registry.settings import Config
 from tms.registry.state import Version
 
 VERSION_PROPERTY = "confluent:version"
+_NUMBER = re.compile(r"-1|[0-9]{1,10}", re.ASCII)
 RESERVED_PROPERTY = "confluent:reserved"
 """Names of fields that no version may have, with commas between them."""
 
@@ -83,6 +85,13 @@ def kept(contract: Contract) -> Contract:
         None if metadata is None or metadata == SchemaMetadata() else metadata,
         None if rules is None or rules == SchemaRuleSet() else rules,
     )
+
+
+def named_number(contract: Contract) -> int | None:
+    """Return the version that the metadata names; 0 or -1 for the next one, None for none."""
+    metadata = contract.metadata
+    given = "" if metadata is None else metadata.own_properties.get(VERSION_PROPERTY, "")
+    return int(given) if _NUMBER.fullmatch(given) else None
 
 
 def numbered(contract: Contract, number: int, *, is_named: bool) -> Contract:

@@ -7,7 +7,7 @@ from functools import partial
 
 from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
-from tms.core.errors import OutcomeUnknown, SchemaRefused, SchemasUnavailable
+from tms.core.errors import OutcomeUnknown, SchemaRefused
 from tms.core.messaging import Messaging
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
@@ -18,7 +18,7 @@ from tms.registry.checker import ThreadChecker
 from tms.registry.contracts import told_in_order
 from tms.registry.log import SCHEMAS_TOPIC, WayToLog
 from tms.registry.payload_values import RegistryValues
-from tms.registry.refusal import NOT_CHECKED, STORE_FAILED, TIMED_OUT, RegistryError
+from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
 from tms.registry.schema import Reference
 from tms.registry.service import Registry, RegistryOptions
@@ -200,8 +200,6 @@ async def _told() -> AsyncIterator[None]:
     except RegistryError as error:
         if error.code in (STORE_FAILED, TIMED_OUT):
             raise OutcomeUnknown(reason=str(error)) from None
-        if error.code == NOT_CHECKED:
-            raise SchemasUnavailable(reason=str(error)) from None
         raise SchemaRefused(error_code=error.code, reason=str(error)) from None
 
 

@@ -8,12 +8,13 @@ then on `prefixItems` and `items`. Pure.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tms.registry.json_changes import Differ, difference, lower_bound, upper_bound
+from tms.registry.json_changes import Differ, difference, lower_bound, number_of, upper_bound
 from tms.registry.json_nodes import ANY, FALSE, Keywords, SchemaNode, SchemaPlace, node_of
-from tms.registry.json_objects import additional
+from tms.registry.json_objects import additional, unevaluated
 from tms.registry.questions import Incompatibility
 
-_ADDITIONAL = "additionalItems"
+_ADDITIONAL, _CONTAINS = "additionalItems", "contains"
+_LEAST_CONTAINED = 1
 
 
 class _Items(NamedTuple):
@@ -42,8 +43,32 @@ def differences(
     yield from additional(differ, shorter, longer, path, _ADDITIONAL, "ADDITIONAL_ITEMS")
     yield from upper_bound(before, after, "maxItems", path, "MAX_ITEMS")
     yield from lower_bound(before, after, "minItems", path, "MIN_ITEMS")
+    yield from unevaluated(differ, old, new, path, "unevaluatedItems", "UNEVALUATED_ITEMS")
+    yield from _contained(differ, old, new, path)
     if after.get("uniqueItems") is True and before.get("uniqueItems") is not True:
         yield difference("UNIQUE_ITEMS_ADDED", path, "no two items may be equal now")
+
+
+def _contained(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
+    """Tell of items of a kind that an array must have, or may not have so many of."""
+    before, after, at = old.keywords, new.keywords, f"{path}/{_CONTAINS}"
+    least, most = number_of(after, "minContains"), number_of(after, "maxContains")
+    if _CONTAINS not in after or (least == 0 and most is None):
+        return
+    if _CONTAINS not in before:
+        yield difference("CONTAINS_ADDED", at, "not all items may be of other kinds now")
+        return
+    was, now = old.place.below(before[_CONTAINS]), new.place.below(after[_CONTAINS])
+    if not differ.fits(was, now) or (most is not None and not differ.fits(now, was)):
+        yield difference("CONTAINS_CHANGED", at, "other items than before are counted now")
+    counted = (
+        {"minContains": _LEAST_CONTAINED, **before},
+        {"minContains": _LEAST_CONTAINED, **after},
+    )
+    yield from lower_bound(*counted, "minContains", path, "MIN_CONTAINS")
+    yield from upper_bound(before, after, "maxContains", path, "MAX_CONTAINS")
 
 
 def _items_of(keywords: Keywords) -> _Items:

@@ -21,13 +21,16 @@ from tms.registry.json_nodes import (
     ARRAY,
     COMBINED,
     CONST,
+    ELSE,
     ENUM,
     FALSE,
+    IF,
     INTEGER,
     NOT,
     NUMBER,
     OBJECT,
     STRING,
+    THEN,
     SchemaNode,
     SchemaPlace,
     node_of,
@@ -126,10 +129,20 @@ def _numbers(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator
     step, changed = number_of(before, "multipleOf"), number_of(after, "multipleOf")
     if changed is not None and step is None:
         yield difference("MULTIPLE_OF_ADDED", path, f"multipleOf is {changed} now")
-    elif changed and step is not None and Decimal(step) % Decimal(changed):
+    elif changed and step is not None and not _is_multiple(Decimal(step), Decimal(changed)):
         yield difference("MULTIPLE_OF_CHANGED", path, f"multipleOf was {step}, and is {changed}")
     if after.get("type") == INTEGER and before.get("type") != INTEGER:
         yield difference("TYPE_NARROWED", path, "it is a whole number now")
+
+
+def _is_multiple(number: Decimal, step: Decimal) -> bool:
+    """Whether a number is a multiple of another one, whatever their exponents are."""
+    (_, digits, exponent), (_, factors, other) = number.as_tuple(), step.as_tuple()
+    whole, factor = (int(Decimal((0, each, 0))) for each in (digits, factors))
+    shift = int(exponent) - int(other)
+    if shift >= 0:
+        return whole * pow(10, shift, factor) % factor == 0
+    return whole == 0 or (-shift < len(digits) and whole % (factor * 10**-shift) == 0)
 
 
 def _enums(_: Differ, old: SchemaNode, new: SchemaNode, path: str) -> Iterator[Incompatibility]:
@@ -160,7 +173,20 @@ def _negations(
         yield difference("NOT_TYPE_EXTENDED", path, "more is excluded now")
 
 
+def _conditions(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
+    was, now = (each.place.below(each.keywords[IF]) for each in (old, new))
+    if not (differ.fits(was, now) and differ.fits(now, was)):
+        yield difference("CONDITION_CHANGED", f"{path}/{IF}", "more may be asked of values now")
+        return
+    for name in (THEN, ELSE):
+        before, after = (each.place.below(each.keywords.get(name, True)) for each in (old, new))
+        yield from differ.differences(before, after, f"{path}/{name}")
+
+
 _RULES: dict[str, Rule] = {
+    IF: _conditions,
     STRING: _strings,
     NUMBER: _numbers,
     ENUM: _enums,

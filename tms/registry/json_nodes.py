@@ -2,11 +2,11 @@
 
     any, false                 {} or true; false
     string, number, boolean, null, object, array      of one type, also where only keywords say it
-    enum, const, not           of these keywords
+    enum, const, not, if       of these keywords
     combined                   allOf, anyOf, oneOf; a list of types; keywords of several classes
 
 A schema that has several of them is the combination of all. References are followed; what stands
-beside a `$ref` does not count.
+beside a `$ref` counts too, as it does from draft 2019-09 on.
 """
 
 from collections.abc import Mapping
@@ -17,6 +17,7 @@ Keywords = Mapping[str, Json]
 
 ANY, FALSE, COMBINED = "any", "false", "combined"
 ENUM, CONST, NOT = "enum", "const", "not"
+IF, THEN, ELSE = "if", "then", "else"
 STRING, NUMBER, OBJECT, ARRAY = "string", "number", "object", "array"
 INTEGER = "integer"
 ALL_OF, ANY_OF, ONE_OF = "allOf", "anyOf", "oneOf"
@@ -29,11 +30,14 @@ _SNIFFED = {
         (
             *("properties", "required", "minProperties", "maxProperties", "dependencies"),
             *("patternProperties", "additionalProperties", "propertyNames"),
-            *("dependentRequired", "dependentSchemas"),
+            *("dependentRequired", "dependentSchemas", "unevaluatedProperties"),
         )
     ),
     ARRAY: frozenset(
-        ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems")
+        (
+            *("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"),
+            *("contains", "unevaluatedItems"),
+        )
     ),
 }
 _REFERENCES_MAX = 100
@@ -70,33 +74,55 @@ class EndlessReference(Exception):
 def followed(place: SchemaPlace) -> SchemaPlace:
     """Return where references lead. Raises `EndlessReference`, and as the resolver."""
     for _ in range(_REFERENCES_MAX):
-        schema = place.schema
-        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+        further = _referred(place)
+        if further is None:
             return place
-        found = place.resolver.lookup(schema["$ref"])
-        place = SchemaPlace(found.contents, found.resolver)
+        place = further
     raise EndlessReference
+
+
+def _referred(place: SchemaPlace) -> SchemaPlace | None:
+    """Return where a reference leads at first; None if there is none."""
+    schema = place.schema
+    if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+        return None
+    found = place.resolver.lookup(schema["$ref"])
+    return SchemaPlace(found.contents, found.resolver)
 
 
 def node_of(place: SchemaPlace) -> SchemaNode:
     """Return the class of a schema. Raises as `followed`."""
-    place = followed(place)
-    schema = place.schema
+    target = followed(place)
+    beside = _beside_reference(place)
+    if beside:
+        return SchemaNode(COMBINED, place.schema, place, ALL_OF, (target, *beside))
+    schema = target.schema
     if schema is False:
-        return SchemaNode(FALSE, {}, place)
+        return SchemaNode(FALSE, {}, target)
     if not isinstance(schema, Mapping):
-        return SchemaNode(ANY, {}, place)
-    parts = _parts(schema, place)
+        return SchemaNode(ANY, {}, target)
+    parts = _parts(schema, target)
     if not parts:
-        return SchemaNode(ANY, schema, place)
+        return SchemaNode(ANY, schema, target)
     if len(parts) == 1:
         return parts[0]
-    return SchemaNode(COMBINED, schema, place, ALL_OF, tuple(parts))
+    return SchemaNode(COMBINED, schema, target, ALL_OF, tuple(parts))
+
+
+def _beside_reference(place: SchemaPlace) -> list[SchemaNode]:
+    """Return what is asked of values beside a reference, also where that leads on."""
+    beside: list[SchemaNode] = []
+    while (further := _referred(place)) is not None:
+        beside += _parts(place.schema, place)
+        place = further
+    return beside
 
 
 def _parts(schema: Keywords, place: SchemaPlace) -> list[SchemaNode]:
     """Return what a schema is, class by class."""
     parts = [SchemaNode(kind, schema, place) for kind in (ENUM, CONST, NOT) if kind in schema]
+    if IF in schema and any(schema.get(name, True) not in (True, {}) for name in (THEN, ELSE)):
+        parts.append(SchemaNode(IF, schema, place))
     for criterion in CRITERIA:
         given = schema.get(criterion)
         if isinstance(given, list):

@@ -4,15 +4,22 @@ What properties may come besides those that are named is the content model. It i
 *closed* if none may, and partly open if patterns or a schema say which. Pure.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tms.registry.json_changes import Differ, difference, lower_bound, upper_bound
 from tms.registry.json_nodes import ANY, FALSE, Keywords, SchemaNode, SchemaPlace, node_of
+from tms.registry.json_patterns import finds
+from tms.registry.json_text import json_text
 from tms.registry.questions import Incompatibility
 
-_ADDITIONAL = "additionalProperties"
+_ADDITIONAL, _UNEVALUATED = "additionalProperties", "unevaluatedProperties"
+_PATTERNS, _NAMES = "patternProperties", "propertyNames"
+_EVALUATING = (
+    *("$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"),
+    *("additionalProperties", "patternProperties", "contains"),
+)
+"""Keywords that say, too, what is evaluated."""
 
 
 def differences(
@@ -21,7 +28,10 @@ def differences(
     """Give why `new` does not take all objects that `old` does."""
     before, after = old.keywords, new.keywords
     yield from _properties(differ, old, new, path)
+    yield from _patterns(differ, old, new, path)
     yield from additional(differ, old, new, path, _ADDITIONAL, "ADDITIONAL_PROPERTIES")
+    yield from unevaluated(differ, old, new, path, _UNEVALUATED, "UNEVALUATED_PROPERTIES")
+    yield from _names(differ, old, new, path)
     yield from upper_bound(before, after, "maxProperties", path, "MAX_PROPERTIES")
     yield from lower_bound(before, after, "minProperties", path, "MIN_PROPERTIES")
     yield from _dependencies(differ, old, new, path)
@@ -76,28 +86,86 @@ def is_open(keywords: Keywords) -> bool:
     return not keywords.get("patternProperties") and keywords.get(_ADDITIONAL, True) is True
 
 
-def _covering(node: SchemaNode, name: str) -> SchemaPlace:
-    """Return the schema of a property that is not named."""
-    for pattern, schema in _mapping(node.keywords.get("patternProperties")).items():
-        if re.search(pattern, name):
-            return node.place.below(schema)
-    return node.place.below(node.keywords.get(_ADDITIONAL, True))
+def _covering(node: SchemaNode, name: str, *, otherwise: Any = True) -> list[SchemaPlace]:
+    """Return the schemas that a property which is not named must fit, all of them."""
+    patterns = _mapping(node.keywords.get(_PATTERNS)).items()
+    found = [node.place.below(schema) for pattern, schema in patterns if finds(pattern, name)]
+    return found or [node.place.below(node.keywords.get(_ADDITIONAL, otherwise))]
+
+
+def _rest(node: SchemaNode) -> Any:
+    """Return the schema of what is neither named nor found by a pattern."""
+    return node.keywords.get(_ADDITIONAL, node.keywords.get(_UNEVALUATED, True))
 
 
 def _removed(
     differ: Differ, name: str, was: SchemaPlace, new: SchemaNode, path: str
 ) -> Iterator[Incompatibility]:
     """Tell of a property that is named no more, if it is not taken as it was."""
-    if is_open(new.keywords) or node_of(was).kind == FALSE:
+    if node_of(was).kind == FALSE:
         return
-    covering = _covering(new, name)
-    is_closed = covering.schema is False
-    if is_closed:
+    covering = _covering(new, name, otherwise=_rest(new))
+    if [each.schema for each in covering] == [True]:
+        return
+    if any(each.schema is False for each in covering):
         kind = "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"
         yield difference(kind, path, f"{name} is no more among its properties")
-    elif not differ.fits(was, covering):
+    elif not all(differ.fits(was, each) for each in covering):
         kind = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
         yield difference(kind, path, f"{name} is not taken as it was")
+
+
+def _patterns(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
+    """Tell of properties that a pattern finds, if they are not taken as they were."""
+    before, after = (_mapping(each.keywords.get(_PATTERNS)) for each in (old, new))
+    named = _mapping(old.keywords.get("properties"))
+    for pattern, schema in after.items():
+        at, now = f"{path}/{_PATTERNS}/{pattern}", new.place.below(schema)
+        if pattern in before:
+            yield from differ.differences(old.place.below(before[pattern]), now, at)
+            continue
+        found = [each for name, each in named.items() if finds(pattern, name)]
+        could_come = [*found, *before.values(), old.keywords.get(_ADDITIONAL, True)]
+        if not all(differ.fits(old.place.below(each), now) for each in could_come):
+            message = f"what {pattern} finds may have been something else before"
+            yield difference("PATTERN_PROPERTY_ADDED", at, message)
+    rest = new.place.below(_rest(new))
+    for pattern in before.keys() - after.keys():
+        if not differ.fits(old.place.below(before[pattern]), rest):
+            at, message = f"{path}/{_PATTERNS}/{pattern}", f"what {pattern} finds is not taken"
+            yield difference("PATTERN_PROPERTY_REMOVED", at, message)
+
+
+def _names(
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str
+) -> Iterator[Incompatibility]:
+    """Tell of names that properties may have no more."""
+    was, now = (each.place.below(each.keywords.get(_NAMES, True)) for each in (old, new))
+    if not differ.fits(was, now):
+        kind = "PROPERTY_NAMES_CHANGED" if _NAMES in old.keywords else "PROPERTY_NAMES_ADDED"
+        yield difference(kind, f"{path}/{_NAMES}", "not all names may come that could come before")
+
+
+def unevaluated(  # noqa: PLR0917  the two, where, and what it is called
+    differ: Differ, old: SchemaNode, new: SchemaNode, path: str, keyword: str, kind: str
+) -> Iterator[Incompatibility]:
+    """Tell of what no other keyword is about, if less of it may come now."""
+    was, now = (each.place.below(each.keywords.get(keyword, True)) for each in (old, new))
+    at = f"{path}/{keyword}"
+    if node_of(now).kind == ANY:
+        return
+    if keyword not in old.keywords:
+        yield difference(f"{kind}_ADDED", at, "not everything else may come now")
+    elif not differ.fits(was, now):
+        yield difference(f"{kind}_NARROWED", at, "less may come now")
+    elif any(_said(old, name) != _said(new, name) for name in _EVALUATING):
+        yield difference(f"{kind}_CHANGED", at, "more may be left to it than before")
+
+
+def _said(node: SchemaNode, keyword: str) -> str:
+    return json_text(node.keywords.get(keyword), normalized=True)
 
 
 def _added(
@@ -110,7 +178,8 @@ def _added(
             yield difference(kind, path, f"{name} may have been anything before")
         return
     covering = _covering(old, name)
-    if covering.schema is not False and not differ.fits(covering, now):
+    is_taken = any(each.schema is False or differ.fits(each, now) for each in covering)
+    if not is_taken:
         kind = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
         yield difference(kind, path, f"{name} may have been something else before")
 

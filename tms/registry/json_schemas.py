@@ -5,26 +5,29 @@ a `$ref` names must be in the schema itself, or be the name of a reference.
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from jsonschema.exceptions import SchemaError
-from jsonschema.validators import Draft7Validator, validator_for
+from jsonschema import FormatChecker
+from jsonschema.exceptions import best_match
+from jsonschema.validators import Draft7Validator, extend, validator_for
 from referencing import Registry, Resource
 from referencing.exceptions import NoSuchResource, Unresolvable
 from referencing.jsonschema import DRAFT7, specification_with
 
 from tms.registry.json_differences import Comparing
 from tms.registry.json_nodes import EndlessReference, SchemaPlace, followed
+from tms.registry.json_patterns import is_pattern
 from tms.registry.json_text import json_text, parse_json
 from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
 from tms.registry.written_tags import json_entities, retag, tags_in
+from tms.serdes.json_references import referring, resources_of
 
 _OWN = "urn:tms:schema"
 """The URI of a schema that has none."""
-_OF_NO_SCHEMA = frozenset(("enum", "const", "default", "examples"))
-"""Keywords whose values are no schemas, whatever they look like."""
+_META = "$schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +37,25 @@ class JsonSchema:
     text: str
     """As it is kept."""
     normalized: str
+    tree: Any
     place: SchemaPlace
+    """The same, with what its `$ref`s find."""
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The names of the properties at its top."""
-        tree = self.place.schema
+        tree = self.tree
         properties = tree.get("properties") if isinstance(tree, Mapping) else None
         return tuple(properties) if isinstance(properties, Mapping) else ()
 
     @property
     def tags(self) -> Tags:
         """The tags that are written in it."""
-        return tags_in(json_entities(self.place.schema))
+        return tags_in(json_entities(self.tree))
 
     def tagged(self, wanted: Tagged) -> str:
         """Return its text with other tags. Raises `InvalidSchema` if an entity is not there."""
-        tree = copy.deepcopy(self.place.schema)
+        tree = copy.deepcopy(self.tree)
         retag(json_entities(tree), wanted)
         return json_text(tree)
 
@@ -61,9 +66,9 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
         tree = parse_json(text)
         _check(tree)
         place = _placed(tree, [(name, parse_json(each)) for name, each in references])
-        for inner in _referring(tree):
+        for inner in referring(place.schema):
             followed(place.below(inner))
-        return JsonSchema(json_text(tree), json_text(tree, normalized=True), place)
+        return JsonSchema(json_text(tree), json_text(tree, normalized=True), tree, place)
     except InvalidSchema:
         raise
     except (Unresolvable, NoSuchResource) as error:
@@ -82,21 +87,36 @@ def _check(tree: Any) -> None:
         return  # Confluent's takes it
     if not isinstance(tree, Mapping | bool):
         raise InvalidSchema("a JSON Schema is an object, true or false")
-    try:
-        validator: Any = validator_for(tree, default=Draft7Validator)
-        validator.check_schema(tree)
-    except SchemaError as error:
+    named = tree.get(_META) if isinstance(tree, Mapping) else None
+    known = tree if named is None or isinstance(named, str) else {}
+    meta = validator_for(known, default=Draft7Validator).META_SCHEMA
+    of_meta: Any = validator_for(meta, default=Draft7Validator)
+    checked: Any = extend(of_meta, type_checker=_TYPES)  # type: ignore[no-untyped-call]
+    error = best_match(checked(meta, format_checker=_FORMATS).iter_errors(tree))
+    if error is not None:
         where = "/".join(map(str, error.absolute_path))
-        raise InvalidSchema(f"at /{where}: {error.message}") from None
+        raise InvalidSchema(f"at /{where}: {error.message}")
+
+
+def _is_integer(_: object, value: object) -> bool:
+    """Whether a number is a whole one, like 2 and 2.0."""
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_TYPES = Draft7Validator.TYPE_CHECKER.redefine("integer", _is_integer)
+_FORMATS = FormatChecker(())
+_FORMATS.checks("regex")(lambda value: not isinstance(value, str) or is_pattern(value))
 
 
 def _placed(tree: Any, references: Sequence[tuple[str, Any]]) -> SchemaPlace:
     """Return a schema, and what its references are resolved by."""
     own = tree.get("$id", tree.get("id")) if isinstance(tree, Mapping) else None
     uri = own if isinstance(own, str) and own else _OWN
-    resources = [(uri, tree), *references]
+    tree, resources = resources_of(tree, references)
     registry: Registry[Any] = Registry().with_resources(
-        (name, _resource(each)) for name, each in resources
+        (name, _resource(each)) for name, each in ((uri, tree), *resources)
     )
     return SchemaPlace(tree, registry.resolver(uri))
 
@@ -105,19 +125,6 @@ def _resource(tree: Any) -> Resource[Any]:
     named = tree.get("$schema") if isinstance(tree, Mapping) else None
     specification = specification_with(named, default=DRAFT7) if isinstance(named, str) else DRAFT7
     return specification.create_resource(tree)
-
-
-def _referring(tree: Any) -> Iterator[Any]:
-    """Give the schemas within a schema that refer to others."""
-    if isinstance(tree, list):
-        for each in tree:
-            yield from _referring(each)
-    elif isinstance(tree, Mapping):
-        if isinstance(tree.get("$ref"), str):
-            yield tree
-        for name, each in tree.items():
-            if name not in _OF_NO_SCHEMA:
-                yield from _referring(each)
 
 
 def incompatibilities(reader: JsonSchema, writer: JsonSchema) -> list[Incompatibility]:

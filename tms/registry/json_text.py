@@ -6,7 +6,7 @@ BigDecimal does it, so that `1.0` stays `1.0` and `1e2` is `1E+2`. Normalized, k
 
 import json
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 Json = Any
@@ -26,9 +26,16 @@ def _no_constant(name: str) -> Json:
     raise ValueError(f"{name} is no JSON")
 
 
+def _number(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError("a number has too great an exponent") from None
+
+
 def parse_json(text: str) -> Json:
     """Return what a text says; what is no whole number is a `Decimal`. Raises `ValueError`."""
-    return json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+    return json.loads(text, parse_float=_number, parse_constant=_no_constant)
 
 
 def json_text(value: Json, *, normalized: bool = False) -> str:

@@ -4,6 +4,7 @@ Who checks loads this module, and with it the libraries of the types (`tms.regis
 """
 
 import functools
+import os
 import resource
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ from tms.registry.questions import (
 from tms.registry.value_answers import answer_about_values
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema, compiled
 
+_NICE = 10
+"""How much a worker stands back behind the server, which has one core if all are at work."""
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """What a worker may have: a text that needs more is refused."""
 _PARSED_KEPT = 256
@@ -70,8 +73,9 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
 
 @functools.cache
 def _prepare_process() -> None:
-    """Bound what this process may have, and leave Ctrl-C to the server; once."""
+    """Bound what this process may have, and leave Ctrl-C and the processor to the server; once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(_NICE)
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     soft = MEMORY_BYTES_MAX if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES_MAX, hard)
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

@@ -1,15 +1,17 @@
 """What requests ask of the state without changing it. Pure; lists come in order."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tms.core.schemas import AVRO, PROTOBUF
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
+    NOTHING,
     Contract,
     contract_of,
     kept,
     merged,
+    named_number,
     property_of,
     unnumbered,
 )
@@ -33,6 +35,8 @@ FORMS = {
     PROTOBUF: ("serialized", "ignore_extensions"),
 }
 """The other forms in which schemas of a type are shown."""
+ALL_TAGS = "*"
+"""Stands for all tags where some are asked for."""
 
 
 def subjects(
@@ -187,8 +191,9 @@ def same(
 ) -> Version:
     """Return the version of a subject that has a schema.
 
-    Metadata and rules count if the request says them. Raises `RegistryError` (40401, 40403,
-    42201, 42210), `Unanswered`.
+    Metadata and rules count if the request says them; if not, a version that has none comes first.
+    Of several it is the one that the metadata names, or the latest. Raises `RegistryError` (40401,
+    40403, 42201, 42210), `Unanswered`.
     """
     state, subject = known.state, known.state.meant(given)
     told = kept(submitted.told)
@@ -197,10 +202,18 @@ def same(
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     schema = schema_of(known, submitted, subject, normalize=normalize)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
-    for found in versions_of_text(known, schema, shown):
-        if _is_meant(submitted.told, meant, found.schema):
-            return found
-    raise RegistryError(SCHEMA_NOT_FOUND, which="")
+    same = [
+        each
+        for each in versions_of_text(known, schema, shown)
+        if _is_meant(submitted.told, meant, each.schema)
+    ]
+    if not same:
+        raise RegistryError(SCHEMA_NOT_FOUND, which="")
+    number = named_number(told)
+    for each in same:
+        if each.number == number or (told == NOTHING and contract_of(each.schema) == NOTHING):
+            return each
+    return same[0]
 
 
 def _is_meant(told: Contract, meant: Iterable[Contract], schema: Schema) -> bool:
@@ -241,12 +254,19 @@ def text_in(known: Knowledge, schema: Schema, form: str) -> str:
     return answer.text
 
 
-def tags_in(known: Knowledge, schema: Schema) -> Tags:
-    """Return the tags that are written in a schema. Raises `Unanswered`, `RegistryError`."""
+def tags_in(
+    known: Knowledge, schema: Schema, wanted: Collection[str] = frozenset((ALL_TAGS,))
+) -> Tags:
+    """Return what in a schema has one of some tags, with all the tags that it has.
+
+    Raises `Unanswered`, `RegistryError`.
+    """
     answer = known.findings.tags(source_of(known, schema))
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
-    return answer.tags
+    if ALL_TAGS in wanted:
+        return answer.tags
+    return tuple(each for each in answer.tags if any(tag in wanted for tag in each[1]))
 
 
 def why_unfit(

@@ -265,10 +265,7 @@ class RegistryValues:
 
     async def _ask(self, question: Question) -> Answer:
         """Return an answer. Raises `SchemasUnavailable` if it is not found out in time."""
-        try:
-            [answer] = await self._checker.answers([question])
-        except RegistryError as error:
-            raise SchemasUnavailable(reason=str(error)) from None
+        [answer] = await self._checker.answers([question])
         return answer
 
 

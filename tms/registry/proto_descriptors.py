@@ -1,297 +1,279 @@
-"""Protobuf files as descriptors, as protoc makes them of a text, and as the tree of a text again.
+"""From the descriptor of a Protobuf file to the tree of its text, with all that its options say.
 
-A descriptor is what Protobuf's library checks (`proto_schemas`), and what some clients send instead
-of a text. Options do not bear on whether a file is right, so they are left out of it. Pure.
+Some clients send a descriptor instead of a text. Options that authors define are known if the
+descriptor is of a pool that has their definitions (`with_options`). Pure.
 """
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from google.protobuf import descriptor_pb2 as pb
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.unknown_fields import UnknownFieldSet
 from proto_schema_parser import ast
 
-from tms.registry.proto_tree import Quoted
-from tms.registry.proto_types import SCALARS, package_of
+from tms.registry.proto_tree import Group, Quoted
+from tms.registry.proto_types import SCALAR_NAMES, is_in_oneof, label_of
+from tms.registry.questions import InvalidSchema
 
-_MAX_TAG = 536_870_912
+_MAX_TAG = 536_870_911
 _MAX_INT32 = 2_147_483_647
-_FIELD = pb.FieldDescriptorProto
-_LABELS = {
-    ast.FieldCardinality.OPTIONAL: _FIELD.LABEL_OPTIONAL,
-    ast.FieldCardinality.REQUIRED: _FIELD.LABEL_REQUIRED,
-    ast.FieldCardinality.REPEATED: _FIELD.LABEL_REPEATED,
-}
-_CARDINALITIES = {label: cardinality for cardinality, label in _LABELS.items()}
-_SCALAR_TYPES = {name: _FIELD.Type.Value(f"TYPE_{name.upper()}") for name in SCALARS}
-_SCALAR_NAMES = {number: name for name, number in _SCALAR_TYPES.items()}
-_PROTO3 = "proto3"
+_PROTO2, _PROTO3 = "proto2", "proto3"
+_DESCRIPTOR_FILE = "google/protobuf/descriptor.proto"
 
 
-def _of(elements: Iterable[object], *kinds: type) -> list[Any]:
-    return [each for each in elements if isinstance(each, kinds)]
+def with_options(raw: bytes, imported: Iterable[pb.FileDescriptorProto]) -> Any:
+    """Return a serialized descriptor in whose options all is known that `imported` define.
+
+    `imported` are what it imports, each behind its own imports. Raises `InvalidSchema`.
+    """
+    pool = DescriptorPool()
+    files = [*imported, pb.FileDescriptorProto.FromString(raw)]
+    if _DESCRIPTOR_FILE not in {each.name for each in files}:
+        files.insert(0, pb.FileDescriptorProto.FromString(pb.DESCRIPTOR.serialized_pb))
+    try:
+        for each in files:
+            pool.AddSerializedFile(each.SerializeToString())
+    except TypeError as error:
+        raise InvalidSchema(str(error).rpartition("descriptor pool: ")[2]) from None
+    kind: Any = GetMessageClass(
+        pool.FindMessageTypeByName(pb.FileDescriptorProto.DESCRIPTOR.full_name)
+    )
+    return kind.FromString(raw)
 
 
-# From a tree to a descriptor.
+def file_of(descriptor: Any) -> ast.File:
+    """Return the tree of a descriptor's file.
+
+    Raises `InvalidSchema` if no text says what it does.
+    """
+    if descriptor.syntax not in ("", _PROTO2, _PROTO3):
+        raise InvalidSchema("editions are not known here: use syntax proto2 or proto3")
+    return _File(descriptor).tree()
 
 
-def descriptor_of(file: ast.File, name: str) -> pb.FileDescriptorProto:
-    """Return the descriptor of a file of this name. Raises `ValueError` for what can be none."""
-    elements = file.file_elements
-    made = pb.FileDescriptorProto(name=name, package=package_of(file))
-    if file.syntax is not None:
-        made.syntax = file.syntax
-    for each in _of(elements, ast.Import):
-        if each.public:
-            made.public_dependency.append(len(made.dependency))
-        made.dependency.append(each.name)
-    is_proto3 = file.syntax == _PROTO3
-    for each in _of(elements, ast.Message):
-        _message(made.message_type.add(), each.name, each.elements, is_proto3=is_proto3)
-    for each in _of(elements, ast.Enum):
-        _enum(made.enum_type.add(), each)
-    for each in _of(elements, ast.Extension):
-        _extension(made.extension, made.message_type, each, is_proto3=is_proto3)
-    for each in _of(elements, ast.Service):
-        service = made.service.add(name=each.name)
-        for method in _of(each.elements, ast.Method):
-            service.method.add(
-                name=method.name,
-                input_type=method.input_type.type,
-                output_type=method.output_type.type,
-                client_streaming=method.input_type.stream,
-                server_streaming=method.output_type.stream,
-            )
-    return made
+class _File:
+    """The file of a descriptor."""
 
+    def __init__(self, descriptor: Any) -> None:
+        self._descriptor = descriptor
+        self._is_proto3 = descriptor.syntax == _PROTO3
 
-def _message(made: pb.DescriptorProto, name: str, elements: list[Any], *, is_proto3: bool) -> None:
-    made.name = name
-    for each in elements:
-        if isinstance(each, ast.OneOf):
-            index = len(made.oneof_decl)
-            made.oneof_decl.add(name=each.name)
-            for part in _of(each.elements, ast.Field, ast.Group):
-                field = made.field.add(oneof_index=index)
-                _field(field, made.nested_type, part, is_proto3=is_proto3)
-        elif isinstance(each, ast.Field | ast.MapField | ast.Group):
-            _field(made.field.add(), made.nested_type, each, is_proto3=is_proto3)
-        elif isinstance(each, ast.Message):
-            _message(made.nested_type.add(), each.name, each.elements, is_proto3=is_proto3)
-        elif isinstance(each, ast.Enum):
-            _enum(made.enum_type.add(), each)
-        elif isinstance(each, ast.Extension):
-            _extension(made.extension, made.nested_type, each, is_proto3=is_proto3)
-    _ranges(made, elements)
-    for field in made.field:
-        if field.proto3_optional and not field.HasField("oneof_index"):
-            field.oneof_index = len(made.oneof_decl)
-            made.oneof_decl.add(name=f"_{field.name}")
+    def tree(self) -> ast.File:
+        """Return its tree."""
+        descriptor, package = self._descriptor, self._descriptor.package
+        public, weak = {*descriptor.public_dependency}, {*descriptor.weak_dependency}
+        elements: list[Any] = [ast.Package(package)] if package else []
+        elements += [
+            ast.Import(name, public=number in public, weak=number in weak)
+            for number, name in enumerate(descriptor.dependency)
+        ]
+        elements += _options_of(descriptor.options)
+        scope = f".{package}" if package else ""
+        extensions, groups = self._extensions(descriptor, scope)
+        elements += [
+            self._message(each, scope)
+            for each in descriptor.message_type
+            if each.name not in groups
+        ]
+        elements += [_enum_of(each) for each in descriptor.enum_type]
+        elements += extensions
+        elements += [_service_of(each) for each in descriptor.service]
+        return ast.File(syntax=descriptor.syntax or _PROTO2, file_elements=elements)
 
-
-def _ranges(made: pb.DescriptorProto, elements: list[Any]) -> None:
-    """Add what is reserved, and what is for extensions."""
-    for each in _of(elements, ast.ExtensionRange):
-        for start, end in map(_range, each.ranges):
-            made.extension_range.add(start=start, end=min(end + 1, _MAX_TAG))
-    for each in _of(elements, ast.Reserved):
-        made.reserved_name.extend(each.names)
-        for start, end in map(_range, each.ranges):
-            made.reserved_range.add(start=start, end=min(end + 1, _MAX_TAG))
-
-
-def _range(text: str, greatest: int = _MAX_TAG) -> tuple[int, int]:
-    """Return the first and the last number of a range."""
-    start, _, end = text.partition(" to ")
-    return int(start, 0), greatest if end.strip() == "max" else int(end or start, 0)
-
-
-def _field(made: pb.FieldDescriptorProto, nested: Any, field: Any, *, is_proto3: bool) -> None:
-    made.name, made.number = field.name, int(field.number)
-    if isinstance(field, ast.MapField):
-        entry = nested.add(name=f"{_camel(field.name)}Entry")
-        entry.options.map_entry = True
-        for number, (name, kind) in enumerate(
-            (("key", field.key_type), ("value", field.value_type)), 1
-        ):
-            part = entry.field.add(name=name, number=number, label=_FIELD.LABEL_OPTIONAL)
-            _set_type(part, kind)
-        made.label = _FIELD.LABEL_REPEATED
-        made.type_name = entry.name
-        return
-    made.label = _LABELS[field.cardinality or ast.FieldCardinality.OPTIONAL]
-    if isinstance(field, ast.Group):
-        _message(nested.add(), field.name, field.elements, is_proto3=is_proto3)
-        made.name, made.type = field.name.lower(), _FIELD.TYPE_GROUP
-        made.type_name = field.name
-        return
-    made.proto3_optional = is_proto3 and field.cardinality is ast.FieldCardinality.OPTIONAL
-    _set_type(made, field.type)
-
-
-def _set_type(made: pb.FieldDescriptorProto, name: str) -> None:
-    """Set a field's type. Whether a name is a message's or an enum's, the library finds out."""
-    if name in SCALARS:
-        made.type = _SCALAR_TYPES[name]
-    else:
-        made.type_name = name
-
-
-def _camel(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
-
-
-def _enum(made: pb.EnumDescriptorProto, enum: ast.Enum) -> None:
-    made.name = enum.name
-    for each in enum.elements:
-        if isinstance(each, ast.EnumValue):
-            made.value.add(name=each.name, number=int(each.number))
-        elif isinstance(each, ast.Option) and each.name == "allow_alias":
-            made.options.allow_alias = each.value is True
-        elif isinstance(each, ast.EnumReserved):
-            made.reserved_name.extend(each.names)
-            for text in each.ranges:
-                start, end = _range(text, _MAX_INT32)
-                made.reserved_range.add(start=start, end=end)
-
-
-def _extension(made: Any, nested: Any, extension: ast.Extension, *, is_proto3: bool) -> None:
-    for each in _of(extension.elements, ast.Field, ast.Group):
-        field = made.add(extendee=extension.typeName)
-        _field(field, nested, each, is_proto3=is_proto3)
-        field.proto3_optional = False
-
-
-# From a descriptor to a tree.
-
-
-def file_of(descriptor: pb.FileDescriptorProto) -> ast.File:
-    """Return the tree of a descriptor's file."""
-    public = set(descriptor.public_dependency)
-    is_proto3 = descriptor.syntax == _PROTO3
-    elements: list[Any] = []
-    if descriptor.package:
-        elements.append(ast.Package(descriptor.package))
-    elements += [
-        ast.Import(name, public=number in public)
-        for number, name in enumerate(descriptor.dependency)
-    ]
-    elements += _options_of(descriptor.options)
-    elements += [_message_of(each, is_proto3=is_proto3) for each in descriptor.message_type]
-    elements += [_enum_of(each) for each in descriptor.enum_type]
-    elements += [
-        ast.Extension(each.extendee, [_plain_field_of(each, is_proto3=is_proto3)])
-        for each in descriptor.extension
-    ]
-    elements += [
-        ast.Service(each.name, [_method_of(method) for method in each.method])
-        for each in descriptor.service
-    ]
-    return ast.File(syntax=descriptor.syntax or "proto2", file_elements=elements)
-
-
-def _message_of(descriptor: pb.DescriptorProto, *, is_proto3: bool) -> ast.Message:
-    entries = {each.name: each for each in descriptor.nested_type if each.options.map_entry}
-    elements: list[Any] = []
-    if descriptor.reserved_range:
-        elements.append(
-            ast.Reserved([_told(r.start, r.end - 1) for r in descriptor.reserved_range])
+    def _message(self, descriptor: Any, outer: str) -> ast.Message:
+        return ast.Message(
+            descriptor.name, self._elements(descriptor, f"{outer}.{descriptor.name}")
         )
-    if descriptor.reserved_name:
-        elements.append(ast.Reserved(names=list(descriptor.reserved_name)))
-    elements += _options_of(descriptor.options)
-    oneofs = [ast.OneOf(each.name) for each in descriptor.oneof_decl]
-    for field in descriptor.field:
-        if field.HasField("oneof_index") and not field.proto3_optional:
-            part = _plain_field_of(field, is_proto3=is_proto3)
-            oneofs[field.oneof_index].elements.append(part)
-        else:
-            elements.append(_field_of(field, entries, is_proto3=is_proto3))
-    elements += [each for each in oneofs if each.elements]
-    elements += [
-        ast.ExtensionRange([_told(r.start, r.end - 1)]) for r in descriptor.extension_range
-    ]
-    elements += [
-        _message_of(each, is_proto3=is_proto3)
-        for each in descriptor.nested_type
-        if each.name not in entries
-    ]
-    elements += [_enum_of(each) for each in descriptor.enum_type]
-    return ast.Message(descriptor.name, elements)
+
+    def _elements(self, descriptor: Any, scope: str) -> list[Any]:
+        """Return what stands in a message."""
+        elements = _reserved_of(descriptor, ast.Reserved, 1, _MAX_TAG)
+        elements += _options_of(descriptor.options)
+        nested = {f"{scope}.{each.name}": each for each in descriptor.nested_type}
+        oneofs = [ast.OneOf(each.name, _options_of(each.options)) for each in descriptor.oneof_decl]
+        written = set()
+        for field in descriptor.field:
+            inner = nested.get(field.type_name)
+            part = self._field(field, inner, scope)
+            if isinstance(part, ast.MapField | Group):
+                written.add(field.type_name)
+            if is_in_oneof(field):
+                oneofs[field.oneof_index].elements.append(part)
+                elements.append(oneofs[field.oneof_index])
+            else:
+                elements.append(part)
+        elements = _once(elements)
+        elements += _extension_ranges_of(descriptor)
+        extensions, groups = self._extensions(descriptor, scope)
+        written.update(f"{scope}.{name}" for name in groups)
+        elements += [
+            self._message(each, scope) for name, each in nested.items() if name not in written
+        ]
+        elements += [_enum_of(each) for each in descriptor.enum_type]
+        return elements + extensions
+
+    def _field(self, field: Any, inner: Any, scope: str) -> ast.Field | ast.MapField | Group:
+        """Return a field; `inner` is its type if that is declared beside it."""
+        options = _field_options(field)
+        label = label_of(field, is_proto3=self._is_proto3)
+        cardinality = None if label is None else ast.FieldCardinality[label.upper()]
+        if inner is not None and inner.options.map_entry:
+            key, value = map(_type_of, inner.field)
+            return ast.MapField(field.name, field.number, key, value, options)
+        if field.type == pb.FieldDescriptorProto.TYPE_GROUP:
+            if inner is None:
+                raise InvalidSchema(f"the group {field.name} is not declared where it is used")
+            elements = self._elements(inner, f"{scope}.{inner.name}")
+            return Group(inner.name, field.number, cardinality, elements, options)
+        return ast.Field(field.name, field.number, _type_of(field), cardinality, options)
+
+    def _extensions(self, descriptor: Any, scope: str) -> tuple[list[ast.Extension], set[str]]:
+        """Return the extensions that stand in a file or message, and the groups among them."""
+        is_file = descriptor is self._descriptor
+        types = descriptor.message_type if is_file else descriptor.nested_type
+        nested = {f"{scope}.{each.name}": each for each in types}
+        made, groups = [], set()
+        for field in descriptor.extension:
+            part: Any = self._field(field, nested.get(field.type_name), scope)
+            if isinstance(part, Group):
+                groups.add(part.name)
+            made.append(ast.Extension(field.extendee, [part]))
+        return made, groups
 
 
-def _told(start: int, end: int, greatest: int = _MAX_TAG - 1) -> str:
+def _once(elements: list[Any]) -> list[Any]:
+    """Return elements without those that are there already."""
+    return list({id(each): each for each in elements}.values())
+
+
+def _reserved_of(descriptor: Any, kind: Any, beyond: int, greatest: int) -> list[Any]:
+    """Return what is reserved; the ends of ranges are `beyond` the last number."""
+    ranges = [_told(each.start, each.end - beyond, greatest) for each in descriptor.reserved_range]
+    made = [kind(ranges)] if ranges else []
+    names = list(descriptor.reserved_name)
+    return made + ([kind(names=names)] if names else [])
+
+
+def _extension_ranges_of(descriptor: Any) -> list[ast.ExtensionRange]:
+    return [
+        ast.ExtensionRange([_told(each.start, each.end - 1, _MAX_TAG)], _options_of(each.options))
+        for each in descriptor.extension_range
+    ]
+
+
+def _told(start: int, end: int, greatest: int) -> str:
     if start == end:
         return str(start)
     return f"{start} to {'max' if end >= greatest else end}"
 
 
-def _field_of(
-    field: pb.FieldDescriptorProto, entries: dict[str, pb.DescriptorProto], *, is_proto3: bool
-) -> ast.Field | ast.MapField:
-    entry = entries.get(field.type_name.rpartition(".")[2])
-    if entry is None:
-        return _plain_field_of(field, is_proto3=is_proto3)
-    key, value = (_type_of(part) for part in entry.field)
-    return ast.MapField(field.name, field.number, key, value, list(_field_options(field)))
+def _type_of(field: Any) -> str:
+    """Return the type of a field; that of a name may be left open in a descriptor."""
+    scalar = SCALAR_NAMES.get(field.type) if field.HasField("type") else None
+    return scalar or str(field.type_name)
 
 
-def _plain_field_of(field: pb.FieldDescriptorProto, *, is_proto3: bool) -> ast.Field:
-    is_plain = field.label == _FIELD.LABEL_OPTIONAL and is_proto3 and not field.proto3_optional
-    in_oneof = field.HasField("oneof_index") and not field.proto3_optional
-    cardinality = None if is_plain or in_oneof else _CARDINALITIES[field.label]
-    options = list(_field_options(field))
-    return ast.Field(field.name, field.number, _type_of(field), cardinality, options)
-
-
-def _type_of(field: pb.FieldDescriptorProto) -> str:
-    return _SCALAR_NAMES.get(field.type) or field.type_name
-
-
-def _field_options(field: pb.FieldDescriptorProto) -> Iterator[ast.Option]:
+def _field_options(field: Any) -> list[ast.Option]:
+    """Return the options of a field, with what is written as such and is none."""
+    made = []
     if field.HasField("default_value"):
-        yield ast.Option("default", _default_of(field))
-    yield from _options_of(field.options)
+        made.append(ast.Option("default", _default_of(field)))
+    if field.json_name not in ("", _json_name(field.name)) and not field.extendee:
+        made.append(ast.Option("json_name", field.json_name))
+    return made + _options_of(field.options)
 
 
-def _default_of(field: pb.FieldDescriptorProto) -> Any:
+def _json_name(name: str) -> str:
+    """Return the name of a field in JSON, if its file says none."""
+    first, *others = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
+
+
+def _default_of(field: Any) -> Any:
     """Return the default of a field. That of bytes has its escapes in the descriptor already."""
     given = field.default_value
-    if field.type == _FIELD.TYPE_BYTES:
+    if field.type == pb.FieldDescriptorProto.TYPE_BYTES:
         return Quoted(given)
-    return given if field.type == _FIELD.TYPE_STRING else ast.Identifier(given)
+    is_text = field.type == pb.FieldDescriptorProto.TYPE_STRING
+    return given if is_text else ast.Identifier(given)
 
 
-def _enum_of(descriptor: pb.EnumDescriptorProto) -> ast.Enum:
-    elements: list[Any] = list(_options_of(descriptor.options))
-    if descriptor.reserved_range:
-        ranges = [_told(r.start, r.end, _MAX_INT32) for r in descriptor.reserved_range]
-        elements.append(ast.EnumReserved(ranges))
-    if descriptor.reserved_name:
-        elements.append(ast.EnumReserved(names=list(descriptor.reserved_name)))
+def _enum_of(descriptor: Any) -> ast.Enum:
+    elements = _options_of(descriptor.options)
+    elements += _reserved_of(descriptor, ast.EnumReserved, 0, _MAX_INT32)
     elements += [
-        ast.EnumValue(each.name, each.number, list(_options_of(each.options)))
+        ast.EnumValue(each.name, each.number, _options_of(each.options))
         for each in descriptor.value
     ]
     return ast.Enum(descriptor.name, elements)
 
 
-def _method_of(method: pb.MethodDescriptorProto) -> ast.Method:
-    return ast.Method(
-        method.name,
-        ast.MessageType(method.input_type, method.client_streaming),
-        ast.MessageType(method.output_type, method.server_streaming),
-        list(_options_of(method.options)),
-    )
+def _service_of(descriptor: Any) -> ast.Service:
+    methods = [
+        ast.Method(
+            each.name,
+            ast.MessageType(each.input_type, each.client_streaming),
+            ast.MessageType(each.output_type, each.server_streaming),
+            _options_of(each.options),
+        )
+        for each in descriptor.method
+    ]
+    return ast.Service(descriptor.name, [*_options_of(descriptor.options), *methods])
 
 
-def _options_of(options: Any) -> list[ast.Option]:
-    """Return the options that are set and that Protobuf itself knows."""
+def _options_of(options: Any) -> list[Any]:
+    """Return the options that are set. Raises `InvalidSchema` for those that nothing defines."""
+    return [ast.Option(name, value) for name, value in _set_in(options, "({})")]
+
+
+def _set_in(message: Any, extension: str) -> Iterator[tuple[str, Any]]:
+    """Give the names and values that are set in a message; extensions are named as told."""
+    unknowns: Any = UnknownFieldSet(message)
+    for unknown in unknowns:
+        number, kind = unknown.field_number, message.DESCRIPTOR.name
+        raise InvalidSchema(f"field {number} of {kind} is defined in no file that is imported")
+    for field, value in message.ListFields():
+        if field.name == "uninterpreted_option":
+            raise InvalidSchema("its options are not those of a compiled file")
+        name = extension.format(field.full_name) if field.is_extension else field.name
+        if field.type == FieldDescriptor.TYPE_GROUP:
+            name = (
+                extension.format(field.full_name) if field.is_extension else field.message_type.name
+            )
+        for each in _each(field, value):
+            yield name, _value_of(field, each)
+
+
+def _each(field: FieldDescriptor, value: Any) -> Iterable[Any]:
+    """Return the values of a field; of a map its entries."""
+    if not field.is_repeated:
+        return (value,)
+    entry: Any = field.message_type
+    if entry is None or not entry.GetOptions().map_entry:
+        return tuple(value)
+    kind: Any = GetMessageClass(entry)
     made = []
-    for field, value in options.ListFields():
-        if field.message_type is not None or field.is_extension:
-            continue
-        for each in value if field.is_repeated else (value,):
-            names = None if field.enum_type is None else field.enum_type.values_by_number
-            given = each if names is None else ast.Identifier(names[each].name)
-            made.append(ast.Option(field.name, given))
+    for key, each in value.items():
+        made.append(kind(key=key))
+        if entry.fields_by_name["value"].message_type is None:
+            made[-1].value = each
+        else:
+            made[-1].value.CopyFrom(each)
     return made
+
+
+def _value_of(field: FieldDescriptor, value: Any) -> Any:
+    if field.message_type is not None:
+        parts = (ast.MessageLiteralField(*each) for each in _set_in(value, "[{}]"))
+        return ast.MessageLiteral(list(parts))
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return ast.Identifier(str(value) if known is None else known.name)
+    if isinstance(value, bytes):
+        return Quoted.of_bytes(value)
+    if isinstance(value, bool | str):
+        return value
+    return ast.Identifier(repr(value))

@@ -55,6 +55,7 @@ class _Comparing:
             return
         yield from self._fields(old.fields, new.fields, path)
         yield from self._oneofs(old, new, path)
+        yield from self._moved(old, new, path)
 
     def _fields(
         self, old: dict[int, ProtoField], new: dict[int, ProtoField], path: str
@@ -89,12 +90,19 @@ class _Comparing:
                 names = ", ".join(old.fields[tag].name for tag in moved)
                 yield Incompatibility(kind, at, f"{names} moved into {name}")
 
+    def _moved(self, old: ProtoMessage, new: ProtoMessage, path: str) -> Iterator[Incompatibility]:
+        """Compare the fields that are in another oneof than before, or only before, or only now."""
+        before, after = old.places, new.places
+        for tag in sorted(before.keys() & after.keys()):
+            (was_in, was), (now_in, now) = before[tag], after[tag]
+            if was_in != now_in:
+                yield from self._field_types(was, now, f"{path}/{tag}")
+
     def _field(self, was: ProtoField, now: ProtoField, path: str) -> Iterator[Incompatibility]:
-        if MAP in (was.type, now.type):
-            yield from self._map(was, now, path)
-            return
-        found = list(self._types(was.type, now.type, path))
+        found = list(self._field_types(was, now, path))
         yield from found
+        if MAP in (was.type, now.type):
+            return
         if not found and _is_relabelled(was, now) and not self._may_be_relabelled(was.type):
             message = f"{now.name} was {was.label}, and is {now.label}"
             yield Incompatibility("FIELD_LABEL_CHANGED", path, message)
@@ -103,13 +111,17 @@ class _Comparing:
             if not _is_relabelled(was, now):
                 yield Incompatibility(kind, path, f"{now.name} changed in being required")
 
-    def _map(self, was: ProtoField, now: ProtoField, path: str) -> Iterator[Incompatibility]:
-        if was.type != now.type:
+    def _field_types(
+        self, was: ProtoField, now: ProtoField, path: str
+    ) -> Iterator[Incompatibility]:
+        if MAP not in (was.type, now.type):
+            yield from self._types(was.type, now.type, path)
+        elif was.type != now.type:
             message = f"{now.name} was or became a map"
             yield Incompatibility("FIELD_KIND_CHANGED", path, message)
-            return
-        yield from self._types(was.key, now.key, f"{path}/key")
-        yield from self._types(was.value, now.value, f"{path}/value")
+        else:
+            yield from self._types(was.key, now.key, f"{path}/key")
+            yield from self._types(was.value, now.value, f"{path}/value")
 
     def _types(self, was: str, now: str, path: str) -> Iterator[Incompatibility]:
         old, new = _kind(self._old, was), _kind(self._new, now)
@@ -120,7 +132,7 @@ class _Comparing:
             if self._old.without_package(was) != self._new.without_package(now):
                 kind = "FIELD_NAMED_TYPE_CHANGED"
                 yield Incompatibility(kind, path, f"{was} became {now}")
-            elif was in self._old.messages:
+            else:
                 yield from self.messages(was, now)
         elif not any(old in group and new in group for group in _GROUPS):
             kind = "FIELD_SCALAR_KIND_CHANGED"

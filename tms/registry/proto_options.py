@@ -10,11 +10,14 @@ from typing import Any
 
 from proto_schema_parser import ast
 
+from tms.registry.proto_text import proto_text
 from tms.registry.proto_tree import Quoted
 from tms.registry.questions import Entity, InvalidSchema, Tagged, Tags
 
 _FIELD_META = "(confluent.field_meta)"
 _MESSAGE_META = "(confluent.message_meta)"
+_DEFINED_IN = "confluent/meta.proto"
+_CONFLUENTS = "confluent."
 _TAGS = "tags"
 
 
@@ -51,7 +54,7 @@ def proto_tags(file: ast.File) -> Tags:
 
 
 def retagged(file: ast.File, wanted: Tagged) -> ast.File:
-    """Return a file with other tags.
+    """Return a file with other tags, and with the import of what defines them if there are any.
 
     Raises `InvalidSchema` if there is no such message or field.
     """
@@ -66,7 +69,18 @@ def retagged(file: ast.File, wanted: Tagged) -> ast.File:
         options = _options(places, entity)
         own = _tags_of(options, _meta(entity))
         _set_tags(options, _meta(entity), [tag for tag in own if tag not in tags])
+    defining = [each for each in changed.file_elements if _defines_tags(each)]
+    if proto_tags(changed) and not defining:
+        changed.file_elements.insert(0, ast.Import(_DEFINED_IN))
+    elif proto_tags(file) and not proto_tags(changed):
+        others = [each for each in changed.file_elements if not _defines_tags(each)]
+        if _CONFLUENTS not in proto_text(ast.File(file_elements=others)):
+            changed.file_elements = others
     return changed
+
+
+def _defines_tags(element: object) -> bool:
+    return isinstance(element, ast.Import) and element.name == _DEFINED_IN
 
 
 def _entities(file: ast.File) -> Iterator[tuple[Entity, list[Any]]]:
@@ -98,9 +112,14 @@ def _options(places: dict[Entity, list[Any]], entity: Entity) -> list[Any]:
     return found
 
 
+def _name(element: object) -> str:
+    """Return the name of an option, without a dot in front; "" for what is no option."""
+    return element.name.replace("(.", "(", 1) if isinstance(element, ast.Option) else ""
+
+
 def _literal(options: list[Any], name: str) -> ast.MessageLiteral | None:
     for each in options:
-        if isinstance(each, ast.Option) and each.name == name:
+        if _name(each) == name:
             return each.value if isinstance(each.value, ast.MessageLiteral) else None
     return None
 
@@ -113,7 +132,7 @@ def _tags_of(options: list[Any], name: str) -> list[str]:
         if isinstance(each, ast.MessageLiteralField) and each.name == _TAGS:
             found += each.value if isinstance(each.value, list) else [each.value]
     for each in options:
-        if isinstance(each, ast.Option) and each.name == f"{name}.{_TAGS}":
+        if _name(each) == f"{name}.{_TAGS}":
             found += each.value if isinstance(each.value, list) else [each.value]
     return [tag.text for tag in found if isinstance(tag, Quoted)]
 
@@ -124,9 +143,9 @@ def _set_tags(options: list[Any], name: str, tags: Iterable[str]) -> None:
     others = [each for each in others if getattr(each, "name", "") != _TAGS]
     texts: list[Any] = [Quoted.holding(tag) for tag in tags]
     kept: list[Any] = [ast.MessageLiteralField(_TAGS, texts)] if texts else []
-    gone = (name, f"{name}.{_TAGS}")
-    options[:] = [
-        each for each in options if not (isinstance(each, ast.Option) and each.name in gone)
-    ]
-    if others or kept:
+    options[:] = [each for each in options if _name(each) not in (name, f"{name}.{_TAGS}")]
+    if any(_name(each).startswith(f"{name}.") for each in options):
+        # An option whose parts are set one by one cannot be set as a whole too.
+        options += [ast.Option(f"{name}.{_TAGS}", each) for each in texts]
+    elif others or kept:
         options.append(ast.Option(name, ast.MessageLiteral([*others, *kept])))

@@ -1,44 +1,68 @@
-"""Protobuf schemas, syntax 2 and 3: parsed and found right, in the text that is kept, compared.
+"""Protobuf schemas, syntax 2 and 3: right if protoc takes them, in the text that is kept, compared.
 
-A text is parsed to a tree, and Protobuf's own library checks what protoc would make of it. Instead
-of a text a client may send a descriptor, as base64. What is imported must be a reference's name, or
-one of the files that come with Protobuf.
+The text that is kept is made of a tree of the submitted one. Instead of a text a client may send a
+descriptor, as base64. What is imported must be a reference's name, or a file that clients have.
 """
 
 import base64
 import binascii
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
-from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.message import DecodeError
+from google.protobuf.text_encoding import CEscape
 from proto_schema_parser import ast
 
-from tms.registry.proto_descriptors import descriptor_of, file_of
+from tms.registry.proto_compiler import compiled
+from tms.registry.proto_descriptors import file_of, with_options
 from tms.registry.proto_differences import differences
 from tms.registry.proto_options import proto_tags, retagged, without_extensions
 from tms.registry.proto_text import proto_text
 from tms.registry.proto_tree import tree_of
 from tms.registry.proto_types import ProtoTypes, resolved, types_of
 from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
-from tms.serdes.standard_protos import STANDARD_FILES
 
-_OWN = "schema.proto"
-"""The name of a file that has none."""
+_EDITIONS = "editions"
 
 
-@dataclass(frozen=True, slots=True)
 class ProtoSchema:
-    """A schema that is right."""
+    """A schema that is right. Its parts are made when they are asked for."""
 
-    text: str
-    """As it is kept."""
-    normalized: str
-    types: ProtoTypes
-    serialized: str
-    """Its descriptor, in base64."""
-    file: ast.File
+    def __init__(self, source: str, files: Sequence[FileDescriptorProto]) -> None:
+        """Be the schema of a text, of which protoc has made the last descriptor of `files`."""
+        self._source = source
+        self._files = files
+
+    @cached_property
+    def types(self) -> ProtoTypes:
+        """Its messages and enums, and those of what it imports."""
+        return types_of(self._files)
+
+    @cached_property
+    def serialized(self) -> str:
+        """Its descriptor, in base64."""
+        return base64.b64encode(self._files[-1].SerializeToString()).decode()
+
+    @cached_property
+    def file(self) -> ast.File:
+        """Its tree."""
+        try:
+            return tree_of(self._source)
+        except (InvalidSchema, ValueError):
+            # protoc takes more than the parser does; then the text is that of the descriptor.
+            *imported, own = self._files
+            return file_of(with_options(own.SerializeToString(), imported))
+
+    @cached_property
+    def text(self) -> str:
+        """Its text, as it is kept."""
+        return proto_text(self.file)
+
+    @cached_property
+    def normalized(self) -> str:
+        """Its text with all in order, and with whole names."""
+        return proto_text(self.file, partial(resolved, self.types))
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -64,87 +88,38 @@ class ProtoSchema:
         return proto_text(retagged(self.file, wanted))
 
 
-def _tree(text: str) -> ast.File:
-    """Return the tree of a text, or of a descriptor in base64. Raises `InvalidSchema`."""
-    try:
-        return tree_of(text)
-    except InvalidSchema:
-        described = _described(text)
-        if described is None:
-            raise
-        return described
-
-
-def _described(text: str) -> ast.File | None:
-    """Return the tree of a descriptor in base64; None if it is none."""
-    try:
-        raw = base64.b64decode(text.strip(), validate=True)
-        return file_of(descriptor_pb2.FileDescriptorProto.FromString(raw))
-    except (binascii.Error, ValueError, DecodeError, KeyError):
-        return None
-
-
 def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> ProtoSchema:
     """Return the schema of a text, which may import `references`. Raises `InvalidSchema`."""
+    others: dict[str, str] = {}
+    for name, each in references:
+        others[name] = _text_of(each, others)
+    source = _text_of(text, others)
+    files = compiled(source, others).file
+    own = files[-1]
+    if own.syntax == _EDITIONS:
+        raise InvalidSchema("editions are not known here: use syntax proto2 or proto3")
+    if not _declares(own):
+        raise InvalidSchema("the file declares nothing")
+    return ProtoSchema(source, files)
+
+
+def _declares(file: FileDescriptorProto) -> bool:
+    """Whether a file says anything but its syntax."""
+    return any(field.name not in ("name", "syntax") for field, _ in file.ListFields())
+
+
+def _text_of(text: str, others: dict[str, str]) -> str:
+    """Return a text; of a descriptor in base64, the one that says the same."""
     try:
-        file = _tree(text)
-        if not file.file_elements:
-            raise InvalidSchema("the file declares nothing")
-        if file.edition is not None:
-            raise InvalidSchema("editions are not known here: use syntax proto2 or proto3")
-        named = [(name, _tree(each)) for name, each in references]
-        descriptor = _checked(file, named)
-        imported = [_standard_tree(name) for name in sorted(_imports(file) & STANDARD_FILES.keys())]
-        types = types_of(file, [*imported, *(tree for _, tree in named)])
-        normalized = proto_text(file, partial(resolved, types))
-        serialized = base64.b64encode(descriptor).decode()
-        return ProtoSchema(proto_text(file), normalized, types, serialized, file)
-    except RecursionError:
-        raise InvalidSchema("the schema is nested too deeply") from None
-    except ValueError as error:
-        raise InvalidSchema(str(error)) from None
-
-
-def _imports(file: ast.File) -> set[str]:
-    return {each.name for each in file.file_elements if isinstance(each, ast.Import)}
-
-
-def _checked(file: ast.File, named: Sequence[tuple[str, ast.File]]) -> bytes:
-    """Return the descriptor of a file, all its names resolved.
-
-    Raises `InvalidSchema` unless Protobuf's library takes the file and what it imports.
-    """
-    pool = descriptor_pool.DescriptorPool()
-    own = _OWN
-    while any(own == name for name, _ in named):
-        own = f"_{own}"
-    added: set[str] = {name for name, _ in named}
-    for name, tree in (*named, (own, file)):
-        for imported in sorted(_imports(tree) & STANDARD_FILES.keys()):
-            _add_standard(pool, imported, added)
-        try:
-            pool.AddSerializedFile(descriptor_of(tree, name).SerializeToString())
-        except TypeError as error:
-            reason = str(error).rpartition("descriptor pool: ")[2]
-            raise InvalidSchema(f"in {name}: {reason}") from None
-    resolved_names = descriptor_pb2.FileDescriptorProto()
-    pool.FindFileByName(own).CopyToProto(resolved_names)
-    return resolved_names.SerializeToString()
-
-
-def _standard_tree(name: str) -> ast.File:
-    return file_of(descriptor_pb2.FileDescriptorProto.FromString(STANDARD_FILES[name]))
-
-
-def _add_standard(pool: descriptor_pool.DescriptorPool, name: str, added: set[str]) -> None:
-    """Add a file that comes with Protobuf behind those that it imports, unless it is there."""
-    if name in added:
-        return
-    added.add(name)
-    raw = STANDARD_FILES[name]
-    for imported in descriptor_pb2.FileDescriptorProto.FromString(raw).dependency:
-        _add_standard(pool, imported, added)
-    pool.AddSerializedFile(raw)
+        raw = base64.b64decode(text.strip(), validate=True)
+        descriptor = FileDescriptorProto.FromString(raw)
+    except (binascii.Error, ValueError, DecodeError):
+        return text
+    if not raw:
+        return text
+    imports = "".join(f'import "{CEscape(name.encode(), True)}";' for name in descriptor.dependency)
+    imported = compiled(f'syntax = "proto3";{imports}', others).file[:-1]
+    return proto_text(file_of(with_options(raw, imported)))
 
 
 def incompatibilities(reader: ProtoSchema, writer: ProtoSchema) -> list[Incompatibility]:

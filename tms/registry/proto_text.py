@@ -107,8 +107,9 @@ class _Printer:
     def _field(self, field: ast.Field | ast.MapField | ast.Group, scope: str) -> str:
         if isinstance(field, ast.Group):
             inner = self._message(ast.Message(field.name, field.elements), scope)
-            start = f"{_label(field.cardinality)}group {field.name} = {field.number} "
-            return start + inner.removeprefix(f"message {field.name} ")
+            start = f"{_label(field.cardinality)}group {field.name} = {field.number}"
+            options = self._compact(getattr(field, "options", []))
+            return f"{start}{options} " + inner.removeprefix(f"message {field.name} ")
         if isinstance(field, ast.MapField):
             value = self._type(field.value_type, scope)
             start = f"map<{field.key_type}, {value}> {field.name}"
@@ -144,7 +145,8 @@ class _Printer:
     def _enum(self, enum: ast.Enum) -> str:
         values = _of(enum.elements, ast.EnumValue)
         if self._is_normalized:
-            values.sort(key=lambda each: int(each.number))
+            # The first value is the default, wherever its number is.
+            values[1:] = sorted(values[1:], key=lambda each: int(each.number))
         groups = [
             [
                 text

@@ -1,13 +1,17 @@
-"""The messages and enums of a Protobuf file, by their names, from the tree of its parser. Pure.
+"""The messages and enums of a Protobuf file, by their names, from the descriptors of protoc. Pure.
 
-A name in a field means the nearest type of that name: of the message itself, of those around it, of
+A name in a text means the nearest type of that name: of the message itself, of those around it, of
 the package, of the packages around that. With a dot in front it is the whole name.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from proto_schema_parser import ast
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+)
 
 SCALARS = frozenset(
     (
@@ -16,6 +20,12 @@ SCALARS = frozenset(
     )
 )
 MAP = "map"
+SCALAR_NAMES = {FieldDescriptorProto.Type.Value(f"TYPE_{name.upper()}"): name for name in SCALARS}
+_LABELS = {
+    FieldDescriptorProto.LABEL_OPTIONAL: "optional",
+    FieldDescriptorProto.LABEL_REQUIRED: "required",
+    FieldDescriptorProto.LABEL_REPEATED: "repeated",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +55,12 @@ class ProtoMessage:
     oneofs: dict[str, dict[int, ProtoField]] = field(default_factory=dict)
     """By name the fields of each oneof."""
 
+    @property
+    def places(self) -> dict[int, tuple[str, ProtoField]]:
+        """By tag each field with the name of the oneof that it is in; empty if in none."""
+        parts = {"": self.fields, **self.oneofs}
+        return {tag: (name, each) for name, fields in parts.items() for tag, each in fields.items()}
+
 
 @dataclass(slots=True)
 class ProtoTypes:
@@ -55,103 +71,91 @@ class ProtoTypes:
     """The names of the file's own messages, in order."""
     messages: dict[str, ProtoMessage] = field(default_factory=dict)
     enums: set[str] = field(default_factory=set)
-    unknown: list[str] = field(default_factory=list)
-    """What fields name, and is nowhere."""
+    packages: dict[str, str] = field(default_factory=dict)
+    """By the name of a message the package that it is in."""
 
     def without_package(self, name: str) -> str:
-        """Return the name of an own type within its package."""
-        return name.removeprefix(f"{self.package}.") if self.package else name
+        """Return the name of a message within its package."""
+        package = self.packages.get(name, self.package)
+        return name.removeprefix(f"{package}.") if package else name
 
 
-def types_of(file: ast.File, imported: Sequence[ast.File] = ()) -> ProtoTypes:
-    """Return the types of a file, which may use those of `imported`."""
-    types = ProtoTypes(package_of(file))
-    declared = [(each, _declared(each)) for each in (*imported, file)]
-    for each, messages in declared:
-        types.enums.update(_enums(each))
-        types.messages.update({name: ProtoMessage(name) for name, _ in messages})
-    for each, messages in declared:
-        for name, message in messages:
-            _fill(types, name, message)
-            if each is file:
-                types.own.append(name)
+def types_of(files: Iterable[FileDescriptorProto]) -> ProtoTypes:
+    """Return the types of a file, the last one, and of those that it imports."""
+    types = ProtoTypes()
+    for file in files:
+        types.package, types.own = file.package, []
+        types.enums.update(_joined(file.package, each.name) for each in file.enum_type)
+        for name, message in _messages(file.message_type, file.package):
+            types.own.append(name)
+            types.packages[name] = file.package
+            types.messages[name] = _message(name, message, is_proto3=file.syntax == "proto3")
+            types.enums.update(_joined(name, each.name) for each in message.enum_type)
     return types
-
-
-def package_of(file: ast.File) -> str:
-    """Return the package of a file; "" if it names none."""
-    return next((each.name for each in file.file_elements if isinstance(each, ast.Package)), "")
 
 
 def _joined(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-def _declared(file: ast.File) -> list[tuple[str, ast.Message | ast.Group]]:
-    """Return the messages of a file with their whole names, an outer one before its inner ones."""
-    return list(_messages(file.file_elements, package_of(file)))
-
-
 def _messages(
-    elements: Sequence[object], scope: str
-) -> Iterator[tuple[str, ast.Message | ast.Group]]:
-    for each in elements:
-        if isinstance(each, ast.Message | ast.Group):
+    messages: Iterable[DescriptorProto], scope: str
+) -> Iterator[tuple[str, DescriptorProto]]:
+    """Give messages with their whole names, an outer one before its inner ones."""
+    for each in messages:
+        if not each.options.map_entry:
             name = _joined(scope, each.name)
             yield name, each
-            yield from _messages(each.elements, name)
-        elif isinstance(each, ast.OneOf):
-            yield from _messages(each.elements, scope)
+            yield from _messages(each.nested_type, name)
 
 
-def _enums(file: ast.File) -> Iterator[str]:
-    scopes: list[tuple[str, Sequence[object]]] = [(package_of(file), file.file_elements)]
-    scopes += [(name, message.elements) for name, message in _declared(file)]
-    for scope, elements in scopes:
-        yield from (_joined(scope, each.name) for each in elements if isinstance(each, ast.Enum))
-
-
-def _fill(types: ProtoTypes, name: str, declared: ast.Message | ast.Group) -> None:
-    message = types.messages[name]
-    for each in declared.elements:
-        if isinstance(each, ast.OneOf):
-            inner = (_field(types, name, part) for part in each.elements)
-            message.oneofs[each.name] = {found.tag: found for found in inner if found is not None}
+def _message(name: str, described: DescriptorProto, *, is_proto3: bool) -> ProtoMessage:
+    made = ProtoMessage(name)
+    entries = {
+        f".{name}.{each.name}": each for each in described.nested_type if each.options.map_entry
+    }
+    for each in described.field:
+        found = _field(each, entries.get(each.type_name), is_proto3=is_proto3)
+        if is_in_oneof(each):
+            oneof = described.oneof_decl[each.oneof_index].name
+            made.oneofs.setdefault(oneof, {})[found.tag] = found
         else:
-            found = _field(types, name, each)
-            if found is not None:
-                message.fields[found.tag] = found
+            made.fields[found.tag] = found
+    return made
 
 
-def _field(types: ProtoTypes, scope: str, element: object) -> ProtoField | None:
-    if isinstance(element, ast.MapField):
-        key, value = (
-            resolved(types, scope, each) for each in (element.key_type, element.value_type)
-        )
-        return ProtoField(element.name, int(element.number), MAP, key=key, value=value)
-    if isinstance(element, ast.Group):
-        name = _joined(scope, element.name)
-        return ProtoField(element.name, int(element.number), name, _label(element.cardinality))
-    if isinstance(element, ast.Field):
-        kind = resolved(types, scope, element.type)
-        return ProtoField(element.name, int(element.number), kind, _label(element.cardinality))
-    return None
+def is_in_oneof(described: FieldDescriptorProto) -> bool:
+    """Whether a field is in a oneof that is written."""
+    return described.HasField("oneof_index") and not described.proto3_optional
 
 
-def _label(cardinality: ast.FieldCardinality | None) -> str | None:
-    return None if cardinality is None else cardinality.value.lower()
+def _field(
+    described: FieldDescriptorProto, entry: DescriptorProto | None, *, is_proto3: bool
+) -> ProtoField:
+    if entry is not None:
+        key, value = map(type_name, entry.field)
+        return ProtoField(described.name, described.number, MAP, key=key, value=value)
+    label = label_of(described, is_proto3=is_proto3)
+    return ProtoField(described.name, described.number, type_name(described), label)
+
+
+def label_of(described: FieldDescriptorProto, *, is_proto3: bool) -> str | None:
+    """Return the label that is written before a field."""
+    is_optional = described.label == FieldDescriptorProto.LABEL_OPTIONAL
+    is_plain = is_optional and is_proto3 and not described.proto3_optional
+    return None if is_plain or is_in_oneof(described) else _LABELS[described.label]
+
+
+def type_name(described: FieldDescriptorProto) -> str:
+    """Return a scalar's name, or the whole name of a message or enum."""
+    return SCALAR_NAMES.get(described.type) or described.type_name.removeprefix(".")
 
 
 def resolved(types: ProtoTypes, scope: str, name: str) -> str:
-    """Return the whole name of a type."""
-    if name in SCALARS:
-        return name
-    known: Mapping[str, object] | set[str]
+    """Return the whole name of the type that a name means within a scope."""
     for candidate in _candidates(scope, name):
-        for known in (types.messages, types.enums):
-            if candidate in known:
-                return candidate
-    types.unknown.append(name)
+        if candidate in types.messages or candidate in types.enums:
+            return candidate
     return name.removeprefix(".")
 
 

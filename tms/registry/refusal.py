@@ -8,7 +8,6 @@ from tms.core.credentials import without_credentials
 
 MALFORMED = 400
 INCOMPATIBLE = 409
-NOT_CHECKED = 503
 INVALID_BODY = 422
 SUBJECT_NOT_FOUND = 40401
 VERSION_NOT_FOUND = 40402
@@ -38,7 +37,6 @@ TEXTS = {
     INCOMPATIBLE: "Schema being registered is incompatible with an earlier schema for subject "
     '"{subject}", details: [{details}]',
     MALFORMED: "{reason}",
-    NOT_CHECKED: "The schema could not be checked now, so nothing was done; try again: {reason}",
     INVALID_BODY: "{reason}",
     SUBJECT_NOT_FOUND: "Subject '{subject}' not found.",
     VERSION_NOT_FOUND: "Version {version} not found.",

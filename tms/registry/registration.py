@@ -13,6 +13,7 @@ from tms.registry.contracts import (
     contract_of,
     kept,
     merged,
+    named_number,
     numbered,
     unnumbered,
 )
@@ -71,7 +72,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     subject = check_subject(request.subject)
     mode = state.mode(subject)
     schema = _schema(known, request, subject, mode)
-    there = _same_version(known, subject, schema, request)
+    there = _same_version(known, subject, schema, request, mode)
     if there is not None:
         return Decided(Registered(there.id, there.number, there.schema))
     _check_mode(mode, subject, request.id)
@@ -122,19 +123,28 @@ def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mod
 
 
 def _same_version(
-    known: Knowledge, subject: str, schema: Schema, request: SchemaToRegister
+    known: Knowledge, subject: str, schema: Schema, request: SchemaToRegister, mode: Mode
 ) -> Version | None:
     """Return the latest live version that has a schema, and the wanted id if one is wanted.
 
-    Who sends a text and says nothing of metadata and rules, means any version of that text.
+    Who sends a text and says nothing of metadata and rules, means any version of that text. Who
+    names a version too, means a new one, unless it imports.
     """
-    any_contract = bool(request.submitted.text) and request.submitted.told == NOTHING
+    says_nothing = request.submitted.told == NOTHING
+    number = named_number(request.submitted.told)
+    is_next = number is not None and number <= 0
+    if mode is not Mode.IMPORT and (is_next or (request.names_version and says_nothing)):
+        return None
+    any_contract = bool(request.submitted.text) and says_nothing
     contract = unnumbered(contract_of(schema))
-    for version in versions_of_text(known, schema, known.state.versions(subject)):
-        is_same = any_contract or unnumbered(contract_of(version.schema)) == contract
-        if is_same and request.id in (None, version.id):
-            return version
-    return None
+    same = [
+        version
+        for version in versions_of_text(known, schema, known.state.versions(subject))
+        if (any_contract or unnumbered(contract_of(version.schema)) == contract)
+        and request.id in (None, version.id)
+        and (mode is Mode.IMPORT or not request.names_version or request.version == version.number)
+    ]
+    return next((each for each in same if each.number == number), same[0] if same else None)
 
 
 def _check_mode(mode: Mode, subject: str, wanted_id: int | None) -> None:

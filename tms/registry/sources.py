@@ -55,6 +55,8 @@ def schema_of(
         raise RegistryError(TOO_LARGE, reason=reason)
     references = found_references(state, submitted.references)
     normalize = normalize or bool(state.config(subject).normalize)
+    if normalize:
+        references = tuple(sorted(set(references), key=_in_order))
     kept = Schema(submitted.kind, submitted.text, references, *contract)
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
         return kept
@@ -92,6 +94,10 @@ def found_references(state: State, references: tuple[Reference, ...]) -> tuple[R
             raise RegistryError(INVALID_SCHEMA, reason=reason)
         found.append(Reference(name, version.subject, version.number))
     return tuple(found)
+
+
+def _in_order(reference: Reference) -> tuple[str, int, str]:
+    return reference.subject, reference.version, reference.name
 
 
 def _live(state: State, subject: str, number: int) -> Version | None:

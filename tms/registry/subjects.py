@@ -98,10 +98,12 @@ def check_subject(text: str) -> str:
 
 
 def check_context(name: str) -> str:
-    """Return the context of a name, which may be without its dot.
+    """Return the context of a name, which may be without its dot, or qualified like `:.ctx:`.
 
     Raises `RegistryError` (42208) if there can be none.
     """
+    if name.startswith(_CONTEXT_START) and name.endswith(":"):
+        name = name[1:-1]
     context = name if name.startswith(".") else f".{name}"
     if ":" in context:
         raise RegistryError(INVALID_SUBJECT, subject=name)

@@ -11,7 +11,7 @@
 
 import logging
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from tms.core.clock import Clock
@@ -28,6 +28,8 @@ USES_MAX = 10_000
 """First uses of one minute that are remembered; then some are told again."""
 QUEUE_MAX = 10_000
 """Lines that wait to be written."""
+_KEPT_CHARS_MAX = 512
+"""Of a resource, to know its first use by: no name that is valid is longer."""
 _MINUTE_MS = 60 * MS_PER_S
 
 _log = logging.getLogger(__name__)
@@ -74,7 +76,7 @@ class Audit:
         self._clock = clock
         self._drops = drops
         self._minute = -1
-        self._uses: set[Hashable] = set()
+        self._uses: set[tuple[str | None, str, str]] = set()
         self._refusals = Refusals(self.add, clock)
 
     @property
@@ -82,9 +84,7 @@ class Audit:
         """How many lines were lost, at all destinations together."""
         return self._drops.count
 
-    def is_wanted(
-        self, principal: str | None, action: str, resource: Hashable, effect: Effect
-    ) -> bool:
+    def is_wanted(self, principal: str | None, action: str, resource: str, effect: Effect) -> bool:
         """Whether to `add` a record of this; if it is a first use, not again in this minute."""
         if effect is Effect.DENY or action in ALWAYS:
             return True
@@ -92,7 +92,7 @@ class Audit:
         if minute != self._minute or len(self._uses) >= USES_MAX:
             self._minute = minute
             self._uses.clear()
-        use = (principal, action, resource)
+        use = (principal, action, resource[:_KEPT_CHARS_MAX])
         if use in self._uses:
             return False
         self._uses.add(use)

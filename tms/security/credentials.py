@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -82,6 +83,16 @@ def credential_of(header: bytes) -> Credential:
             raise _invalid("what is behind Basic is not base64")
         return Credential(Scheme.BASIC, value.decode("ascii"))
     raise _invalid("the scheme of Authorization is Bearer or Basic")
+
+
+def header_of(credential: Credential) -> bytes:
+    """Return the value of Authorization that says a credential, in the one way of saying it."""
+    if credential.scheme is Scheme.BASIC:
+        with suppress(ValueError):  # the last bits may say nothing, and be anything
+            plain = base64.b64decode(credential.value, validate=True)
+            return b"Basic " + base64.b64encode(plain)
+        return b"Basic " + credential.value.encode()
+    return b"Bearer " + credential.value.encode()
 
 
 def tried_by(header: bytes) -> str | None:

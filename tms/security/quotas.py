@@ -3,11 +3,13 @@
 1. By time (`tms.core.rates`): requests, messages and bytes published, topics created. A whole
    second's worth may be taken at once, of topics a whole hour's.
 2. At once: connections, polls that wait, bytes of bodies that arrive. A body that is over the limit
-   by itself may arrive if none else does. Transactions in progress are counted by those who start
-   them (`tms.transactions`).
-3. What is refused costs nothing. A limit of 0 is none, and nothing is counted for it.
-4. `PRINCIPALS_MAX` principals are kept. To make room, those go first of whom there is nothing to
-   know; then, asked longest ago, those who have nothing open. What is open is left behind then.
+   by itself may arrive if none else does. If no number is set, each has its share of what there is
+   of them (`tms.core.shares`). Transactions in progress, and requests that wait to be written, are
+   counted by those who have them (`tms.transactions`, `tms.messaging`).
+3. What is refused costs nothing. By time, a limit of 0 is none, and nothing is counted for it.
+4. Of `PRINCIPALS_MAX` principals it is kept what they use by time. To make room, those go first of
+   whom there is nothing to know; then those who were asked for longest ago. What is open is kept by
+   itself, for as long as it is open.
 
 It is for one server: in a cluster, that which leads. Used from the event loop's thread alone.
 """
@@ -15,16 +17,19 @@ It is for one server: in a cluster, that which leads. Used from the event loop's
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import islice
 
 from tms.core.clock import Clock
 from tms.core.errors import RateExceeded
+from tms.core.limits import Limits
 from tms.core.rates import Rate, in_seconds
+from tms.core.shares import Shares
 
 PRINCIPALS_MAX = 10_000
 RETRY_AFTER_S = 1
 """After which to ask again for what is limited at once."""
+_LIMITS = Limits()
 _HOUR_MS = 3600 * 1000
 _LOOKED_AT = 50
 """How many are looked at to make room for one."""
@@ -32,7 +37,10 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class PrincipalLimits:
-    """What one principal may; 0 is no limit. Named as the settings are, less `principal_`."""
+    """What one principal may. Named as the settings are, less `principal_`.
+
+    0 is its share, of what is open at once; by time it is no limit.
+    """
 
     requests_per_s: int = 0
     publish_bytes_per_s: int = 0
@@ -43,37 +51,52 @@ class PrincipalLimits:
     topics_per_hour: int = 0
 
     @property
-    def are_any(self) -> bool:
-        """Whether anything is limited."""
-        return any(astuple(self))
+    def are_by_time(self) -> bool:
+        """Whether anything is limited by time."""
+        by_time = self.requests_per_s, self.publish_bytes_per_s, self.publish_messages_per_s
+        return any((*by_time, self.topics_per_hour))
+
+
+@dataclass(frozen=True, slots=True)
+class SharedBounds:
+    """What all principals have together."""
+
+    connections_max: int = _LIMITS.connections_max
+    """Polls that wait too: each has a connection."""
+    arriving_bytes_max: int = _LIMITS.queue_bytes_max
 
 
 class OpenCount:
     """How much of something is open at once, of one principal."""
 
-    __slots__ = ("_limit", "_setting", "count")
+    __slots__ = ("_setting", "_shares", "principal")
 
-    def __init__(self, setting: str, limit: int) -> None:
+    def __init__(self, setting: str, shares: Shares, principal: str) -> None:
         self._setting = setting
-        self._limit = limit
-        self.count = 0
+        self._shares = shares
+        self.principal = principal
+
+    @property
+    def count(self) -> int:
+        """How much is open."""
+        return self._shares.used_by(self.principal)
 
     def enter(self, amount: int = 1) -> None:
         """Count so much as open. Raises `RateExceeded` if that is too much beside what is."""
-        if not self._limit:
-            return
-        if self.count and self.count + amount > self._limit:
-            raise _exceeded(self._setting, self._limit, RETRY_AFTER_S)
-        self.count += amount
+        room, count = self._shares.room(self.principal), self.count
+        # By itself it may be over what one may have, not over what there is.
+        if amount > room and (count or self._shares.used + amount > self._shares.bound):
+            limit = self._shares.each_max or count + room
+            raise _exceeded(self._setting, limit, RETRY_AFTER_S)
+        self._shares.add(self.principal, amount)
 
     def enter_anyway(self, amount: int = 1) -> None:
         """Count so much as open, whatever the limit: what was so before it was counted."""
-        if self._limit:
-            self.count += amount
+        self._shares.add(self.principal, amount)
 
     def leave(self, amount: int = 1) -> None:
         """Count so much as open no more."""
-        self.count = max(0, self.count - amount)
+        self._shares.add(self.principal, -amount)
 
     @contextmanager
     def held(self, amount: int = 1) -> Iterator[None]:
@@ -99,15 +122,18 @@ class PrincipalUse:
         "polls",
     )
 
-    def __init__(self, limits: PrincipalLimits, clock: Clock) -> None:
+    def __init__(self, principal: str, quotas: "Quotas", clock: Clock) -> None:
+        limits = quotas.limits
         self._clock = clock
         self._requests = _rate(limits.requests_per_s)
         self._publish_messages = _rate(limits.publish_messages_per_s)
         self._publish_bytes = _rate(limits.publish_bytes_per_s)
         self._topics = _rate(limits.topics_per_hour, _HOUR_MS)
-        self.connections = OpenCount("principal_connections_max", limits.connections_max)
-        self.polls = OpenCount("principal_polls_max", limits.polls_max)
-        self.arriving_bytes = OpenCount("principal_arriving_bytes_max", limits.arriving_bytes_max)
+        self.connections = OpenCount("principal_connections_max", quotas.connections, principal)
+        self.polls = OpenCount("principal_polls_max", quotas.polls, principal)
+        self.arriving_bytes = OpenCount(
+            "principal_arriving_bytes_max", quotas.arriving_bytes, principal
+        )
 
     def take_request(self) -> None:
         """Take one request. Raises `RateExceeded`."""
@@ -138,30 +164,31 @@ class PrincipalUse:
             self._topics.take(1, now_ms)
 
     @property
-    def has_open(self) -> bool:
-        """Whether anything of it is open."""
-        counts = (self.connections, self.polls, self.arriving_bytes)
-        return any(each.count for each in counts)
-
-    @property
     def is_as_new(self) -> bool:
-        """Whether there is nothing to know of it."""
+        """Whether there is nothing to know of it but what is open."""
         now_ms = self._clock.steady_ms()
         rates = (self._requests, self._publish_messages, self._publish_bytes, self._topics)
-        return not self.has_open and all(each is None or each.is_paid(now_ms) for each in rates)
+        return all(each is None or each.is_paid(now_ms) for each in rates)
 
 
 class Quotas:
     """What all principals use."""
 
     def __init__(
-        self, limits: PrincipalLimits, clock: Clock, principals_max: int = PRINCIPALS_MAX
+        self,
+        limits: PrincipalLimits,
+        clock: Clock,
+        bounds: SharedBounds | None = None,
+        principals_max: int = PRINCIPALS_MAX,
     ) -> None:
-        """Allow each principal `limits`; keep so many at most."""
-        self._limits = limits
+        """Allow each principal `limits`, and all together `bounds`; keep so many at most."""
+        bounds = bounds or SharedBounds()
+        self.limits = limits
+        self.connections = Shares(bounds.connections_max, limits.connections_max)
+        self.polls = Shares(bounds.connections_max, limits.polls_max)
+        self.arriving_bytes = Shares(bounds.arriving_bytes_max, limits.arriving_bytes_max)
         self._clock = clock
         self._principals_max = principals_max
-        self._unlimited = None if limits.are_any else PrincipalUse(limits, clock)
         self._uses: OrderedDict[str, PrincipalUse] = OrderedDict()
         """Whoever was asked for last is last."""
 
@@ -170,13 +197,11 @@ class Quotas:
 
     def of(self, principal: str) -> PrincipalUse:
         """Return what a principal uses. Ask again for each request, as it may be forgotten."""
-        if self._unlimited is not None:
-            return self._unlimited
         use = self._uses.get(principal)
         if use is None:
             if len(self._uses) >= self._principals_max:
                 del self._uses[self._least_known()]
-            use = self._uses[principal] = PrincipalUse(self._limits, self._clock)
+            use = self._uses[principal] = PrincipalUse(principal, self, self._clock)
         else:
             self._uses.move_to_end(principal)
         return use
@@ -185,8 +210,7 @@ class Quotas:
         """Return the principal whom to forget."""
         longest_ago = list(islice(self._uses.items(), _LOOKED_AT))
         as_new = (name for name, use in longest_ago if use.is_as_new)
-        with_nothing_open = (name for name, use in longest_ago if not use.has_open)
-        return next(as_new, None) or next(with_nothing_open, longest_ago[0][0])
+        return next(as_new, longest_ago[0][0])
 
 
 def _rate(per_period: int, period_ms: int = 1000) -> Rate | None:

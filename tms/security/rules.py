@@ -11,13 +11,15 @@
 5. The service's own topics, `system:_…`, are matched only by rules that name `system` and begin
    with `_`: no wider pattern takes them in.
 
-A decision costs a look for each length of prefixes that the rules of somebody have, not for each
-rule.
+A decision costs a look or two for each pattern of namespaces that matches, not for each rule: for
+each pattern of names, those rules are kept together that decide on what it matches.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
 from tms.core.caller import SYSTEM
 from tms.security.resources import ACTIONS_OF, Action, Kind, Resource
@@ -132,52 +134,167 @@ class _Patterns:
     """Patterns, found by the names that they match."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self._there = frozenset(patterns)
-        prefixes = (len(each) - 1 for each in self._there if each.endswith(ANY) and each != ANY)
-        self._lengths = sorted(set(prefixes))
+        there = frozenset(patterns)
+        self.has_any = ANY in there
+        self.literals = frozenset(each for each in there if not each.endswith(ANY))
+        self.prefixes = sorted(each[:-1] for each in there - self.literals if each != ANY)
+        self.parents: list[int] = []
+        """Of each prefix, the place of the longest other one that it begins with; -1: of none."""
+        for at, prefix in enumerate(self.prefixes):
+            self.parents.append(self._first_of(at - 1, prefix))
+
+    def _first_of(self, at: int, name: str) -> int:
+        while at >= 0 and not name.startswith(self.prefixes[at]):
+            at = self.parents[at]
+        return at
+
+    def longest(self, name: str) -> int:
+        """Return the place of the longest prefix that a name begins with, -1 if there is none."""
+        return self._first_of(bisect_right(self.prefixes, name) - 1, name)
 
     def of(self, name: str) -> Iterator[str]:
         """Give those that match a name."""
-        for each in (name, ANY):
-            if each in self._there:
-                yield each
-        for length in self._lengths:
-            prefix = f"{name[:length]}{ANY}"
-            if prefix in self._there and length <= len(name):
-                yield prefix
+        if name in self.literals:
+            yield name
+        if self.has_any:
+            yield ANY
+        at = self.longest(name)
+        while at >= 0:
+            yield f"{self.prefixes[at]}{ANY}"
+            at = self.parents[at]
+
+
+class _Deciding:
+    """Of rules that have a pattern of some field, those that decide for a name."""
+
+    def __init__(self, rules: Iterable[Rule], field: str = "name") -> None:
+        by_pattern = _by_field(rules, field)
+        self._patterns = _Patterns(by_pattern)
+        self.of_any = _deciding(by_pattern.get(ANY, ()))
+        """Those on all names."""
+        self._of_prefixes: list[tuple[Rule, ...]] = []
+        for prefix, parent in zip(self._patterns.prefixes, self._patterns.parents, strict=True):
+            of_parent = self._of_prefixes[parent] if parent >= 0 else ()
+            self._of_prefixes.append(_deciding((*by_pattern[f"{prefix}{ANY}"], *of_parent)))
+        self._of_literals = {
+            name: _deciding((*by_pattern[name], *self._by_prefix(name)))
+            for name in self._patterns.literals
+        }
+
+    def of(self, name: str) -> tuple[Rule, ...]:
+        """Return those on a name, less those on all names."""
+        found = self._of_literals.get(name)
+        return self._by_prefix(name) if found is None else found
+
+    def _by_prefix(self, name: str) -> tuple[Rule, ...]:
+        at = self._patterns.longest(name)
+        return self._of_prefixes[at] if at >= 0 else ()
+
+
+class _OfSubscriptions:
+    """Rules that are for subscriptions of some names."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._deciding = _Deciding(rules, "subscription")
+        allowing = (rule for rule in rules if rule.effect is Effect.ALLOW)
+        self._for_some = tuple(sorted(allowing, key=_by_id)[:1])
+
+    def of(self, subscription: str | None) -> tuple[Rule, ...]:
+        """Return those that decide for a subscription, and one that allows any, if there is one."""
+        if subscription is None or subscription == SOME:
+            return self._for_some
+        return (*self._for_some, *self._deciding.of(subscription))
+
+
+class _OfLimitedNames:
+    """Rules that are for some subscriptions, of topics of some names."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        by_name = _by_field(rules, "name")
+        self._names = _Patterns(by_name)
+        self._by_name = {name: _OfSubscriptions(found) for name, found in by_name.items()}
+
+    def of(self, name: str | None, subscription: str | None) -> Iterator[Rule]:
+        """Give those that decide for a topic, and a subscription; `None`: for all of them."""
+        for pattern in (ANY,) if name is None else self._names.of(name):
+            if pattern in self._by_name:
+                yield from self._by_name[pattern].of(subscription)
 
 
 class _RulesOfOne:
     """The rules for one principal, group, or everybody."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
-        self.rules = tuple(rules)
-        self._at: dict[tuple[Kind, str, str], list[Rule]] = {}
-        for rule in self.rules:
-            self._at.setdefault((rule.kind, rule.namespace, rule.name), []).append(rule)
-        self._namespaces = _Patterns(rule.namespace for rule in self.rules)
-        self._names = _Patterns(rule.name for rule in self.rules)
+        plain: dict[tuple[Kind, str], list[Rule]] = {}
+        limited: dict[str, list[Rule]] = {}
+        allowed: dict[Action, set[str]] = {}
+        for rule in rules:
+            if rule.subscription == ANY:
+                plain.setdefault((rule.kind, rule.namespace), []).append(rule)
+            else:
+                limited.setdefault(rule.namespace, []).append(rule)
+            if rule.effect is Effect.ALLOW:
+                for action in rule.actions:
+                    allowed.setdefault(action, set()).add(rule.namespace)
+        self._plain = {at: _Deciding(found) for at, found in plain.items()}
+        self._limited = {at: _OfLimitedNames(found) for at, found in limited.items()}
+        self._namespaces = _Patterns(namespace for _, namespace in plain)
+        self._limited_namespaces = _Patterns(limited)
+        self._allowed = {action: _Patterns(found) for action, found in allowed.items()}
 
-    def about(self, resource: Resource) -> Iterator[Rule]:
-        """Give the rules that say something of a resource."""
-        kind = resource.kind
+    def about(self, resource: Resource, subscription: str | None) -> Iterator[Rule]:
+        """Give the rules that decide on a resource, and on a subscription if one is named."""
+        kind, name = resource.kind, resource.name
         if kind is Kind.SERVER:
-            yield from self._at.get((kind, "", ""), ())
+            deciding = self._plain.get((kind, ""))
+            if deciding is not None:
+                yield from deciding.of("")
             return
         is_own = is_topic_of_service(resource)
-        namespaces = self._namespaces.of(resource.namespace) if kind is Kind.TOPIC else ("",)
-        for namespace in (SYSTEM,) if is_own else namespaces:
-            for name in (ANY,) if resource.name is None else self._names.of(resource.name):
-                if not is_own or name.startswith(_OWN):
-                    yield from self._at.get((kind, namespace, name), ())
+        for namespace in (SYSTEM,) if is_own else self._matching(self._namespaces, resource):
+            deciding = self._plain.get((kind, namespace))
+            if deciding is None:
+                continue
+            if not is_own:
+                yield from deciding.of_any
+            if name is not None:
+                yield from deciding.of(name)
+        if self._limited and kind is Kind.TOPIC:
+            yield from self._about_subscriptions(resource, subscription, is_own=is_own)
 
-    def within(self, namespace: str) -> Iterator[Rule]:
-        """Give the rules that say something of topics of a namespace."""
-        wanted = frozenset((namespace, *self._namespaces.of(namespace)))
-        return (rule for rule in self.rules if rule.namespace in wanted)
+    def _matching(self, namespaces: _Patterns, resource: Resource) -> Iterable[str]:
+        return namespaces.of(resource.namespace) if resource.kind is Kind.TOPIC else ("",)
+
+    def _about_subscriptions(
+        self, resource: Resource, subscription: str | None, *, is_own: bool
+    ) -> Iterator[Rule]:
+        if not is_own:
+            for namespace in self._limited_namespaces.of(resource.namespace):
+                yield from self._limited[namespace].of(resource.name, subscription)
+        elif SYSTEM in self._limited:
+            of_system = self._limited[SYSTEM].of(resource.name, subscription)
+            yield from (rule for rule in of_system if rule.name.startswith(_OWN))
+
+    def may_within(self, action: Action, namespace: str) -> bool:
+        """Whether an action is allowed on a topic of a namespace, whichever that is."""
+        allowed = self._allowed.get(action)
+        return allowed is not None and any(True for _ in allowed.of(namespace))
 
 
-_NONE = _RulesOfOne(())
+def _by_field(rules: Iterable[Rule], field: str) -> dict[str, list[Rule]]:
+    found: dict[str, list[Rule]] = {}
+    for rule in rules:
+        found.setdefault(getattr(rule, field), []).append(rule)
+    return found
+
+
+def _deciding(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return those of some rules that decide: of each action, the first of either effect."""
+    first: dict[tuple[Action, Effect], Rule] = {}
+    for rule in sorted(rules, key=_by_id):
+        for action in rule.actions:
+            first.setdefault((action, rule.effect), rule)
+    return tuple(dict.fromkeys(first.values()))
 
 
 class RuleBook:
@@ -219,9 +336,14 @@ class RuleBook:
         about = [
             rule
             for name in identity.names
-            for rule in self._by_name.get(name, _NONE).about(resource)
+            if name in self._by_name
+            for rule in self._by_name[name].about(resource, subscription)
         ]
-        of_it = [rule for rule in about if rule.is_of_subscription(subscription)]
+        of_it = [
+            rule
+            for rule in about
+            if rule.subscription == ANY or rule.is_of_subscription(subscription)
+        ]
         rule = _decisive(of_it, action)
         if rule is None and action is Action.DESCRIBE:
             rule = _allowing_any(of_it, ACTIONS_OF[resource.kind])
@@ -233,9 +355,9 @@ class RuleBook:
     def may_within(self, identity: Identity, action: Action, namespace: str) -> bool:
         """Whether somebody may do an action to a topic of a namespace, whichever that is."""
         return self.is_superuser(identity) or any(
-            action in rule.actions and rule.effect is Effect.ALLOW
+            self._by_name[name].may_within(action, namespace)
             for name in identity.names
-            for rule in self._by_name.get(name, _NONE).within(namespace)
+            if name in self._by_name
         )
 
 
@@ -248,12 +370,11 @@ def is_topic_of_service(resource: Resource) -> bool:
 def _decisive(rules: Iterable[Rule], action: Action) -> Rule | None:
     """Return the rule that decides: one that denies, or else one that allows."""
     found = [rule for rule in rules if action in rule.actions]
-    denying = (rule for rule in found if rule.effect is Effect.DENY)
-    return min(denying, default=min(found, default=None, key=_by_id), key=_by_id)
+    denying = [rule for rule in found if rule.effect is Effect.DENY]
+    return min(denying or found, default=None, key=_by_id)
 
 
-def _by_id(rule: Rule) -> str:
-    return rule.id
+_by_id = attrgetter("id")
 
 
 def _allowing_any(rules: Iterable[Rule], actions: Iterable[Action]) -> Rule | None:

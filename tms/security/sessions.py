@@ -1,26 +1,31 @@
-"""Who callers are, kept by what they say, so that the same credential is not verified each time.
+"""Who callers are, kept by their credentials, so that the same one is not verified each time.
 
 1. What was verified holds until it ends: a token's or password's own end, or until what is kept of
-   the token is gone or changed, whichever comes first. The session is over when `Grants` tells it.
+   the token is gone or changed, whichever comes first. A session finds that out whenever it is
+   asked (`is_over`), whether it is still kept here or not.
 2. A bad credential is `NotAuthenticated`, never taken for none; it is not kept.
-3. At most `SESSIONS_MAX` are kept; of more, the oldest go.
+3. A credential is kept once, however its header is spelled, and by a digest if it is long.
+4. At most `SESSIONS_MAX` are kept, and `SESSIONS_OF_ONE_MAX` of one principal: whoever has more
+   gives up the oldest of its own. One that is not kept is verified anew by the next request.
 
 Used on one event loop.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from tms.core.clock import Clock
 from tms.core.errors import NotAuthenticated
-from tms.security.credentials import Credential, Scheme, Verified, credential_of
+from tms.security.credentials import Credential, Scheme, Verified, credential_of, header_of
 from tms.security.grants import Grants
 from tms.security.principals import checked_identity
 from tms.security.rules import ANONYMOUS, Identity
 from tms.security.tokens import KeptToken, is_token, token_id_of
 
-Key = TypeVar("Key")
 SESSIONS_MAX = 16_384
+SESSIONS_OF_ONE_MAX = 256
+KEY_BYTES_MAX = 128
+"""Headers with more bytes are known by their SHA-256."""
 NEVER_MS = 2**63
 """An end that does not come."""
 
@@ -32,7 +37,7 @@ VerifyPassword = Callable[[str, str], Awaitable[Verified]]
 class Session:
     """Somebody who was verified, and until when that holds."""
 
-    __slots__ = ("ends_ms", "identity", "mechanism", "token")
+    __slots__ = ("ends_ms", "identity", "key", "mechanism", "token")
 
     def __init__(
         self,
@@ -40,6 +45,7 @@ class Session:
         mechanism: Scheme | None,
         ends_ms: int | None = None,
         token: KeptToken | None = None,
+        key: bytes = b"",
     ) -> None:
         """Hold until `ends_ms`, in ms since 1970; None: for ever."""
         self.identity = identity
@@ -48,10 +54,21 @@ class Session:
         self.ends_ms = NEVER_MS if ends_ms is None else ends_ms
         self.token = token
         """What is kept of a token of ours; else None."""
+        self.key = key
+        """By which its credential is known; empty if it is not by Authorization."""
 
-    def end(self) -> None:
-        """Hold no more."""
-        self.ends_ms = 0
+    def is_over(self, grants: Grants, now_ms: int) -> bool:
+        """Whether it holds no more: its time is over, or its token was revoked or changed."""
+        token = self.token
+        if token is None or now_ms >= self.ends_ms:
+            return now_ms >= self.ends_ms
+        found = grants.token(token.id)
+        return found is not token and found != token
+
+
+def key_of(header: bytes) -> bytes:
+    """Return by what a value of Authorization is known, without reading it."""
+    return header if len(header) <= KEY_BYTES_MAX else hashlib.sha256(header).digest()
 
 
 class Sessions:
@@ -70,43 +87,70 @@ class Sessions:
         self._clock = clock
         self._web_tokens = web_tokens
         self._passwords = passwords
-        self._by_header: dict[bytes, Session] = {}
+        self._by_key: dict[bytes, Session] = {}
+        self._of_principal: dict[str, dict[bytes, None]] = {}
+        """The keys of each, the oldest first."""
         self._by_certificate: dict[str, Session] = {}
-        self._by_forward: dict[Identity, Session] = {}
         self.anonymous = Session(Identity(ANONYMOUS), None)
 
     def __len__(self) -> int:
-        return len(self._by_header) + len(self._by_certificate) + len(self._by_forward)
+        return len(self._by_key) + len(self._by_certificate)
 
     def known(self, header: bytes) -> Session | None:
         """Return the session of a value of Authorization if it was verified before and holds."""
-        session = self._by_header.get(header)
-        if session is None or self._clock.now_ms() >= session.ends_ms:
+        session = self._by_key.get(key_of(header))
+        if session is None or session.is_over(self._grants, self._clock.keys_ms()):
             return None
         return session
 
     async def of_header(self, header: bytes, address: str) -> Session:
-        """Return the session of a value of Authorization, verified now.
+        """Return the session of a value of Authorization, verified now unless it is known.
 
         Raises `NotAuthenticated` (credentials_invalid), `RateExceeded`.
         """
-        self._by_header.pop(header, None)
         credential = credential_of(header)
+        spelled = header_of(credential)
+        known = self.known(spelled)
+        if known is not None:
+            return known
+        key = key_of(spelled)
+        self._drop(key)
         if credential.scheme is Scheme.TOKEN:
-            session = self._of_token(credential.value)
+            session = self._of_token(credential.value, key)
         else:
             verified = await self._verified(credential, address)
-            session = Session(verified.identity, verified.mechanism, verified.ends_ms)
-        return _kept(self._by_header, header, session)
+            session = Session(verified.identity, verified.mechanism, verified.ends_ms, key=key)
+        self._keep(session)
+        return session
 
-    def _of_token(self, token: str) -> Session:
+    def _keep(self, session: Session) -> None:
+        """Keep a session; of too many the oldest goes, of one principal's its own."""
+        self._drop(session.key)  # another request may have verified the same meanwhile
+        own = self._of_principal.get(session.identity.principal)
+        if own is not None and len(own) >= SESSIONS_OF_ONE_MAX:
+            self._drop(next(iter(own)))
+        elif len(self._by_key) >= SESSIONS_MAX:
+            self._drop(next(iter(self._by_key)))
+        self._by_key[session.key] = session
+        self._of_principal.setdefault(session.identity.principal, {})[session.key] = None
+
+    def _drop(self, key: bytes) -> None:
+        session = self._by_key.pop(key, None)
+        if session is not None:
+            principal = session.identity.principal
+            own = self._of_principal[principal]
+            del own[key]
+            if not own:
+                del self._of_principal[principal]
+
+    def _of_token(self, token: str, key: bytes) -> Session:
         now_ms = self._clock.keys_ms()
         kept = self._grants.token(token_id_of(token) or "")
         if not is_token(token, kept, now_ms):
             raise _invalid(_reason(kept, now_ms))
         assert kept is not None, "a token of which nothing is kept is none"
         identity = checked_identity(kept.principal, kept.groups)
-        return Session(identity, Scheme.TOKEN, kept.expires_ms, kept)
+        return Session(identity, Scheme.TOKEN, kept.expires_ms, kept, key)
 
     async def _verified(self, credential: Credential, address: str) -> Verified:
         if credential.scheme is Scheme.BASIC and self._passwords is not None:
@@ -121,31 +165,17 @@ class Sessions:
         known = self._by_certificate.get(principal)
         if known is not None:
             return known
+        if len(self._by_certificate) >= SESSIONS_MAX:
+            del self._by_certificate[next(iter(self._by_certificate))]
         session = Session(checked_identity(principal), Scheme.CERTIFICATE)
-        return _kept(self._by_certificate, principal, session)
+        self._by_certificate[principal] = session
+        return session
 
     def of_forward(self, identity: Identity) -> Session:
         """Return the session of somebody whom another server has verified, or that server's."""
         if identity.principal == ANONYMOUS:
             return self.anonymous
-        known = self._by_forward.get(identity)
-        if known is not None:
-            return known
-        return _kept(self._by_forward, identity, Session(identity, Scheme.FORWARD))
-
-    def end_revoked(self) -> None:
-        """End the sessions of tokens that were revoked, or are another's now, or end otherwise."""
-        for session in self._by_header.values():
-            token = session.token
-            if token is not None and self._grants.token(token.id) is not token:
-                session.end()
-
-
-def _kept(sessions: dict[Key, Session], key: Key, session: Session) -> Session:
-    if len(sessions) >= SESSIONS_MAX:
-        del sessions[next(iter(sessions))]
-    sessions[key] = session
-    return session
+        return Session(identity, Scheme.FORWARD)
 
 
 def _reason(kept: KeptToken | None, now_ms: int) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from tms.core.credentials import shortened
 from tms.core.schemas import JSON
+from tms.serdes.json_references import resources_of
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 
 _REASON_CHARS = 500
@@ -90,7 +91,8 @@ class JsonSerde:
 
 def _validator(schema: Any, named: list[tuple[str, Any]]) -> Any:
     """Return what checks values by a schema; without `$schema` it is one of draft 7."""
-    registry = jsonschema_rs.Registry(named, draft=jsonschema_rs.Draft7, retriever=_not_there)
+    schema, resources = resources_of(schema, named)
+    registry = jsonschema_rs.Registry(resources, draft=jsonschema_rs.Draft7, retriever=_not_there)
     has_draft = isinstance(schema, dict) and "$schema" in schema
     make = jsonschema_rs.validator_for if has_draft else jsonschema_rs.Draft7Validator
     return make(schema, registry=registry, retriever=_not_there)

@@ -17,8 +17,9 @@ _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
 _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 
 
-def _per_principal(what: str) -> Any:
-    description = f"The most {what} of one principal; 0 for no limit."
+def _per_principal(what: str, *, by_time: bool = False) -> Any:
+    otherwise = "for no limit" if by_time else "for all but a tenth of what there is"
+    description = f"The most {what} of one principal; 0 {otherwise}."
     return Field(default=0, ge=0, description=description)
 
 
@@ -106,14 +107,16 @@ class SecuritySettings(ServiceSettings):
         default=False, description="Publish the same to the topic system:_audit."
     )
 
-    principal_requests_per_s: int = _per_principal("requests a second")
-    principal_publish_bytes_per_s: int = _per_principal("bytes published a second")
-    principal_publish_messages_per_s: int = _per_principal("messages published a second")
+    principal_requests_per_s: int = _per_principal("requests a second", by_time=True)
+    principal_publish_bytes_per_s: int = _per_principal("bytes published a second", by_time=True)
+    principal_publish_messages_per_s: int = _per_principal(
+        "messages published a second", by_time=True
+    )
     principal_transactions_max: int = _per_principal("transactions in progress")
     principal_connections_max: int = _per_principal("connections")
     principal_polls_max: int = _per_principal("polls that wait")
     principal_arriving_bytes_max: int = _per_principal("bytes of bodies that are arriving")
-    principal_topics_per_hour: int = _per_principal("topics created an hour")
+    principal_topics_per_hour: int = _per_principal("topics created an hour", by_time=True)
 
     @field_validator("auth_tokens")
     @classmethod

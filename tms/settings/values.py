@@ -212,7 +212,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
         "How many ended transactions are remembered, for clients that lost the answer.",
     )
     transaction_owners_max: int = _limit(
-        "transaction_owners_max", "The most owners whose last sequence is remembered."
+        "transaction_owners_max", "The most owners that are remembered, of 400 bytes each."
     )
     transaction_owner_retention_s: int = _limit(
         "transaction_owner_retention_s",

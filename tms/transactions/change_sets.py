@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tms.core.errors import TooLarge, TooManyTransactions
 from tms.core.limits import Limits
+from tms.core.shares import Shares
 
 _CHANGE_OVERHEAD_BYTES = 150
 """About what Python's objects and the index by key take for a change, besides its bytes."""
@@ -21,12 +22,12 @@ def weight_of(changes: Collection[bytes]) -> int:
 
 
 def checked_changes(
-    changes: Collection[bytes], limits: Limits, kept_bytes: int, oldest: int
+    changes: Collection[bytes], limits: Limits, kept: Shares, sharer: str | None, oldest: int
 ) -> tuple[bytes, ...]:
-    """Return the distinct changes, which a transaction is to announce.
+    """Return the distinct changes, which a transaction of `sharer` is to announce.
 
-    `kept_bytes` is what the changes of all others take, and `oldest` the transaction that holds
-    them. Raises `TooLarge` (too_many_changes), `TooManyTransactions` (too_many_changes_kept).
+    `kept` is what the changes of all take, and `oldest` the transaction that holds them. Raises
+    `TooLarge` (too_many_changes), `TooManyTransactions` (too_many_changes_kept).
     """
     if not changes:
         return ()
@@ -39,11 +40,12 @@ def checked_changes(
             bytes=size,
             bytes_max=limits.transaction_changes_bytes_max,
         )
-    if kept_bytes + weight_of(changes) > limits.transaction_changes_kept_bytes_max:
+    if weight_of(changes) > kept.room(sharer):
         raise TooManyTransactions(
             "too_many_changes_kept",
-            kept_bytes=kept_bytes,
-            bytes_max=limits.transaction_changes_kept_bytes_max,
+            kept_bytes=kept.used,
+            kept_bytes_of_principal=kept.used_by(sharer),
+            bytes_max=kept.bound,
             oldest_transaction_id=oldest,
         )
     return tuple(dict.fromkeys(changes))
@@ -56,22 +58,24 @@ class CommittedSet(NamedTuple):
     transaction_id: int
     client: str
     changes: tuple[bytes, ...]
+    principal: str | None = None
+    """Whose it was; a snapshot does not have it."""
 
 
 class ChangeSets:
     """The committed sets, by commit pointer and by key."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Shares) -> None:
+        """Count in `kept` about the bytes that they take in memory."""
         self.committed: deque[CommittedSet] = deque()
         """By commit pointer; several may have the same."""
         self._latest: dict[bytes, CommittedSet] = {}
-        self.kept_bytes = 0
-        """About what all of them take in memory."""
+        self._kept = kept
 
     def add(self, committed: CommittedSet) -> None:
         """Record a set; commit pointers ascend."""
         self.committed.append(committed)
-        self.kept_bytes += weight_of(committed.changes)
+        self._kept.add(committed.principal, weight_of(committed.changes))
         for key in committed.changes:
             self._latest[key] = committed
 
@@ -91,7 +95,7 @@ class ChangeSets:
         committed = self.committed
         while committed and committed[0].commit_pointer < first_short:
             dropped = committed.popleft()
-            self.kept_bytes -= weight_of(dropped.changes)
+            self._kept.add(dropped.principal, -weight_of(dropped.changes))
             for key in dropped.changes:
                 if self._latest.get(key) is dropped:
                     del self._latest[key]

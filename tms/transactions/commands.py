@@ -15,6 +15,7 @@ from tms.core.errors import (
     InvalidRequest,
     InvalidTruncateTime,
     OwnerBusy,
+    OwnerNotFound,
     RateExceeded,
     TooLarge,
     TooManyTransactions,
@@ -59,13 +60,15 @@ class TransactionState(AskedState):
         No message of it is to have an earlier time than `keys_from_ms`. Where it joins an open one,
         there are no edits. Raises `TransactionDuplicate`, `OwnerBusy`, `OwnerElsewhere`,
         `InvalidRequest` (invalid_timeout, invalid_owner), `TooManyTransactions`,
-        `NotPermitted` (transaction_of_another), `RateExceeded` (principal_rate_exceeded).
+        `NotPermitted` (transaction_of_another), `RateExceeded` (principal_rate_exceeded),
+        `TooLarge` (too_many_owners).
         """
         work = request.owner, request.sequence, request.origin
         if work != _NO_WORK:
             check_owner(*work)
             self._check_owner_own(caller, request.owner)
             self.owners.check(*work)
+            self.owners.check_room(request.owner, request.sequence, caller.sharer)
         timeout_s = self._timeout_s(request)
         busy = None if request.owner is None else self.opened.by_owner.get(request.owner)
         fenced: Edits = ()
@@ -79,8 +82,8 @@ class TransactionState(AskedState):
                 in_progress=self.opened.count,
                 transactions_in_progress_max=self.limits.transactions_in_progress_max,
             )
-        if caller.principal is not None and busy is None:
-            self._check_count(caller.principal)
+        if caller.sharer is not None and busy is None:
+            self._check_count(caller.sharer)
         pointer = self._next_write_pointer(now_ms)
         started = Edit(
             EditKind.STARTED,
@@ -102,12 +105,12 @@ class TransactionState(AskedState):
         check_owner_own(caller, owner, self.opened.by_owner, self.owners.last_commits)
 
     def _check_count(self, principal: str) -> None:
-        count_max = self.limits.principal_transactions_max
-        if count_max and self.in_progress_of(principal) >= count_max:
+        if not self.opened.shares.room(principal):
             raise RateExceeded(
                 "principal_rate_exceeded",
                 setting="principal_transactions_max",
-                principal_transactions_max=count_max,
+                principal_transactions_max=self.limits.principal_transactions_max,
+                in_progress=self.in_progress_of(principal),
                 retry_after_s=1,
             )
 
@@ -152,10 +155,11 @@ class TransactionState(AskedState):
         check_owner(owner, sequence)
         self._check_owner_own(caller, owner)
         self.owners.check(owner, sequence)
+        self.owners.check_room(owner, sequence, caller.sharer)
         busy = None if owner is None else self.opened.by_owner.get(owner)
         if busy is not None:
             self._check_fence(busy, IfOpen.REFUSE)
-        distinct = self._checked_changes(changes)
+        distinct = self._checked_changes(changes, caller)
         pointer = self._next_write_pointer(now_ms)
         edit = Edit(
             EditKind.COMMITTED,
@@ -172,7 +176,9 @@ class TransactionState(AskedState):
         )
         return Started(pointer, (edit,))
 
-    def can_commit(self, transaction_id: int, changes: Collection[bytes]) -> Edits:
+    def can_commit(
+        self, transaction_id: int, changes: Collection[bytes], caller: Caller = ANYBODY
+    ) -> Edits:
         """Announce what a transaction changed.
 
         Raises `TransactionNotInProgress`, `TransactionUnknown`, `TooLarge` (too_many_changes),
@@ -181,13 +187,14 @@ class TransactionState(AskedState):
         opened = self._open(transaction_id, Event.CAN_COMMIT)
         if not changes and opened.changes is None:
             return ()
-        distinct = self._checked_changes(changes)
+        distinct = self._checked_changes(changes, caller)
         self._check_conflict(transaction_id, distinct)
         return (Edit(EditKind.COMMITTING, transaction_id, changes=distinct),)
 
-    def _checked_changes(self, changes: Collection[bytes]) -> tuple[bytes, ...]:
-        kept_bytes = self.change_sets.kept_bytes + self.opened.announced_bytes
-        return checked_changes(changes, self.limits, kept_bytes, self.opened.first)
+    def _checked_changes(self, changes: Collection[bytes], caller: Caller) -> tuple[bytes, ...]:
+        return checked_changes(
+            changes, self.limits, self.kept_changes, caller.sharer, self.opened.first
+        )
 
     def _check_conflict(self, transaction_id: int, changes: Iterable[bytes]) -> None:
         found = self.change_sets.conflict(transaction_id, changes)
@@ -284,9 +291,34 @@ class TransactionState(AskedState):
     def forget_owners(self, now_ms: int) -> Edits:
         """Forget the owners that have not committed for their retention; for before a snapshot."""
         before_ms = now_ms - self.limits.transaction_owner_retention_s * MS_PER_S
-        if not self.owners.before(before_ms, self.opened.by_owner):
+        if not any(self.owners.before(before_ms, self.opened.by_owner)):
             return ()
         return (Edit(EditKind.OWNERS_FORGOTTEN, truncate_before_ms=before_ms),)
+
+    def forget_owner(self, owner: str, now_ms: int, caller: Caller = ANYBODY) -> Edits:
+        """Forget one owner: its sequences may be committed again, and it is anybody's.
+
+        The edits say that it committed in 1970, and that all who did so are forgotten. So versions
+        that know nothing of forgetting one come to the same state. Raises `OwnerNotFound`,
+        `OwnerBusy`, `NotPermitted` (transaction_of_another).
+        """
+        busy = self.opened.by_owner.get(owner)
+        self._check_owner_own(caller, owner)
+        if busy is not None:
+            self._check_fence(busy, IfOpen.REFUSE)
+        last = self.owners.last_commits.get(owner)
+        if last is None:
+            raise OwnerNotFound(owner=owner)
+        pointer = self._next_write_pointer(now_ms)
+        committed = Edit(
+            EditKind.COMMITTED,
+            pointer,
+            commit_pointer=pointer + 1,
+            at_once=True,
+            sequence=last.sequence,
+            owner=owner,
+        )
+        return (committed, Edit(EditKind.OWNERS_FORGOTTEN, truncate_before_ms=1, owner=owner))
 
     def _open(self, transaction_id: int, event: Event) -> Open:
         opened = self.opened.by_pointer.get(transaction_id)

@@ -63,7 +63,8 @@ class Edit(NamedTuple):
     truncated: tuple[int, ...] = ()
     """TRUNCATED, by write pointers."""
     truncate_before_ms: int = 0
-    """TRUNCATED, by time where not 0; OWNERS_FORGOTTEN, whose last commit was before."""
+    """TRUNCATED, by time where not 0; OWNERS_FORGOTTEN: those whose last commit was before, of whom
+    there is but one if it is named."""
     parent: int = 0
     """CHECKPOINT: the transaction's id."""
     at_once: bool = False
@@ -77,7 +78,7 @@ class Edit(NamedTuple):
     sequence: int | None = None
     """STARTED, COMMITTED."""
     owner: str | None = None
-    """STARTED, COMMITTED. Never empty."""
+    """STARTED, COMMITTED, OWNERS_FORGOTTEN. Never empty."""
     client: str = ""
     """STARTED, COMMITTED at once."""
     origin: str | None = None

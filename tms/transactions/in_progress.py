@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from tms.core.limits import MS_PER_S
+from tms.core.shares import Shares
 from tms.core.transaction import NO_TX_IN_PROGRESS, TransactionType
 from tms.core.transactions import TransactionStatus
 from tms.transactions.change_sets import weight_of
@@ -62,20 +63,23 @@ class Open:
 class InProgress:
     """All that are open."""
 
-    def __init__(self) -> None:
+    def __init__(self, shares: Shares, changes: Shares) -> None:
+        """Count in `shares` the transactions, and in `changes` the bytes of what they announce."""
         self.by_pointer: dict[int, Open] = {}
         """By the ids and the pointers of checkpoints, ascending."""
         self.by_owner: dict[str, Open] = {}
-        self.count = 0
-        """How many transactions, checkpoints not counted."""
-        self.announced_bytes = 0
-        """About what the changes that they announced take in memory."""
+        self.shares = shares
+        """How many transactions each principal has, checkpoints not counted."""
+        self._changes = changes
         # The first of a plain dict is slow to find when many before it were deleted.
         self._shorts: OrderedDict[int, None] = OrderedDict()
         self._longs: OrderedDict[int, None] = OrderedDict()
-        self._counts: dict[str, int] = {}
-        """How many each principal has, of those that have any."""
         self._deadlines: list[tuple[int, int]] = []
+
+    @property
+    def count(self) -> int:
+        """How many transactions, checkpoints not counted."""
+        return self.shares.used
 
     @property
     def first_short(self) -> int:
@@ -103,10 +107,8 @@ class InProgress:
         by_type[opened.id] = None
         if opened.owner is not None:
             self.by_owner[opened.owner] = opened
-        if opened.principal is not None:
-            self._count(opened.principal, 1)
+        self.shares.add(opened.principal)
         heappush(self._deadlines, (opened.expires_ms, opened.id))
-        self.count += 1
 
     def add_checkpoint(self, opened: Open, pointer: int) -> None:
         """Add a pointer to one. Also a long one's counts as short, as in Tephra."""
@@ -116,7 +118,8 @@ class InProgress:
 
     def announce(self, opened: Open, changes: tuple[bytes, ...]) -> None:
         """Take note of what one has changed; it replaces what it announced before."""
-        self.announced_bytes += weight_of(changes) - weight_of(opened.changes or ())
+        more = weight_of(changes) - weight_of(opened.changes or ())
+        self._changes.add(opened.principal, more)
         opened.changes = changes
 
     def remove(self, transaction_id: int) -> Open:
@@ -125,8 +128,8 @@ class InProgress:
         if opened.id != transaction_id:
             raise KeyError(transaction_id)
         del self.by_pointer[transaction_id]
-        self.count -= 1
-        self.announced_bytes -= weight_of(opened.changes or ())
+        self.shares.add(opened.principal, -1)
+        self._changes.add(opened.principal, -weight_of(opened.changes or ()))
         if opened.type is TransactionType.LONG:
             del self._longs[transaction_id]
         else:
@@ -135,22 +138,13 @@ class InProgress:
             del self.by_pointer[pointer], self._shorts[pointer]
         if opened.owner is not None:
             del self.by_owner[opened.owner]
-        if opened.principal is not None:
-            self._count(opened.principal, -1)
         if len(self._deadlines) > 2 * self.count + _STALE_DEADLINES_MIN:
             self._set_deadlines()
         return opened
 
     def count_of(self, principal: str) -> int:
         """Return how many transactions a principal has in progress."""
-        return self._counts.get(principal, 0)
-
-    def _count(self, principal: str, more: int) -> None:
-        count = self.count_of(principal) + more
-        if count:
-            self._counts[principal] = count
-        else:
-            del self._counts[principal]
+        return self.shares.used_by(principal)
 
     def next_expiry_ms(self) -> int | None:
         """Return when the first one expires, None where none is in progress."""

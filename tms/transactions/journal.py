@@ -267,7 +267,7 @@ def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
     try:
         seen.set_result(look())
     except TmsError as error:
-        seen.set_exception(error)
+        seen.set_exception(error.with_traceback(None))  # it leads here, to what has it: a cycle
 
 
 class Transition:

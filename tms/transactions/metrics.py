@@ -58,6 +58,16 @@ class TransactionMetrics:
             "Write pointers on the list of invalid transactions.",
             state.invalid_count,
         )
+        yield GaugeMetricFamily(
+            "tms_transaction_owners",
+            "Owners of transactions that are remembered, or promised a place.",
+            state.owners.shares.used,
+        )
+        yield GaugeMetricFamily(
+            "tms_transaction_owners_max",
+            "The most owners of transactions that are remembered.",
+            state.owners.shares.bound,
+        )
         oldest = next(iter(state.opened), None)
         age_ms = 0 if oldest is None else oldest.age_ms(self._time.now_ms())
         yield GaugeMetricFamily(

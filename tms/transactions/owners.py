@@ -2,16 +2,20 @@
 
 An owner belongs to the principal that was the first to commit a sequence of it, for as long as it
 is remembered. Where nobody said who it is, it belongs to nobody yet.
+
+An owner is forgotten when its time is over, or when somebody asks for that, never for another's
+sake. So their number is checked when a work begins that needs a new one, which has its place from
+then on: a commit always finds room.
 """
 
-from collections import OrderedDict
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
-from tms.core.errors import OwnerElsewhere, TransactionDuplicate
+from tms.core.errors import OwnerElsewhere, TooLarge, TransactionDuplicate
+from tms.core.shares import Shares
 
-_TRIES = 8
-"""How many owners are passed over that have a transaction open, to find one to forget."""
+_TOLD_FROM = 0.8
+"""The part of the bound from which on it is told that there are many."""
 
 
 class LastCommit(NamedTuple):
@@ -30,8 +34,12 @@ class Owners:
     """Owners that have committed a sequence, those who did so last at the end."""
 
     def __init__(self, count_max: int) -> None:
-        self.last_commits: OrderedDict[str, LastCommit] = OrderedDict()
-        self._count_max = count_max
+        """Take new ones while there are not `count_max`, of one principal while it has a share."""
+        self.last_commits: dict[str, LastCommit] = {}
+        self.shares = Shares(count_max)
+        """How many each principal has, with those that are promised."""
+        self._promised: dict[str, str | None] = {}
+        """Those of transactions in progress that have committed nothing yet, and whose they are."""
 
     def check(self, owner: str | None, sequence: int | None, origin: str | None = None) -> None:
         """Raise `TransactionDuplicate` where the owner has committed the sequence, or a later.
@@ -53,36 +61,60 @@ class Owners:
             raise OwnerElsewhere(**facts, origin=origin, committed_origin=last.origin)
         raise TransactionDuplicate(**facts)
 
-    def record(self, owner: str, commit: LastCommit, busy: Container[str]) -> None:
-        """Note a commit; whose the owner is stays as it was.
+    def check_room(self, owner: str | None, sequence: int | None, sharer: str | None) -> None:
+        """Raise `TooLarge` (too_many_owners) if it would be new, and `sharer` has no room."""
+        if owner is None or sequence is None:
+            return
+        if owner in self.last_commits or owner in self._promised or self.shares.room(sharer):
+            return
+        raise TooLarge(
+            "too_many_owners",
+            owners=self.shares.used,
+            owners_of_principal=self.shares.used_by(sharer),
+            transaction_owners_max=self.shares.bound,
+        )
 
-        Beyond the bound, forget the oldest other owner that is not busy.
-        Where the oldest are all busy, the bound is passed until they are not.
+    def promise(self, owner: str, principal: str | None) -> None:
+        """Keep a place for an owner until its transaction ends, unless it has one."""
+        if owner not in self.last_commits:
+            self._promised[owner] = principal
+            self.shares.add(principal)
+
+    def take_back(self, owner: str) -> None:
+        """Keep no place for an owner that has committed nothing."""
+        if owner in self._promised:
+            self.shares.add(self._promised.pop(owner), -1)
+
+    def record(self, owner: str, commit: LastCommit) -> None:
+        """Note a commit; whose the owner is stays as it was."""
+        before = self.last_commits.pop(owner, None)
+        if before is not None:
+            self.shares.add(before.principal, -1)
+            if before.principal not in (None, commit.principal):
+                commit = commit._replace(principal=before.principal)
+        self.last_commits[owner] = commit
+        self.shares.add(commit.principal)
+
+    def before(self, time_ms: int, busy: Container[str]) -> Iterator[str]:
+        """Give the owners whose last commit was before a time, and that are not busy.
+
+        One that committed behind a later one, because the clock was set back, waits for that.
         """
-        commits = self.last_commits
-        before = commits.get(owner)
-        if before is not None and before.principal not in (None, commit.principal):
-            commit = commit._replace(principal=before.principal)
-        commits[owner] = commit
-        commits.move_to_end(owner)
-        for _ in range(_TRIES):
-            if len(commits) <= self._count_max:
+        for owner, last in self.last_commits.items():
+            if last.time_ms >= time_ms:
                 return
-            oldest = next(iter(commits))
-            if oldest == owner or oldest in busy:
-                commits.move_to_end(oldest)
-            else:
-                del commits[oldest]
+            if owner not in busy:
+                yield owner
 
-    def before(self, time_ms: int, busy: Container[str]) -> list[str]:
-        """Return the owners whose last commit was before a time, and that are not busy."""
-        return [
-            owner
-            for owner, last in self.last_commits.items()
-            if last.time_ms < time_ms and owner not in busy
-        ]
+    def warnings(self) -> list[str]:
+        """Return what is to be told once there are many."""
+        shares = self.shares
+        if shares.used < _TOLD_FROM * shares.bound:
+            return []
+        remembered = f"{shares.used} of {shares.bound} owners of transactions are remembered"
+        advice = "raise transaction_owners_max, or forget some with `tms tx owners forget`"
+        return [f"{remembered}: {advice}"]
 
-    def forget(self, time_ms: int, busy: Container[str]) -> None:
-        """Forget those that `before` returns."""
-        for owner in self.before(time_ms, busy):
-            del self.last_commits[owner]
+    def forget(self, owner: str) -> None:
+        """Forget an owner that is known. Raises `KeyError`."""
+        self.shares.add(self.last_commits.pop(owner).principal, -1)

@@ -6,6 +6,7 @@ from itertools import islice
 from tms.core.caller import Caller
 from tms.core.errors import TransactionUnknown
 from tms.core.limits import WRITE_POINTERS_PER_MS
+from tms.core.owners import OWNERS_LISTED_MAX, OwnerInfo
 from tms.core.transaction import Transaction
 from tms.core.transactions import TransactionInfo, TransactionStatus
 from tms.transactions.in_progress import Open
@@ -116,6 +117,26 @@ class AskedState(AppliedState):
         by_pointer = self.invalids.by_pointer
         invalids = dict.fromkeys(by_pointer[pointer] for pointer in self.invalids.ascending)
         return [_info(i, TransactionStatus.INVALID, None) for i in islice(invalids, limit)]
+
+    def infos_of_owners(
+        self, now_ms: int, limit: int, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners, at most `limit`, oldest commit first; with a `principal`, its own."""
+        limit = min(limit, OWNERS_LISTED_MAX)
+        found = (
+            OwnerInfo(
+                owner,
+                last.sequence,
+                last.transaction_id,
+                last.time_ms,
+                max(0, now_ms - last.time_ms),
+                last.origin,
+                last.principal,
+            )
+            for owner, last in self.owners.last_commits.items()
+            if principal is None or last.principal == principal
+        )
+        return [*islice(found, limit)]
 
 
 def _info(

@@ -2,8 +2,8 @@
 
 Transitions are made through the journal (`tms.transactions.journal`), durable when they are
 answered. Timeouts fire by a timer, in steady time: a clock that is set back does not keep readers
-waiting. Fulfils `tms.core.transactions.AsyncTransactions` and `OpenTransactions`. Used from the
-event loop's thread alone.
+waiting. Fulfils `tms.core.transactions.AsyncTransactions`, and `OpenTransactions` by
+`tms.transactions.known_transactions`. Used from the event loop's thread alone.
 
 An abort says that all a transaction wrote was undone. Where messaging knows better, and for a
 transaction from before a restart, of which it knows nothing, the transaction becomes invalid
@@ -12,7 +12,7 @@ instead: its messages would be seen otherwise.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -24,12 +24,10 @@ from tms.core.errors import (
     PublicationRefused,
     StoreUnavailable,
     TmsError,
-    TransactionNotInProgress,
-    TransactionUnknown,
 )
 from tms.core.group_commit import GroupCommit
-from tms.core.limits import MS_PER_S
 from tms.core.messaging import Stored
+from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.supervision import supervised
 from tms.core.transaction import Transaction
@@ -48,6 +46,7 @@ from tms.transactions.journal import (
     TransactionJournal,
     Transition,
 )
+from tms.transactions.known_transactions import KnownTransactions
 from tms.transactions.pruning import InvalidList, invalid_list
 from tms.transactions.snapshot_writer import Snapshots
 
@@ -64,7 +63,7 @@ Carry = Callable[[Sequence[Asked]], AbstractAsyncContextManager[Carried]]
 _log = logging.getLogger(__name__)
 
 
-class TransactionService:
+class TransactionService(KnownTransactions):
     """Starts, ends and times out the transactions of one store."""
 
     def __init__(
@@ -80,11 +79,10 @@ class TransactionService:
 
         Call it within a running event loop, whose timer it uses until `close`.
         """
-        self._journal = journal
+        super().__init__(journal, time)
         self._snapshots = snapshots
         self._writer = writer
         self._publications = publications
-        self._time = time
         self._move_by: Carry[Advance] | None = None
         self._publish_by: Carry[Stored] | None = None
         writer.join(journal)
@@ -98,8 +96,9 @@ class TransactionService:
         """Have the publications that commits ask for prepared by `references`."""
         self._publish_by = references
 
-    async def _make(self, decide: Decide, *, size_bytes: int = 0) -> Any:
-        return await self._writer.submit(Transition(self._journal, decide, size_bytes=size_bytes))
+    async def _make(self, decide: Decide, caller: Caller = ANYBODY, *, size_bytes: int = 0) -> Any:
+        transition = Transition(self._journal, decide, size_bytes=size_bytes)
+        return await self._writer.submit(transition, caller)
 
     async def start(self, request: StartRequest, *, caller: Caller = ANYBODY) -> Transaction:
         """Start a transaction, which is the caller's."""
@@ -108,7 +107,7 @@ class TransactionService:
             started = state.start(request, at.now_ms, caller, keys_from_ms=at.keys_ms)
             return started.edits, lambda: state.transaction(started.transaction_id)
 
-        transaction: Transaction = await self._make(decide)
+        transaction: Transaction = await self._make(decide, caller)
         return transaction
 
     async def transaction(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
@@ -138,11 +137,11 @@ class TransactionService:
 
         def decide(state: TransactionState, _: Moment) -> Decision:
             state.check_own(transaction_id, caller)
-            return state.can_commit(transaction_id, changes), None
+            return state.can_commit(transaction_id, changes, caller), None
 
         if not changes and not decide(self._journal.state, Moment(0, 0))[0]:
             return  # nothing to remember, so nothing to write
-        await self._make(decide, size_bytes=sum(map(len, changes)))
+        await self._make(decide, caller, size_bytes=sum(map(len, changes)))
 
     async def commit(
         self,
@@ -171,7 +170,8 @@ class TransactionService:
             if advances:
                 assert self._move_by is not None
                 carried.append(await held.enter_async_context(self._move_by(advances)))
-            await self._writer.submit(Transition(self._journal, decide, carried=carried))
+            transition = Transition(self._journal, decide, carried=carried)
+            await self._writer.submit(transition, caller)
 
     async def abort(self, transaction_id: int, *, caller: Caller = ANYBODY) -> TransactionStatus:
         """End it; all that it wrote has been undone. Return what it is now."""
@@ -188,7 +188,7 @@ class TransactionService:
                 edits = state.abort(transaction_id)
             return edits, lambda: state.status(transaction_id)
 
-        status: TransactionStatus = await self._make(decide)
+        status: TransactionStatus = await self._make(decide, caller)
         return status
 
     async def invalidate(self, transaction_id: int, *, caller: Caller = ANYBODY) -> None:
@@ -198,7 +198,7 @@ class TransactionService:
             state.check_own(transaction_id, caller)
             return state.invalidate(transaction_id), None
 
-        await self._make(decide)
+        await self._make(decide, caller)
 
     async def checkpoint(self, transaction_id: int, *, caller: Caller = ANYBODY) -> Transaction:
         """Return it with a new write pointer."""
@@ -208,7 +208,7 @@ class TransactionService:
             edits = state.checkpoint(transaction_id, at.now_ms)
             return edits, lambda: state.transaction(transaction_id)
 
-        transaction: Transaction = await self._make(decide)
+        transaction: Transaction = await self._make(decide, caller)
         return transaction
 
     def in_progress_of(self, principal: str) -> int:
@@ -262,6 +262,27 @@ class TransactionService:
         found: int = count
         return found
 
+    async def owners(
+        self, limit: int = OWNERS_LISTED, *, principal: str | None = None
+    ) -> list[OwnerInfo]:
+        """Return the owners that are remembered, oldest commit first."""
+        now_ms = self._time.now_ms()
+        return await self._seen(lambda state: state.infos_of_owners(now_ms, limit, principal))
+
+    async def forget_owner(self, owner: str, *, caller: Caller = ANYBODY) -> None:
+        """Forget an owner."""
+
+        def decide(state: TransactionState, at: Moment) -> Decision:
+            return state.forget_owner(owner, at.now_ms, caller), None
+
+        await self._make(decide, caller)
+
+    def warnings(self) -> list[str]:
+        """Return what should be done something about soon, in words; always in the same time."""
+        with suppress(StoreUnavailable):
+            return self._journal.state.owners.warnings()
+        return []
+
     async def invalid_list(self) -> InvalidList:
         """Return the invalid list as cleanup needs it."""
         return await self._seen(
@@ -272,71 +293,6 @@ class TransactionService:
         """Return the whole state, as `docs/formats.md` describes it."""
         data, _ = await self._snapshots.taken()
         return data
-
-    # What messaging asks.
-
-    def check(self, write_pointer: int) -> int:
-        """Return the least time of what is written under `write_pointer`, if anything may be."""
-        state = self._journal.state
-        opened = state.opened.by_pointer.get(write_pointer)
-        if opened is None:
-            raise _ended(state, write_pointer)
-        return opened.keys_from_ms
-
-    def searched_from_ms(self, write_pointers: Iterable[int]) -> int:
-        """Return from when on there may be entries under pointers in progress."""
-        return self._journal.searched_from_ms(write_pointers)
-
-    def check_rollback(self, write_pointer: int) -> None:
-        """Raise where what was written under `write_pointer` is, or may be, committed."""
-        state = self._journal.state
-        status = state.status(write_pointer)
-        if status is None or status is TransactionStatus.COMMITTED:
-            raise _ended(state, write_pointer)
-
-    def check_own(self, write_pointer: int, caller: Caller) -> None:
-        """Raise where the transaction of `write_pointer` is another principal's."""
-        self._journal.state.check_own(write_pointer, caller)
-
-    def snapshot_of(self, transaction_id: int) -> Transaction:
-        """Return the snapshot of a transaction that is durably in progress."""
-        return self._journal.snapshot_of(transaction_id)
-
-    def latest(self) -> Transaction:
-        """Return what a reader sees that has no transaction."""
-        return self._journal.latest()
-
-    def id_of(self, write_pointer: int) -> int:
-        """Return the id of the transaction in progress that has a pointer, or the pointer."""
-        with suppress(StoreUnavailable):  # readers go on by what was durable before
-            return self._journal.state.id_of(write_pointer)
-        return write_pointer
-
-    def age_s(self, write_pointer: int) -> float | None:
-        """Return how long a transaction has been in progress, None if it is not."""
-        with suppress(StoreUnavailable):
-            opened = self._journal.state.opened.by_pointer.get(write_pointer)
-            return None if opened is None else opened.age_ms(self._time.now_ms()) / MS_PER_S
-        return None
-
-    @property
-    def knows_publications_after(self) -> int:
-        """The write pointer up to which this process may not know what was published."""
-        return self._journal.knows_publications_after
-
-    def commit_at_once(
-        self,
-        now_ms: int,  # noqa: ARG002
-        owner: str | None,
-        sequence: int | None,
-        caller: Caller = ANYBODY,
-    ) -> int:
-        """Start and commit a transaction within a flush; return its write pointer."""
-        started = self._journal.state.start_and_commit(
-            self._time.now_ms(), owner=owner, sequence=sequence, caller=caller
-        )
-        self._journal.carry_out(started.edits)
-        return started.transaction_id
 
     async def _tick(self) -> None:
         """End what has timed out, and have snapshots written, for ever."""
@@ -378,10 +334,3 @@ def _check_stored(
                 is_listed_twice=stored in seen,
             )
         seen.add(stored)
-
-
-def _ended(state: TransactionState, write_pointer: int) -> TmsError:
-    status = state.status(write_pointer)
-    if status is None:
-        return TransactionUnknown(transaction_id=write_pointer)
-    return TransactionNotInProgress(transaction_id=write_pointer, status=str(status))

@@ -13,7 +13,7 @@ DO NOT CHANGE: on disk. A state that is decoded is the one that was encoded; dam
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple, TypeVar
 from zlib import crc32
@@ -74,9 +74,27 @@ _COMMITTED_COLUMNS = 4
 
 def encode_snapshot(state: TransactionState, now_ms: int) -> bytes:
     """Return the state, which is given the time `now_ms`, milliseconds since 1970."""
+    return begin_snapshot(state, now_ms)()
+
+
+def begin_snapshot(state: TransactionState, now_ms: int) -> Callable[[], bytes]:
+    """Return what gives the state as it is now, however it changes meanwhile; in any thread.
+
+    What takes long, because there may be a million of them, are the owners: those are encoded last.
+    """
     state.excluded.sweep()
-    body = _tephra_part(state, now_ms) + _our_part(state)
-    return body + _CRC.pack(crc32(body))
+    texts, extension = Texts(), _oldest_for(state)
+    widths = _WIDTHS[extension]
+    start = _tephra_part(state, now_ms) + bytes((extension,))
+    parts = _our_part(state, texts, widths)
+    owners, commits = [*state.owners.last_commits], [*state.owners.last_commits.values()]
+
+    def finish() -> bytes:
+        owner_part = encode_rows(_owner_rows(owners, commits, texts), widths.owner)
+        body = b"".join((start, texts.encoded(), *parts, owner_part))
+        return body + _CRC.pack(crc32(body))
+
+    return finish
 
 
 def decode_snapshot(data: bytes, limits: Limits) -> TransactionState:
@@ -126,12 +144,9 @@ def _in_progress(pointer: int, opened: Open) -> bytes:
     return b"".join((*map(encode_long, fields), encode_longs(checkpoints)))
 
 
-def _our_part(state: TransactionState) -> bytes:
-    texts = Texts()
-    commits = state.owners.last_commits.items()
-    extension = _oldest_for(state)
-    widths = _WIDTHS[extension]
-    parts = (
+def _our_part(state: TransactionState, texts: Texts, widths: _Widths) -> tuple[bytes, ...]:
+    """Return our columns, less the owners'."""
+    return (
         _open_part(state, texts, widths.open),
         _invalid_part(state, texts, widths.invalid),
         _committed_part(state, texts),
@@ -139,32 +154,36 @@ def _our_part(state: TransactionState) -> bytes:
         encode_rows(sorted((p, *past) for p, past in state.excluded.truncated.items()), 3),
         encode_numbers(state.outcomes.order),
         bytes(state.outcomes.codes.values()),
-        encode_rows(
-            [
-                (
-                    texts.index(owner),
-                    sequence,
-                    transaction_id,
-                    time_ms,
-                    texts.index(origin),
-                    texts.index(principal),
-                )
-                for owner, (sequence, transaction_id, time_ms, origin, principal) in commits
-            ],
-            widths.owner,
-        ),
     )
-    return b"".join((bytes((extension,)), texts.encoded(), *parts))
 
 
 def _oldest_for(state: TransactionState) -> int:
     """Return the oldest version that has columns for all that the state knows."""
-    transactions = [*state.opened, *state.invalids.by_pointer.values()]
-    if any(each.keys_from_ms for each in transactions):
+    known: list[Open | Invalid] = [*state.opened, *state.invalids.by_pointer.values()]
+    if any(each.keys_from_ms for each in known):
         return _WITH_TIMES
-    known = chain[Open | Invalid | LastCommit](transactions, state.owners.last_commits.values())
     has_principals = any(each.principal is not None for each in known)
-    return _WITH_PRINCIPALS if has_principals else _WITHOUT_PRINCIPALS
+    if has_principals or state.owners.shares.are_any_known:
+        return _WITH_PRINCIPALS
+    return _WITHOUT_PRINCIPALS
+
+
+def _owner_rows(
+    owners: Sequence[str], commits: Sequence[LastCommit], texts: Texts
+) -> list[tuple[int, ...]]:
+    return [
+        (
+            texts.index(owner),
+            sequence,
+            transaction_id,
+            time_ms,
+            texts.index(origin),
+            texts.index(principal),
+        )
+        for owner, (sequence, transaction_id, time_ms, origin, principal) in zip(
+            owners, commits, strict=True
+        )
+    ]
 
 
 def _open_part(state: TransactionState, texts: Texts, width: int) -> bytes:
@@ -217,7 +236,7 @@ def _invalid_part(state: TransactionState, texts: Texts, width: int) -> bytes:
 def _committed_part(state: TransactionState, texts: Texts) -> bytes:
     rows = [
         (pointer, transaction_id, texts.index(client), len(changes))
-        for pointer, transaction_id, client, changes in state.change_sets.committed
+        for pointer, transaction_id, client, changes, _ in state.change_sets.committed
     ]
     return encode_rows(rows, _COMMITTED_COLUMNS)
 
@@ -253,9 +272,13 @@ def _decoded(body: bytes, limits: Limits) -> TransactionState:
     state.outcomes.load(ids, codes)
     for row in _padded(columns, widths.owner, _NEWEST.owner):
         owner, sequence, transaction_id, time_ms, origin, principal = row
-        state.owners.last_commits[texts[owner]] = LastCommit(
+        commit = LastCommit(
             sequence, transaction_id, time_ms, _text(texts, origin), _text(texts, principal)
         )
+        state.owners.record(texts[owner], commit)
+    for opened in state.opened:
+        if opened.owner is not None and opened.sequence is not None:
+            state.owners.promise(opened.owner, opened.principal)
     if columns.at != len(body):
         raise ValueError
     return state

@@ -5,7 +5,9 @@ replay. The latest are kept, with the log from the oldest of them on; what is ol
 slices, so that it holds nothing up. Used from the event loop's thread alone.
 """
 
+import asyncio
 import logging
+from collections.abc import Callable
 
 from tms.core.clock import SessionTime
 from tms.core.errors import StoreUnavailable
@@ -14,7 +16,7 @@ from tms.core.limits import Limits
 from tms.core.repeatable import repeatable
 from tms.core.tables import Tables
 from tms.transactions.journal import TransactionJournal, Transition
-from tms.transactions.snapshot_codec import encode_snapshot
+from tms.transactions.snapshot_codec import begin_snapshot
 
 _DROP_ROWS = 10_000
 """Rows of the log deleted in one write."""
@@ -50,10 +52,12 @@ class Snapshots:
         """Return a snapshot of the durable state, and the first row that is not in it."""
         journal = self._journal
 
-        def take() -> tuple[bytes, int]:
-            return encode_snapshot(journal.state, self._time.now_ms()), journal.next_row
+        def take() -> tuple[Callable[[], bytes], int]:
+            return begin_snapshot(journal.state, self._time.now_ms()), journal.next_row
 
-        return await journal.durably(take)
+        finish, row = await journal.durably(take)
+        # Elsewhere than in the event loop: with many owners it takes seconds.
+        return await asyncio.to_thread(finish), row
 
     async def write_if_due(self) -> None:
         """Write a snapshot if enough has happened since the last."""

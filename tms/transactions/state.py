@@ -12,6 +12,7 @@ order; ours are in the order in which they were made.
 from collections.abc import Callable
 
 from tms.core.limits import WRITE_POINTERS_PER_MS, Limits
+from tms.core.shares import Shares
 from tms.core.transaction import TransactionType
 from tms.core.transactions import TransactionStatus
 from tms.transactions.change_sets import ChangeSets, CommittedSet
@@ -31,10 +32,15 @@ class AppliedState:
         self.limits = limits
         self.last_write_pointer = now_ms * WRITE_POINTERS_PER_MS
         self.read_pointer = self.last_write_pointer
-        self.opened = InProgress()
+        self.kept_changes = Shares(limits.transaction_changes_kept_bytes_max)
+        """About what all changes that are kept take in memory, announced or committed."""
+        self.opened = InProgress(
+            Shares(limits.transactions_in_progress_max, limits.principal_transactions_max),
+            self.kept_changes,
+        )
         self.invalids = Invalids()
         self.excluded = Excluded(self.opened, self.invalids)
-        self.change_sets = ChangeSets()
+        self.change_sets = ChangeSets(self.kept_changes)
         self.outcomes = Outcomes(limits.transaction_outcomes_max)
         self.owners = Owners(limits.transaction_owners_max)
 
@@ -67,6 +73,8 @@ class AppliedState:
             keys_from_ms=edit.time_ms,
         )
         self.opened.add(opened)
+        if edit.owner is not None and edit.sequence is not None:
+            self.owners.promise(edit.owner, edit.principal)
 
     def _checkpoint(self, edit: Edit) -> None:
         opened = self._named(edit.parent)
@@ -93,17 +101,22 @@ class AppliedState:
             pointer = opened.checkpoints[-1] if opened.checkpoints else pointer
             self.outcomes.add(transaction_id, TransactionStatus.COMMITTED, opened.type)
         if edit.can_commit and changes:
-            committed = CommittedSet(edit.commit_pointer, transaction_id, client, changes)
+            committed = CommittedSet(
+                edit.commit_pointer, transaction_id, client, changes, principal
+            )
             self.change_sets.add(committed)
         self.read_pointer = max(self.read_pointer, pointer)
         self.change_sets.drop_before(self.opened.first_short)
         if edit.owner is not None and edit.sequence is not None:
             commit = LastCommit(edit.sequence, transaction_id, edit.time_ms, edit.origin, principal)
-            self.owners.record(edit.owner, commit, self.opened.by_owner)
+            self.owners.record(edit.owner, commit)
 
     def _end(self, transaction_id: int) -> Open:
         opened = self.opened.remove(transaction_id)
+        if opened.owner is not None:
+            self.owners.take_back(opened.owner)
         self.excluded.has_ended(opened, self.last_write_pointer)
+        self.change_sets.drop_before(self.opened.first_short)
         return opened
 
     def _aborted(self, edit: Edit) -> None:
@@ -151,7 +164,9 @@ class AppliedState:
             self.excluded.was_invalid(pointer, Past(invalid.since, now))
 
     def _owners_forgotten(self, edit: Edit) -> None:
-        self.owners.forget(edit.truncate_before_ms, self.opened.by_owner)
+        before = self.owners.before(edit.truncate_before_ms, self.opened.by_owner)
+        for owner in [*before] if edit.owner is None else [edit.owner]:
+            self.owners.forget(owner)
 
 
 _APPLY: dict[EditKind, Callable[[AppliedState, Edit], None]] = {

@@ -13,16 +13,17 @@ import msgspec
 
 from tms.core.errors import InvalidRequest
 from tms.core.frame import bodies_of, encode_body, read_frame
-from tms.core.message import MessageBlock
+from tms.core.message import MessageBlock, published_ms
 from tms.core.payload_values import GivenValue
 from tms.wire.json_fields import (
+    TIME,
     Json,
     MessageIdText,
     described_by,
     one_of,
     reference,
 )
-from tms.wire.json_values import JsonBytes, bytes_of, encode, from_base64, json_of
+from tms.wire.json_values import Int64, JsonBytes, bytes_of, encode, from_base64, json_of
 
 _BYTES = reference("Bytes")
 _HEADERS: Json = {
@@ -92,6 +93,7 @@ class MessageBody(msgspec.Struct):
     """A message, as a poll answers it."""
 
     id: MessageIdText
+    timestamp: Annotated[Int64, described_by({**TIME, "description": "When it was published."})]
     payload: Annotated[
         JsonBytes | None,
         described_by(
@@ -206,13 +208,17 @@ def encode_rows(block: MessageBlock, *, base64_only: bool) -> bytes:
             [
                 _framed_row(message_id, body, base64_only=base64_only)
                 if index in framed
-                else MessageBody(message_id.hex(), json_of(body, base64_only=base64_only))
+                else MessageBody(
+                    message_id.hex(),
+                    published_ms(message_id),
+                    json_of(body, base64_only=base64_only),
+                )
                 for index, (message_id, body) in enumerate(zip(ids, bodies, strict=True))
             ]
         )
     return encode(
         [
-            MessageBody(message_id.hex(), text)
+            MessageBody(message_id.hex(), published_ms(message_id), text)
             for message_id, text in zip(
                 ids, _all_json_of(bodies, base64_only=base64_only), strict=True
             )
@@ -230,9 +236,8 @@ def _all_json_of(payloads: Sequence[bytes], *, base64_only: bool) -> Sequence[Js
 
 def _framed_row(message_id: bytes, body: bytes, *, base64_only: bool) -> MessageBody:
     key, headers, has_payload, end = read_frame(body)
-    row = MessageBody(
-        message_id.hex(), json_of(body[end:], base64_only=base64_only) if has_payload else None
-    )
+    payload = json_of(body[end:], base64_only=base64_only) if has_payload else None
+    row = MessageBody(message_id.hex(), published_ms(message_id), payload)
     if key is not None:
         row.key = json_of(key, base64_only=base64_only)
     if headers:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from tms.core.owners import OwnerInfo
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
@@ -46,6 +47,18 @@ class OneInfoBody(InfoBody):
     """msgspec writes bytes as base64, and what is unset not at all."""
 
 
+class OwnerBody(msgspec.Struct):
+    """What is told of an owner that is remembered."""
+
+    owner: str
+    sequence: Count
+    transaction_id: ToldPointer
+    committed_ms: TimeMs
+    age_ms: Count
+    origin: str | None
+    principal: str | None
+
+
 class SizeBody(msgspec.Struct):
     """How many transactions the invalid list has."""
 
@@ -54,6 +67,7 @@ class SizeBody(msgspec.Struct):
 
 _info_decoder = msgspec.json.Decoder(OneInfoBody)
 _infos_decoder = msgspec.json.Decoder(list[InfoBody])
+_owners_decoder = msgspec.json.Decoder(list[OwnerBody])
 _size_decoder = msgspec.json.Decoder(SizeBody)
 _subscription_decoder = msgspec.json.Decoder(SubscriptionBody)
 _subscriptions_decoder = msgspec.json.Decoder(list[SubscriptionBody])
@@ -124,6 +138,38 @@ def encode_infos(infos: Iterable[TransactionInfo]) -> bytes:
 def decode_infos(body: bytes) -> list[TransactionInfo]:
     """Return what was told of transactions."""
     return [_info_of(value) for value in decode(_infos_decoder, body)]
+
+
+def encode_owners(owners: Iterable[OwnerInfo]) -> bytes:
+    """Return the list of owners."""
+    return encode([_owner_body(owner) for owner in owners])
+
+
+def owner_record(owner: OwnerInfo) -> dict[str, Any]:
+    """Return what is told of an owner, as values for JSON."""
+    record: dict[str, Any] = msgspec.to_builtins(_owner_body(owner))
+    return record
+
+
+def _owner_body(owner: OwnerInfo) -> OwnerBody:
+    fields = owner._asdict() | {"transaction_id": str(owner.transaction_id)}
+    return OwnerBody(**fields)
+
+
+def decode_owners(body: bytes) -> list[OwnerInfo]:
+    """Return what was told of owners."""
+    return [
+        OwnerInfo(
+            told.owner,
+            told.sequence,
+            pointer_of(told.transaction_id, "transaction_id"),
+            told.committed_ms,
+            told.age_ms,
+            told.origin,
+            told.principal,
+        )
+        for told in decode(_owners_decoder, body)
+    ]
 
 
 def encode_size(count: int) -> bytes:

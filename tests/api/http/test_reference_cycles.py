@@ -84,6 +84,17 @@ def poll(query: bytes = b"", body: bytes = b"{}") -> bytes:
     return request(b"POST", TOPIC + b"/poll" + query, HOST + JSON + length, body)
 
 
+def transition(what: bytes, body: bytes = b"{}") -> bytes:
+    length = b"content-length: %d\r\n" % len(body)
+    return request(b"POST", b"/v1/transactions/1/" + what, HOST + JSON + length, body)
+
+
+def joint(more: bytes) -> bytes:
+    body = b'{"topics":{"t":["m"]},%s}' % more
+    length = b"content-length: %d\r\n" % len(body)
+    return request(b"POST", b"/v1/namespaces/ns/publish", HOST + JSON + length, body)
+
+
 KINDS = {
     "a poll": poll(),
     "a poll that waits": poll(b"?wait=0.01", b'{"startFrom":9000000000000}'),
@@ -93,6 +104,10 @@ KINDS = {
     "a head of many fields": request(fields=HOST + b"x: y\r\n" * 10_000),
     "a topic that is not there": publish().replace(b"/t/publish", b"/none/publish"),
     "a name that is too long": publish().replace(b"/t/publish", b"/%s/publish" % (b"x" * 60_000)),
+    "changes of what is not in progress": transition(b"can-commit", b'{"changes":["c"]}'),
+    "a commit of what is not in progress": transition(b"commit"),
+    "an owner's sequence, again and again": joint(b'"owner":"o","sequence":1'),
+    "an owner's sequence that is not one": joint(b'"owner":"o","sequence":-1'),
     **{name: ODD[name].sent for name in ODD},
 }
 LEAVING = {
@@ -131,7 +146,7 @@ async def test_no_operation_leaves_a_cycle_whether_it_succeeds_or_fails(server: 
     wires = Wires(server.app)
     left = {}
     for operation in OPERATIONS:
-        for name in ("none", "x" * 1000):
+        for name in ("none", "x" * 1000, "1"):
             path = re.sub(r"\{\w+\}", name, operation.path.replace("{namespace}", "ns")).encode()
             for body in (b"{}", b'{"messages":["m"]}'):
                 fields = HOST + JSON + b"content-length: %d\r\n" % len(body)

@@ -46,7 +46,7 @@ async def test_requests_are_answered_over_tls(server: Secured) -> None:
 
     assert [await ping(wire) for _ in range(3)] == [200] * 3
     assert wire.writer.get_extra_info("ssl_object").selected_alpn_protocol() == "http/1.1"
-    assert server.peers == [Peer("127.0.0.1", None)] * 3
+    assert server.peers == [Peer("127.0.0.1", None, "https")] * 3
     await wire.close()
 
 
@@ -97,7 +97,7 @@ async def test_a_certificate_says_who_asks(
 
     assert await ping(wire) == 200
 
-    assert server.peers == [Peer("127.0.0.1", principal)]
+    assert server.peers == [Peer("127.0.0.1", principal, "https")]
     await wire.close()
 
 

@@ -15,6 +15,7 @@ from tests.api.registry.secured_registry import Secured
 from tests.api.security.asking import TIMES, statuses
 from tests.api.security.secured import ROOT
 from tests.registry.registries import fixed, record
+from tms.core.caller import ASKING
 from tms.registry.setting_commands import set_config
 from tms.security.resources import Action
 
@@ -58,6 +59,29 @@ async def test_the_rule_for_its_action_is_all_an_operation_needs(secured: Secure
         assert not {401, 403, 500} & set(found), (operation.name, found)
 
 
+async def test_checks_are_counted_by_who_asks(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checker, asked = secured.registry.checker, []
+    answers = checker.answers
+
+    async def noted(questions: Any) -> Any:
+        asked.append(ASKING.get().sharer)
+        return await answers(questions)
+
+    monkeypatch.setattr(checker, "answers", noted)
+    await secured.allow("*", Action.WRITE, Action.READ)
+    for number, who in enumerate(("ann", "bob", "ann", ROOT)):
+        headers = await secured.headers(who)
+        for path in ("/subjects/new/versions", "/compatibility/subjects/a/versions"):
+            text = fixed(10 + 2 * number + path.startswith("/c"))
+            await secured.call(headers, path, {"schema": text})
+        expected = None if who == ROOT else who
+        assert asked, who
+        assert set(asked) == {expected}
+        asked.clear()
+
+
 async def test_refusals_have_the_form_of_confluents(secured: Secured) -> None:
     http = secured.server.http
     stranger = await http.get("/subjects")
@@ -78,7 +102,7 @@ async def test_lists_have_what_one_may_read(secured: Secured) -> None:
     assert (await secured.call(root, "/subjects"))[1] == [":.ctx:c", "a", "b"]
     assert (await secured.call(ann, "/subjects"))[1] == [":.ctx:c", "a"]
     assert (await secured.call(ann, "/subjects?limit=1&offset=1"))[1] == ["a"]
-    schemas = (await secured.call(ann, "/schemas"))[1]
+    schemas = (await secured.call(ann, "/schemas?subjectPrefix=:*:"))[1]
     assert [each["subject"] for each in schemas] == [":.ctx:c", "a"]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.api.registry.live import Api, refused
 from tests.registry.registries import record
+from tms.core.errors import SchemasUnavailable
 from tms.registry.questions import Answer, Question
-from tms.registry.refusal import NOT_CHECKED, RegistryError
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ class OutOfTime:
     killed = 0
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
-        raise RegistryError(NOT_CHECKED, reason=f"{len(questions)} questions took too long")
+        raise SchemasUnavailable(reason=f"{len(questions)} questions took too long")
 
 
 ASKED: list[tuple[str, str, Any]] = [

@@ -15,7 +15,7 @@ from tests.arrow.bodies import encode_batches
 from tests.wire.poll_decoder import AvroPollDecoder
 from tms.core.frame import bodies_of
 from tms.core.limits import Limits
-from tms.core.message import Message, tombstone
+from tms.core.message import Message, published_ms, tombstone
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.avro_runs import AvroRunsDecoder
 from tms.wire.bodies import PollRequest, PublishRequest
@@ -116,7 +116,7 @@ async def test_each_format_is_given_what_it_has_room_for() -> None:
         ]
 
     for row in (*rows, *encoded):
-        del row["id"]
+        assert row.pop("timestamp") == published_ms(bytes.fromhex(row.pop("id")))
     assert rows == [{"payload": "alone"}, *IN_JSON[1:]]
     assert encoded[2] == {
         "payload": "/w==",

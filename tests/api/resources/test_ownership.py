@@ -20,7 +20,7 @@ from tms.core.limits import Limits
 
 pytestmark = pytest.mark.anyio
 
-LIMITS = Limits(principal_transactions_max=2)
+LIMITS = Limits(principal_transactions_max=2, transaction_owners_max=20)
 OF_ANOTHER = (403, "transaction_of_another")
 
 
@@ -170,3 +170,67 @@ async def test_one_principal_has_no_more_in_progress_than_it_may(callers: Caller
     assert refused.headers["retry-after"] == "1"
     assert refused.headers["content-type"] == JSON_TYPE
     await callers.started("bob")
+
+
+async def test_owners_are_for_their_principals_and_full_is_told(callers: Callers) -> None:
+    owners = f"{TRANSACTIONS}/owners"
+    publish_all = f"{TOPIC.rpartition('/topics/')[0]}/publish"
+
+    async def published(who: str, owner: str, sequence: int = 7) -> httpx.Response:
+        body = {"topics": {"t": ["x"]}, "owner": owner, "sequence": sequence}
+        return await callers.ask(who, "POST", publish_all, body)
+
+    assert (await published("bob", "victim")).status_code == 200
+    for number in range(14):
+        assert (await published("ann", f"{number}")).status_code == 200
+    assert (await callers.http.get("/ready")).json() == {"status": "ready"}
+    for number in range(14, 17):
+        assert (await published("ann", f"{number}")).status_code == 200
+    refused = await published("ann", "17")
+    assert refusal(refused) == (429, "too_many_owners")
+    started = await callers.ask("ann", "POST", TRANSACTIONS, {"owner": "17", "sequence": 1})
+    assert refusal(started) == (429, "too_many_owners")
+    [told] = (await callers.http.get("/ready")).json()["warnings"]
+    assert told.startswith("18 of 20 owners")
+    metrics = (await callers.http.get("/metrics")).text
+    assert "tms_transaction_owners" not in metrics, "the registry of this test is empty"
+
+    assert (await published("bob", "victim")).json()["duplicate"] is True
+    assert refusal(await published("ann", "victim", 8)) == OF_ANOTHER
+    listed = (await callers.ask("ann", "GET", f"{owners}?principal=bob")).json()
+    assert [(each["owner"], each["sequence"]) for each in listed] == [("victim", 7)]
+    assert len((await callers.ask("ann", "GET", f"{owners}?limit=3")).json()) == 3
+
+    forget = f"{owners}?owner=victim"
+    assert refusal(await callers.ask("ann", "DELETE", forget)) == OF_ANOTHER
+    assert (await callers.ask("overseer", "DELETE", forget)).status_code == 200
+    missing = await callers.ask("bob", "DELETE", forget)
+    assert refusal(missing) == (404, "owner_not_found")
+    assert refusal(await callers.ask("bob", "DELETE", owners)) == (400, "invalid_query")
+    long = await callers.ask("bob", "DELETE", f"{owners}?owner={'x' * 256}")
+    assert refusal(long) == (400, "invalid_owner")
+    await callers.ask("ann", "DELETE", f"{owners}?owner=0")
+    assert (await published("ann", "17")).status_code == 200
+
+
+async def test_a_transaction_has_its_owners_place_until_it_is_rolled_back(callers: Callers) -> None:
+    publish_all = f"{TOPIC.rpartition('/topics/')[0]}/publish"
+    work = {"owner": "bob's", "sequence": 1}
+    begun = (await callers.ask("bob", "POST", TRANSACTIONS, work)).json()
+    payload = {"messages": ["m"], "transactionWritePointer": begun["write_pointer"]}
+    written = (await callers.ask("bob", "POST", f"{TOPIC}/publish", payload)).json()
+
+    async def published(who: str, number: int) -> int:
+        body = {"topics": {"t": ["x"]}, "owner": f"{who} {number}", "sequence": 1}
+        return (await callers.ask(who, "POST", publish_all, body)).status_code
+
+    assert [await published("ann", number) for number in range(18)] == [200] * 17 + [429]
+    assert [await published("bob", number) for number in range(2)] == [200, 429]
+    assert await published("cid", 0) == 200
+    assert await published("cid", 1) == 429, "all places are taken"
+    assert (await callers.ask("bob", "POST", f"{TOPIC}/rollback", written)).status_code == 200
+    path = f"{TRANSACTIONS}/{begun['transaction_id']}/abort"
+    assert (await callers.ask("bob", "POST", path)).status_code == 200
+    assert await published("cid", 1) == 200, "its place is free"
+    again = await callers.ask("bob", "POST", TRANSACTIONS, work)
+    assert refusal(again) == (429, "too_many_owners")

@@ -68,9 +68,9 @@ async def test_messages_in_json_are_text_where_they_are_text(rest: Rest) -> None
 
     first, second, third = ids(0, 1, 2)
     assert answer.json() == [
-        {"id": first, "payload": "é\n"},
-        {"id": second, "payload": {"base64": "/w=="}},
-        {"id": third, "payload": ""},
+        {"id": first, "timestamp": NOW_MS, "payload": "é\n"},
+        {"id": second, "timestamp": NOW_MS, "payload": {"base64": "/w=="}},
+        {"id": third, "timestamp": NOW_MS, "payload": ""},
     ]
 
 

@@ -29,7 +29,7 @@ from tms.security.audit import Audit, Drops
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import Opener, Sealer
 from tms.security.grants import GrantOptions, Grants
-from tms.security.quotas import PrincipalLimits, Quotas
+from tms.security.quotas import PrincipalLimits, Quotas, SharedBounds
 from tms.security.resources import Action, Kind
 from tms.security.rules import Effect, Rule
 from tms.security.sessions import Sessions
@@ -156,6 +156,7 @@ async def opened_server(
     *,
     is_required: bool = True,
     limits: PrincipalLimits | None = None,
+    bounds: SharedBounds | None = None,
     stale_s_max: float = 60.0,
     are_docs_open: bool = False,
     **sessions: Any,
@@ -177,7 +178,7 @@ async def opened_server(
         clock,
         is_required=is_required,
         are_docs_open=are_docs_open,
-        quotas=None if limits is None else Quotas(limits, clock),
+        quotas=Quotas(limits or PrincipalLimits(), clock, bounds),
         audit=Audit([lines], clock, Drops(clock)),
     )
     return Server(store, grants, keys, access, lines, CollectorRegistry())

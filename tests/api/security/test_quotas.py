@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from tests.api.rest import TOPIC, TOPICS, Wire, refusal
 from tests.api.security.asking import waiting, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers, until
 from tms.core.topic import TopicId
-from tms.security.quotas import PrincipalLimits
+from tms.security.quotas import PrincipalLimits, SharedBounds
 from tms.security.resources import Action
 
 pytestmark = pytest.mark.anyio
@@ -32,8 +33,8 @@ class Two:
 
 
 @asynccontextmanager
-async def two(limits: PrincipalLimits) -> AsyncIterator[Two]:
-    async with pair_of_servers(limits=limits) as pair:
+async def two(limits: PrincipalLimits, **options: Any) -> AsyncIterator[Two]:
+    async with pair_of_servers(limits=limits, **options) as pair:
         await pair.services.messaging.create_topic(T)
         for who in ("ann", "tom"):
             await pair.allow(who, Action.PUBLISH, Action.CONSUME, Action.MANAGE)
@@ -101,6 +102,46 @@ async def test_polls_that_wait(anyio_backend: object, way: str) -> None:
         await publish(server, both.tom)
         for each in (of_tom, again):
             assert len((await each).json()) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_if_nothing_is_set_one_leaves_room_for_the_polls_of_others(
+    anyio_backend: object, way: str
+) -> None:
+    path = f"{TOPIC}/poll?wait=5"
+    async with two(PrincipalLimits(), bounds=SharedBounds(connections_max=4)) as both:
+        http = both.pair.servers[way].http
+
+        def polling(headers: dict[str, str]) -> "asyncio.Task[httpx.Response]":
+            return asyncio.create_task(http.post(path, json={}, headers=headers))
+
+        first = [polling(both.ann) for _ in range(3)]
+        await until(lambda: waiting(both.pair) == 3)
+        refused = refusal(await http.post(path, json={}, headers=both.ann))
+        assert refused == (429, "principal_rate_exceeded")
+        others = [polling(both.tom), polling(both.pair.root), polling(both.pair.root)]
+        await until(lambda: waiting(both.pair) == 6)
+        await both.pair.revoke(both.ann)
+        assert (await publish(both.pair.leader, both.pair.root)).status_code == 200
+        assert {(await each).status_code for each in others} == {200}
+        await asyncio.gather(*first, return_exceptions=True)
+        for server in both.pair.servers.values():
+            quotas = server.access._quotas
+            assert quotas is not None
+            await until(lambda quotas=quotas: quotas.polls.used == 0)
+
+
+async def test_a_connection_that_was_let_in_before_counts_on(anyio_backend: object) -> None:
+    async with two(PrincipalLimits(), bounds=SharedBounds(connections_max=3)) as both:
+        server = both.pair.leader
+        wires = [await server.connect() for _ in range(3)]
+        for _ in range(3):  # the first time it is decided, then it was decided before
+            found = [await asked(wire, both.ann) for wire in wires]
+            assert found == [200, 200, 429]
+        assert server.access._decisions, "they are kept though connections are counted"
+        assert await asked(wires[2], both.tom) == 200
+        for each in wires:
+            await each.close()
 
 
 async def asked(wire: Wire, headers: dict[str, str]) -> int:

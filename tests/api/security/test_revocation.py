@@ -15,13 +15,14 @@ from tms.core.clock import ManualClock
 from tms.core.topic import TopicId
 from tms.security.passwords import REMEMBERED_MS, PasswordVerifier, hash_password
 from tms.security.resources import Action
+from tms.security.sessions import SESSIONS_OF_ONE_MAX
 from tms.security.tokens import new_token
 
 __all__ = ["quick"]
 
 pytestmark = pytest.mark.anyio
 
-T = TopicId("ns", "t")
+T, LONG = TopicId("ns", "t"), TopicId("ns", "tlong")
 WAYS = ("directly", "forwarded")
 MIB = 1024 * 1024
 
@@ -29,8 +30,9 @@ MIB = 1024 * 1024
 @pytest.fixture
 async def reader(pair: Pair) -> dict[str, str]:
     """The headers of somebody who may read a topic."""
-    await pair.services.messaging.create_topic(T)
-    await pair.allow("ann", Action.CONSUME, name="t")
+    for topic in (T, LONG):
+        await pair.services.messaging.create_topic(topic)
+    await pair.allow("ann", Action.CONSUME, name="t*")
     return await pair.token("ann")
 
 
@@ -155,6 +157,81 @@ async def test_a_long_answer_is_cut(
     assert read < 40 * MIB
     assert not last.endswith(b"0\r\n\r\n")
     await wire.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_others_say_keeps_no_poll_alive_whose_token_is_revoked(
+    pair: Pair, reader: dict[str, str], way: str, quick: None
+) -> None:
+    server = pair.servers[way]
+    polling = await waiting_poll(pair, server, reader)
+    sessions = server.access._sessions
+    evil = (await pair.token("eve"))["authorization"].split()[1]
+    for number in range(17_000):
+        header = f"{'bB'[number % 2]}earer{' ' * (number // 2 + 1)}{evil}"
+        await sessions.of_header(header.encode(), "127.0.0.1")
+    await pair.revoke(reader)
+    assert (await asyncio.wait_for(polling, 5)).status_code == 401
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_all_ends_that_hangs_on_a_token_however_often_it_was_spelled(
+    pair: Pair, reader: dict[str, str], way: str, quick: None
+) -> None:
+    server = pair.servers[way]
+    token = reader["authorization"].split()[1]
+    polling = await waiting_poll(pair, server, {"authorization": f"bEARER   {token}"})
+    for _ in range(40):
+        await pair.services.messaging.publish(LONG, [b"x" * MIB])
+    wire: Wire = await server.connect()
+    sent = {"content-type": "application/json", "authorization": f"BEARER  {token}"}
+    await wire.send("POST", f"{TOPIC}long/poll", b"{}", sent)
+    assert (await wire.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+    for number in range(17_000):
+        header = f"{'bB'[number % 2]}earer{' ' * (number // 2 + 1)}{token}".encode()
+        await server.access._sessions.of_header(header, "127.0.0.1")
+    await pair.revoke(reader)
+    assert (await asyncio.wait_for(polling, 5)).status_code == 401
+    read = 0
+    async with asyncio.timeout(4):
+        while part := await wire.reader.read(MIB):
+            read += len(part)
+    assert read < 40 * MIB
+    await wire.close()
+
+
+async def test_a_poll_ends_whose_session_was_pushed_out(
+    pair: Pair, reader: dict[str, str], quick: None
+) -> None:
+    polling = await waiting_poll(pair, pair.leader, reader)
+    for _ in range(SESSIONS_OF_ONE_MAX):
+        await pair.leader.access._sessions.of_header(
+            (await pair.token("ann"))["authorization"].encode(), "127.0.0.1"
+        )
+    assert pair.leader.access._sessions.known(reader["authorization"].encode()) is None
+    await pair.revoke(reader)
+    assert (await asyncio.wait_for(polling, 5)).status_code == 401
+
+
+async def test_decisions_are_kept_of_short_names_and_one_spelling(
+    pair: Pair, reader: dict[str, str]
+) -> None:
+    access = pair.leader.access
+    await pair.allow("ann", Action.CONSUME, Action.PUBLISH)
+    access._decisions.clear()
+    headers = {"content-type": "application/json"}
+    for number in range(5):
+        path = f"/v1/namespaces/ns/topics/{number}{'x' * 60_000}/publish"
+        answer = await pair.leader.http.post(path, content=b"{}", headers={**headers, **reader})
+        assert answer.status_code == 400
+        spelled = reader["authorization"].replace(" ", " " * (number + 2))
+        answer = await pair.leader.http.get(TOPIC, headers={"authorization": spelled})
+        assert answer.status_code == 200
+    assert not access._decisions
+    assert (await pair.leader.http.get(TOPIC, headers=reader)).status_code == 200
+    assert [len(key) + len(name) + len(path) <= 512 for key, name, path in access._decisions] == [
+        True
+    ]
 
 
 @pytest.mark.parametrize("way", WAYS)

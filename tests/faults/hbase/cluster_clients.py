@@ -25,6 +25,8 @@ class Clients:
         self._urls = urls
         self.acknowledged: dict[str, list[str]] = defaultdict(list)
         """By topic, of plain messages."""
+        self.started = 0
+        """How many transactions."""
         self.committed: list[str] = []
         self.moved: list[int] = []
         """The versions that acknowledged commits have given the position."""
@@ -70,6 +72,7 @@ class Clients:
         position.raise_for_status()
         version = position.json()["version"]
         started = _post(http, f"{url}/v1/transactions?codec=false", {"timeout_s": TIMEOUT_S})
+        self.started += 1
         body = {"messages": [name], "transactionWritePointer": started["write_pointer"]}
         _post(http, f"{url}{BASE}/{TOPICS[0]}/publish", body)
         _post(http, f"{url}{BASE}/{TOPICS[1]}/store", body)

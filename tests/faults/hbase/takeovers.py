@@ -19,7 +19,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
@@ -33,6 +33,10 @@ from dev.zookeeper import servers as zookeeper_servers
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import create
 from tables.hbase.layout import Place
+from tables.hbase.store import HBaseStore
+from tables.sealing.runs import is_seal
+from tables.store import PAYLOAD
+from tests.contracts.store_contract import rows_of
 from tests.faults.hbase.cluster_clients import BASE, S_MAX, TIMEOUT_S, TOPICS, Clients, Json
 from tests.servers.proxy import Proxy
 from tests.servers.server_process import ServerProcess
@@ -143,6 +147,8 @@ class Rounds:
             "pause 8 s": lambda leader: self.pause(leader, 8),
             "kill twice": self.kill_twice,
             "gateway held": self.hold_gateway,
+            "standby's gateway silent": self.silence_standby,
+            "leader's gateway silent": self.silence_leader,
             "metadata away 4 s": lambda _: self.metadata_away(4),
             "metadata away 12 s": lambda _: self.metadata_away(12),
             "pause 60 s": lambda leader: self.pause(leader, 60),
@@ -191,6 +197,40 @@ class Rounds:
         if len(self.held) > 2:
             self.held.pop(0).release()
 
+    def silence_standby(self, leader: Server) -> None:
+        """Kill the leader while one of the others does not reach HBase: the third one leads."""
+        blind, good = [each for each in self.cluster.servers if each is not leader]
+        blind.gateway.hold()
+        self.until_told(blind, reaches=False)
+        time.sleep(LEASE_S)  # for so long it may claim, because it did reach it
+        leader.process.kill()
+        assert self.cluster.leader(but=leader) is good
+        blind.gateway.release()
+        leader.start()
+        self.until_told(blind, reaches=True)
+
+    def silence_leader(self, leader: Server) -> None:
+        """Let the leader's gateway carry nothing: one of the others leads before it is back."""
+        leader.gateway.hold()
+        other = self.cluster.leader(but=leader)
+        self.clients.until_more(AFTER)
+        leader.gateway.release()
+        self.until_told(leader, reaches=True)
+        assert self.cluster.leader() is other
+
+    def until_told(self, server: Server, *, reaches: bool) -> None:
+        """Wait until the others are told whether a server reaches HBase."""
+        give_up = time.monotonic() + S_MAX
+        while time.monotonic() < give_up:
+            found = self.cluster.ask("GET", "/v1/cluster")["instances"]
+            told = [
+                each["reaches_store_since_ms"] for each in found if each["address"] == server.url
+            ]
+            if told and all((each is not None) == reaches for each in told):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"nobody tells whether {server.url} reaches HBase")
+
     def metadata_away(self, seconds: float) -> None:
         self.cluster.to_metadata.hold()
         time.sleep(seconds)
@@ -229,6 +269,20 @@ class Rounds:
         first = min(clients.moved, default=position["version"] + 1) - 1
         moves = position["version"] - first
         assert len(clients.moved) <= moves == len(in_transactions[0])
+        self.check_seals()
+
+    def check_seals(self) -> None:
+        """Check that only transactions cost a seal that went on over a takeover.
+
+        The client has at most one at a time, and gives up most of those.
+        """
+        place = self.cluster.place
+        with closing(HBaseStore(place, Gateway(HOST, place.port))) as store:
+            seals = sum(is_seal(key) for key, _ in rows_of(store, PAYLOAD))
+        takeovers = self.cluster.ask("GET", "/v1/cluster")["token"]
+        given_up = self.clients.started - len(self.clients.committed)
+        show(f"{seals} seals, {takeovers} leaders, {self.clients.started} transactions")
+        assert seals <= given_up + takeovers
 
 
 @contextmanager

@@ -5,7 +5,7 @@ TmsError
 │   ├── InvalidRequest            400 and its kin: one class, many codes
 │   ├── TooLarge                  413
 │   ├── TopicNotFound, TransactionUnknown, SubscriptionNotFound, PathNotFound   404
-│   ├── NamespaceNotDeclared, GrantNotFound                                     404
+│   ├── NamespaceNotDeclared, GrantNotFound, OwnerNotFound                      404
 │   ├── NotAuthenticated          401
 │   ├── NotPermitted              403
 │   ├── DataLost                  410
@@ -16,7 +16,7 @@ TmsError
 │       ├── TopicMoved
 │       ├── TransactionExpired, TransactionNotInProgress
 │       ├── TransactionConflict, TransactionDuplicate
-│       ├── OwnerBusy, OwnerElsewhere
+│       ├── OwnerBusy, OwnerElsewhere, CheckpointBehind
 │       ├── PublicationRefused, TopicIsCompact
 │       ├── InvalidTrimTime, InvalidTruncateTime
 │       ├── TransactionsElsewhere, ClockMoved
@@ -30,7 +30,8 @@ TmsError
 │   ├── StoreUnavailable, SchemasUnavailable, RulesUnavailable, Stopping, NoLeader
 │   ├── MetadataUnavailable, MetadataClosed
 │   └── ServerUnreachable         raised by the client only
-├── OutcomeUnknown, ServerSilent  504: it may or may not have been done
+├── OutcomeUnknown                504: it may or may not have been done
+│   └── AnswerLost, ServerSilent  raised by the client only
 ├── PayloadUndecodable            raised by the client only
 ├── StoreError                    an operator must act: the folder cannot be opened
 │   ├── StoreNotFound, StoreLocked, FolderUnusable, CopyRefused
@@ -45,6 +46,7 @@ client and command line are made from it.
 """
 
 from tms.core.errors.classes import (
+    AnswerLost,
     CopyRefused,
     DataLost,
     DebugBusy,
@@ -60,6 +62,7 @@ from tms.core.errors.classes import (
     NotPermitted,
     NotTms,
     OutcomeUnknown,
+    OwnerNotFound,
     PathNotFound,
     PayloadRefused,
     PayloadUndecodable,
@@ -94,6 +97,7 @@ from tms.core.errors.classes import (
 from tms.core.errors.conflicts import (
     AuthenticationOff,
     BadVersion,
+    CheckpointBehind,
     ClockMoved,
     Conflict,
     InvalidTrimTime,
@@ -119,8 +123,10 @@ from tms.core.errors.conflicts import (
 )
 
 __all__ = [
+    "AnswerLost",
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "ClockMoved",
     "Conflict",
     "CopyRefused",
@@ -144,6 +150,7 @@ __all__ = [
     "OutcomeUnknown",
     "OwnerBusy",
     "OwnerElsewhere",
+    "OwnerNotFound",
     "PathExists",
     "PathHasChildren",
     "PathNotFound",

@@ -98,6 +98,12 @@ class SubscriptionNotFound(RequestError):
     code = "subscription_not_found"
 
 
+class OwnerNotFound(RequestError):
+    """Raised when an owner is to be forgotten of which nothing is remembered."""
+
+    code = "owner_not_found"
+
+
 class PathNotFound(RequestError):
     """Raised when the metadata store has nothing at a path."""
 
@@ -208,6 +214,12 @@ class OutcomeUnknown(TmsError):
     """Raised when a request may have been carried out, or not: a write or its answer was lost."""
 
     code = "outcome_unknown"
+
+
+class AnswerLost(OutcomeUnknown):
+    """Raised by the client when the answer to a request that only reads did not arrive."""
+
+    code = "answer_lost"
 
 
 class ServerSilent(OutcomeUnknown):

@@ -88,7 +88,10 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "invalid_option": (
                 "An option of the data source is none of what it can be, or contradicts another."
             ),
-            "invalid_row": "A row is a message if it has a payload, bytes or text, and a topic.",
+            "invalid_row": (
+                "A row cannot be written as a message; `detail` says which column or row it is, "
+                "and what is expected."
+            ),
             "malformed_request": "This is no HTTP/1.1 request.",
             "invalid_rule": (
                 "A rule says who, allow or deny, which actions, and on what; `detail` says what is "
@@ -139,6 +142,9 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         },
         "SubscriptionNotFound": {
             "subscription_not_found": "The topic has no subscription of this name.",
+        },
+        "OwnerNotFound": {
+            "owner_not_found": "No owner of transactions of this name is remembered.",
         },
         "PathNotFound": {"path_not_found": "There is no value at this path."},
         "NamespaceNotDeclared": {
@@ -192,6 +198,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "owner_elsewhere": (
                 "The owner committed this sequence, or a later one, in another run; take another "
                 "owner."
+            ),
+        },
+        "CheckpointBehind": {
+            "checkpoint_behind": (
+                "A later batch of this stream is written already: its checkpoint has gone back, "
+                "and new rows would be taken as done. Put the newest checkpoint back, or begin "
+                "with a new one, without this txnAppId."
             ),
         },
         "PublicationRefused": {
@@ -357,6 +370,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "principal_rate_exceeded": (
                 "Who asks has used up what one principal may; `detail` names the setting. Ask "
                 "again after Retry-After seconds."
+            ),
+        },
+        "TooLarge": {
+            "too_many_owners": (
+                "As many owners of transactions are remembered as may be, or as one principal may "
+                "have; use owners that are known, forget some with `tms tx owners forget`, or "
+                "raise `transaction_owners_max`."
             ),
         },
     },

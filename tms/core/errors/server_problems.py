@@ -90,6 +90,9 @@ SERVER_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
                 "again."
             ),
         },
+        "AnswerLost": {
+            "answer_lost": "The answer of the server did not arrive; nothing was to be changed.",
+        },
         "ServerSilent": {
             "server_silent": (
                 "The server takes connections and answers nothing; check that the address is that "

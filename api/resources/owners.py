@@ -1,0 +1,83 @@
+"""Owners of transactions: which are remembered, and that one is to be forgotten."""
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import Operation
+from api.http.query_parameters import limit_of, values_of
+from api.openapi.transaction_schemas import (
+    OWNER_PARAMETER,
+    OWNERS_CONTENT,
+    OWNERS_LIMIT_PARAMETER,
+    OWNERS_PRINCIPAL_PARAMETER,
+)
+from api.resources.paths import TRANSACTIONS
+from api.resources.transactions import MANAGER_ERRORS
+from tms.core.errors import InvalidRequest
+from tms.core.owners import OWNERS_LISTED
+from tms.core.transactions import check_owner
+from tms.security.resources import Action
+from tms.wire.json_reports import encode_owners
+
+_PATH = f"{TRANSACTIONS}/owners"
+
+
+async def list_owners(exchange: Exchange) -> None:
+    """Answer with the owners that are remembered."""
+    values = values_of(exchange.query)
+    owners = await exchange.context.services.transactions.owners(
+        limit_of(values) or OWNERS_LISTED, principal=values.get("principal")
+    )
+    await exchange.answer(OK, encode_owners(owners), JSON_TYPE)
+
+
+async def forget_owner(exchange: Exchange) -> None:
+    """Forget one owner."""
+    owner = values_of(exchange.query).get("owner")
+    if owner is None:
+        raise InvalidRequest("invalid_query", name="owner", given=None, expected="an owner")
+    check_owner(owner, None)
+    await exchange.context.services.transactions.forget_owner(owner, caller=exchange.caller)
+    await exchange.answer(OK)
+
+
+# Before the path of one transaction, whose id would take their place in it.
+OPERATIONS = (
+    Operation(
+        name="listOwners",
+        action=Action.OPERATE,
+        method="GET",
+        path=_PATH,
+        handler=list_owners,
+        tag="Transactions",
+        summary="List the owners whose last sequence is remembered",
+        description="Oldest commit first.",
+        query=(OWNERS_LIMIT_PARAMETER, OWNERS_PRINCIPAL_PARAMETER),
+        success="The owners.",
+        answer=OWNERS_CONTENT,
+        errors=("invalid_query", "invalid_limit", *MANAGER_ERRORS),
+        is_compressed=True,
+    ),
+    Operation(
+        name="forgetOwner",
+        action=Action.TRANSACT,
+        method="DELETE",
+        path=_PATH,
+        handler=forget_owner,
+        tag="Transactions",
+        summary="Forget an owner",
+        description=(
+            "Its sequences may be committed again, and it is anybody's. An owner is forgotten by "
+            "itself once it has committed nothing for `transaction_owner_retention_s`."
+        ),
+        query=(OWNER_PARAMETER,),
+        success="The owner was forgotten.",
+        errors=(
+            "invalid_query",
+            "invalid_owner",
+            "owner_not_found",
+            "owner_busy",
+            "transaction_of_another",
+            "queue_full",
+            *MANAGER_ERRORS,
+        ),
+    ),
+)

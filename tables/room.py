@@ -1,0 +1,73 @@
+"""How much of its disk a store in a folder takes, and how much is left there."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily
+
+_MIB = 1024 * 1024
+
+
+class Room(NamedTuple):
+    """Room on a disk, in bytes."""
+
+    used_bytes: int
+    free_bytes: int
+    """What a process without privileges has left."""
+
+
+def room_of(folder: Path) -> Room:
+    """Return what the files of a folder take, and what its disk has left. Raises `OSError`."""
+    disk = os.statvfs(folder)
+    used = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # LevelDB deletes files meanwhile
+            used += path.lstat().st_size if path.is_file() else 0
+    return Room(used, disk.f_bavail * disk.f_frsize)
+
+
+def want_of_room(folder: Path, needed_bytes: int) -> str:
+    """Return for an error what a start needs, if there is less; else an empty text."""
+    free_bytes = room_of(folder).free_bytes
+    if free_bytes >= needed_bytes:
+        return ""
+    return (
+        f"; a start may need {needed_bytes / _MIB:.0f} MiB of the disk, and "
+        f"{free_bytes // _MIB} MiB are free"
+    )
+
+
+class RoomMetrics:
+    """The room of a store as metrics."""
+
+    def __init__(self, registry: CollectorRegistry, folder: Path) -> None:
+        """Offer the metrics in `registry`, from the first `refresh` on."""
+        self._folder = folder
+        self._room: Room | None = None
+        registry.register(self)
+
+    def refresh(self) -> None:
+        """Look at the files. May take a moment if there are many."""
+        try:
+            self._room = room_of(self._folder)
+        except OSError:
+            self._room = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics as they were at the last `refresh`."""
+        if self._room is None:
+            return
+        yield GaugeMetricFamily(
+            "tms_store_bytes",
+            "Bytes of all files of the store's folder.",
+            value=self._room.used_bytes,
+        )
+        yield GaugeMetricFamily(
+            "tms_disk_free_bytes",
+            "Bytes that are left on the disk of the store's folder.",
+            value=self._room.free_bytes,
+        )

@@ -1,0 +1,87 @@
+"""Turns are given by shares, in order, and none is lost."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tms.core.shares import share_of
+from tms.registry.turns import Turns
+
+pytestmark = pytest.mark.anyio
+WHO = st.sampled_from(["ann", "bob", None])
+
+
+async def test_who_has_many_at_work_holds_up_nobody_else() -> None:
+    turns, begun = Turns(3), []
+    end = asyncio.Event()
+
+    async def work(name: str) -> None:
+        async with turns.turn(name):
+            begun.append(name)
+            await end.wait()
+
+    hostile = [asyncio.create_task(work("ann")) for _ in range(8)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(work("bob"))
+    await asyncio.sleep(0)
+    assert begun == ["ann", "ann", "bob"]
+    end.set()
+    await asyncio.gather(*hostile, other)
+    assert Counter(begun) == {"ann": 8, "bob": 1}
+
+
+async def test_callers_take_turns_and_each_in_its_order() -> None:
+    turns, done = Turns(1), []
+
+    async def work(name: str, number: int) -> None:
+        async with turns.turn(name):
+            await asyncio.sleep(0)
+            done.append(f"{name}{number}")
+
+    asked = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)]
+    await asyncio.gather(*(work(*each) for each in asked))
+    assert done == ["a1", "a2", "b1", "a3", "b2"]
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(st.tuples(WHO, st.integers(0, 3), st.none() | st.integers(0, 4)), max_size=25),
+)
+def test_all_who_wait_get_a_turn_and_nobody_more_than_its_share(
+    count: int, given: list[tuple[str | None, int, int | None]]
+) -> None:
+    turns = Turns(count)
+    at_work: Counter[str | None] = Counter()
+
+    async def work(who: str | None, steps: int) -> None:
+        async with turns.turn(who):
+            if who is not None:
+                others = at_work.total() - at_work[who]
+                assert share_of(count, at_work[who], others) > 0
+            at_work[who] += 1
+            assert at_work.total() <= count
+            try:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+            finally:
+                at_work[who] -= 1
+
+    async def all_of_them() -> None:
+        tasks = []
+        for who, steps, cancelled_after in given:
+            task = asyncio.create_task(work(who, steps))
+            tasks.append(task)
+            for _ in range(cancelled_after or 0):
+                await asyncio.sleep(0)
+            if cancelled_after is not None:
+                task.cancel()
+        async with asyncio.timeout(5):
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(each) for each in found} <= {type(None), asyncio.CancelledError}
+        assert not turns._waiting
+        assert turns._shares.used == 0
+
+    asyncio.run(all_of_them())

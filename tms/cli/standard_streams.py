@@ -1,0 +1,96 @@
+"""Standard input, output and error as a command uses them, whatever they are.
+
+1. One that is closed fails when it is used. It is not None, and no file that is opened later gets
+   its number: what is printed would go into that file.
+2. A failure of reading or writing is a `StreamFailed`, which says which one and why. A pipe that
+   nobody reads any more is still a `BrokenPipeError`.
+3. A character that output cannot encode is printed as JSON escapes it, so that no message ends a
+   command, and JSON stays JSON.
+"""
+
+import codecs
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+_ESCAPED = "tms-escaped"
+_INPUT, _OUTPUT, _ERROR = 0, 1, 2
+
+
+class StreamFailed(Exception):
+    """Raised when standard input cannot be read or standard output cannot be written."""
+
+
+def open_streams() -> None:
+    """Make the streams of this process as above. Called once, before anything else is opened."""
+    codecs.register_error(_ESCAPED, _escape)
+    closed = {_INPUT: os.O_WRONLY, _OUTPUT: os.O_RDONLY, _ERROR: os.O_WRONLY}
+    for number, flags in closed.items():
+        _occupy(number, flags)
+    if sys.stderr is None:
+        sys.stderr = open(_ERROR, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    encoding, errors = "utf-8", "surrogateescape"
+    if sys.stdin is not None:
+        encoding, errors = sys.stdin.encoding, sys.stdin.errors or errors
+    reader = io.BufferedReader(_Input(_INPUT, "r", closefd=False))
+    sys.stdin = io.TextIOWrapper(reader, encoding, errors)
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    writer = io.BufferedWriter(_Output(_OUTPUT, "w", closefd=False))
+    encoding = "utf-8" if sys.stdout is None else sys.stdout.encoding
+    sys.stdout = io.TextIOWrapper(writer, encoding, _ESCAPED, line_buffering=is_terminal)
+
+
+def give_up_output() -> None:
+    """Let go of what could not be written, so that the end of the process does not try again."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _occupy(number: int, flags: int) -> None:
+    """Open the null device under a number that is closed, such that its use fails."""
+    try:
+        os.fstat(number)
+    except OSError:
+        opened = os.open(os.devnull, flags)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StreamFailed(f"{what}: {error.strerror}.") from None
+
+
+class _Input(io.FileIO):
+    def readinto(self, buffer: Any) -> int:
+        with _told("Standard input cannot be read"):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with _told("Standard input cannot be read"):
+            return super().readall()
+
+
+class _Output(io.FileIO):
+    def write(self, data: Any) -> int:
+        with _told("Standard output cannot be written"):
+            return super().write(data)
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    escaped = (f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    return "".join(escaped), error.end

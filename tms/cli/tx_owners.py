@@ -1,0 +1,55 @@
+"""`tms tx owners`: the owners of transactions whose last sequence is remembered."""
+
+from typing import Annotated
+
+import typer
+
+from tms.cli.columns import aligned
+from tms.cli.target import Target, with_target
+from tms.core.durations import span
+from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
+from tms.wire.json_reports import owner_record
+
+app = typer.Typer(help="Look after the owners of transactions.", no_args_is_help=True)
+
+_HEADS = ("OWNER", "SEQUENCE", "AGE", "PRINCIPAL", "ORIGIN", "TRANSACTION")
+
+Limit = Annotated[
+    int, typer.Option(min=1, max=OWNERS_LISTED_MAX, metavar="COUNT", help="At most so many.")
+]
+Principal = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Those that are this principal's alone.")
+]
+Owner = Annotated[str, typer.Argument(metavar="OWNER", help="The owner's name.")]
+
+
+def _row(info: OwnerInfo) -> tuple[str, ...]:
+    return (
+        info.owner,
+        str(info.sequence),
+        span(info.age_ms),
+        info.principal or "-",
+        info.origin or "-",
+        str(info.transaction_id),
+    )
+
+
+@app.command("list")
+@with_target
+def list_owners(
+    target: Target, *, limit: Limit = OWNERS_LISTED, principal: Principal = None
+) -> None:
+    """List the owners whose last sequence is remembered, oldest commit first."""
+    with target.connect() as client:
+        found = client.transactions.owners(limit, principal=principal)
+    if found or target.as_json:
+        target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(owner_record, found)])
+
+
+@app.command()
+@with_target
+def forget(target: Target, owner: Owner) -> None:
+    """Forget an owner: its sequences may be committed again, and anybody may use it."""
+    with target.connect() as client:
+        client.transactions.forget_owner(owner)
+    target.answer(f"Forgot {owner}.", {"forgotten": owner})

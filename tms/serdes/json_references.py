@@ -1,0 +1,67 @@
+"""How a JSON Schema names the schemas that it refers to. Pure.
+
+A `$ref` that is the name of a reference, to the letter, means that reference, whatever the schema's
+`$id` is. Any other `$ref` is resolved against `$id`, and then may be a name too.
+"""
+
+import copy
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+Json = Any
+_URN = "urn:tms:reference:"
+_URI = re.compile(r"(?:[\w\-.~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+", re.ASCII)
+_OF_NO_SCHEMA = frozenset(("enum", "const", "default", "examples"))
+"""Keywords whose values are no schemas, whatever they look like."""
+_OF_NAMED = frozenset(
+    (
+        *("properties", "patternProperties", "definitions", "$defs"),
+        *("dependencies", "dependentSchemas"),
+    )
+)
+"""Keywords whose values have schemas by names, which are no keywords."""
+
+
+def resources_of(
+    schema: Json, references: Iterable[tuple[str, Json]]
+) -> tuple[Json, list[tuple[str, Json]]]:
+    """Return a schema whose `$ref`s find its references, and these by the URIs that they have."""
+    named = dict(references)
+    if not named:
+        return schema, []
+    trees = {name: _finding(tree, named) for name, tree in named.items()}
+    resources = [(_uri(name), tree) for name, tree in trees.items()]
+    resources += [(name, tree) for name, tree in trees.items() if _URI.fullmatch(name)]
+    return _finding(schema, named), resources
+
+
+def referring(tree: Json, *, is_named: bool = False) -> Iterator[Json]:
+    """Give the schemas within a schema that refer to others; `is_named` if it has them by names."""
+    if isinstance(tree, list):
+        for each in tree:
+            yield from referring(each)
+    elif isinstance(tree, dict):
+        if not is_named and isinstance(tree.get("$ref"), str):
+            yield tree
+        for name, each in tree.items():
+            if is_named or name not in _OF_NO_SCHEMA:
+                yield from referring(each, is_named=not is_named and name in _OF_NAMED)
+
+
+def _uri(name: str) -> str:
+    return _URN + quote(name, safe="")
+
+
+def _finding(schema: Json, names: Collection[str]) -> Json:
+    """Return a schema in which names of references are their URIs."""
+    made = copy.deepcopy(schema)
+    for each in referring(made):
+        target = each["$ref"]
+        name, hash_sign, fragment = target.partition("#")
+        if target in names:
+            each["$ref"] = _uri(target)
+        elif name and name in names:
+            each["$ref"] = f"{_uri(name)}{hash_sign}{fragment}"
+    return made
