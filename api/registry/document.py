@@ -108,7 +108,12 @@ def _errors(operation: Operation) -> Json:
     if operation.request is not None:
         told[_UNSUPPORTED] = ["the body is of another type"]
         told[422] = ["`422`: the body is empty"]
-    codes: Iterable[str] = (*operation.errors, str(STORE_FAILED), str(TIMED_OUT))
+    codes: Iterable[str] = (
+        *operation.errors,
+        "schemas_unavailable",
+        str(STORE_FAILED),
+        str(TIMED_OUT),
+    )
     for code in dict.fromkeys(codes):
         if code.isdigit():
             told.setdefault(status_of(int(code)), []).append(f"`{code}`: {TEXTS[int(code)]}")

@@ -99,7 +99,9 @@ class Expected:
         subject, number = shape.target
         return self.subjects[subject][number].shape.what
 
-    def register(self, subject: str, shape: Shape, wanted: int | None = None) -> tuple[int, int]:
+    def register(
+        self, subject: str, shape: Shape, wanted: int | None = None, version: int | None = None
+    ) -> tuple[int, int]:
         if wanted is not None and not 0 < wanted < 2**31:
             refuse(42201)
         if shape.target is not None and shape.target[1] not in self.live(shape.target[0]):
@@ -115,14 +117,30 @@ class Expected:
             self.check(shape, list(live.values()), self.level(subject))
         schema_id = self.id_for(shape, wanted)
         number = max(self.subjects.get(subject, {}), default=0) + 1
+        if version is not None:
+            number = self.imported(subject, version, schema_id)
         self.subjects.setdefault(subject, {})[number] = Kept(schema_id, shape)
         self.used.setdefault(schema_id, shape)
         if schema_id <= 2**30:
             self.next_id = max(self.next_id, schema_id + 1)
-        for other, kept in list(self.subjects[subject].items()):
-            if kept.is_deleted and kept.id == schema_id:
-                self.remove(subject, other)
+        self.forget_hidden(subject, schema_id)
         return schema_id, number
+
+    def forget_hidden(self, subject: str, schema_id: int) -> None:
+        for number, kept in list(self.subjects[subject].items()):
+            is_needed = self.is_referred_to(subject, number, deleted=True)
+            if kept.is_deleted and kept.id == schema_id and not is_needed:
+                self.remove(subject, number)
+
+    def imported(self, subject: str, version: int, schema_id: int) -> int:
+        replaced = self.subjects.get(subject, {}).get(version)
+        if replaced is not None:
+            if not replaced.is_deleted:
+                refuse(42205)
+            if replaced.id != schema_id and self.is_referred_to(subject, version, deleted=True):
+                refuse(42206)
+            self.remove(subject, version)
+        return version
 
     def id_for(self, shape: Shape, wanted: int | None) -> int:
         if wanted is not None:
@@ -150,11 +168,11 @@ class Expected:
         if all(each.id != kept.id for there in self.subjects.values() for each in there.values()):
             del self.used[kept.id]
 
-    def is_referred_to(self, subject: str, number: int) -> bool:
+    def is_referred_to(self, subject: str, number: int, *, deleted: bool = False) -> bool:
         return any(
-            kept.shape.target == (subject, number)
-            for there in self.subjects
-            for kept in self.live(there).values()
+            kept.shape.target == (subject, number) and (deleted or not kept.is_deleted)
+            for there in self.subjects.values()
+            for kept in there.values()
         )
 
     def delete_version(self, subject: str, number: int, *, permanent: bool) -> int:

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tms.core.clock import ManualClock
+from tms.core.limits import Limits
 from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import Messaging
 from tms.core.reading import Reading
@@ -146,10 +147,10 @@ class Registries:
 
 
 @asynccontextmanager
-async def opened(store: str = "memory:") -> AsyncIterator[Registries]:
+async def opened(store: str = "memory:", limits: Limits | None = None) -> AsyncIterator[Registries]:
     """Open a store for registries."""
     clock = ManualClock(NOW_MS)
-    services = await open_services(store, clock=clock)
+    services = await open_services(store, limits, clock=clock)
     try:
         yield Registries(services, clock)
     finally:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.serdes.random_avro import SCHEMAS
 from tms.registry.avro_schemas import incompatibilities, parse
 from tms.registry.questions import InvalidSchema
 
@@ -77,6 +78,95 @@ def test_references_are_other_schemas() -> None:
     found = parse(text, [other])
     assert '"name":"a","type":"Other"' in found.text
     assert incompatibilities(found, found) == []
+
+
+ENUM = '{"type":"enum","name":"n.E","symbols":["A"]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "references", "kept"),
+    [
+        (record({"name": "a", "type": {"type": "n.E"}}), [ENUM], '"type":"n.E"'),
+        (
+            record({"name": "a", "type": json.loads(ENUM)}, {"name": "b", "type": {"type": "n.E"}}),
+            [],
+            '"name":"b","type":"n.E"',
+        ),
+        ('{"type":"fixed","name":"F","namespace":"com.my-company","size":1}', [], "com.my-company"),
+        ('{"type":"int","logicalType":{"a":1}}', [], '"logicalType":{"a":1}'),
+        ('{"type":"bytes","logicalType":"decimal","precision":"x"}', [], '"precision":"x"'),
+        ('{"type":"fixed","name":"example.1.0.F","size":1}', [], '"namespace":"example.1.0"'),
+        ('/* A */ {"type": "fixed", // b\n"name":"F","size":1}', [], '"name":"F"'),
+        (record({"name": "a", "type": "double", "default": 1}).replace("1}", "1e400}"), [], '"Inf'),
+        (record({"name": "a", "type": "int", "default": 1}).replace("1}", "-1e400}"), [], '"-Inf'),
+        (record({"name": "a", "type": "double", "default": "1.5"}), [], '"default":1.5'),
+        (
+            '{"type":"record","name":"n.R","fields":[{"name":"a","type":"Other"}]}',
+            ['{"type":"fixed","name":"Other","size":1}'],
+            '"type":"Other"',
+        ),
+    ],
+)
+def test_what_javas_library_takes_is_taken(text: str, references: list[str], kept: str) -> None:
+    found = parse(text, references)
+    assert kept in found.text
+    assert parse(found.text, references).text == found.text
+    assert parse(found.normalized, references).normalized == found.normalized
+    assert parse(found.resolved).resolved == found.resolved
+    assert incompatibilities(found, found) == []
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_not_a_number_in_json_is_refused(number: str) -> None:
+    text = record({"name": "a", "type": "double", "default": 1}).replace("1}", f"{number}}}")
+    with pytest.raises(InvalidSchema, match=number):
+        parse(text)
+
+
+def test_a_great_default_of_a_double_is_normalized() -> None:
+    text = record({"name": "a", "type": "double", "default": 10**400})
+    assert '"default":"Infinity"' in parse(text).normalized
+
+
+def test_a_type_without_a_namespace_gets_that_around_it_in_normalized_text() -> None:
+    """As Confluent's has it, unless there is one of that name."""
+    inner = {"type": "record", "name": "In", "namespace": "", "fields": []}
+    fields = [{"name": "a", "type": inner}, {"name": "b", "type": "In"}]
+    outer = {"type": "record", "name": "a.Out", "fields": fields}
+    found = parse(json.dumps(outer))
+    assert '"name":"In","namespace":"","fields":[]' in found.text
+    assert '"type":{"type":"record","name":"In","fields":[]}' in found.normalized
+    fields.insert(1, {"name": "c", "type": {**inner, "namespace": "a"}})
+    both = parse(json.dumps(outer))
+    assert '"name":"In","namespace":"","fields":[]' in both.normalized
+
+
+def test_an_alias_in_the_namespace_of_its_type_names_it() -> None:
+    old = '{"type":"fixed","name":"n.Old","size":1}'
+    new = '{"type":"fixed","name":"n.New","aliases":["Old"],"size":1}'
+    assert incompatibilities(parse(new), parse(old)) == []
+    assert incompatibilities(parse(old), parse(new))
+
+
+@given(schema=SCHEMAS, which=st.integers(0, 3))
+def test_what_is_written_out_is_the_same_schema(schema: Any, which: int) -> None:
+    """A schema of fields of what another one defines, and the same with that in it."""
+    reference = json.dumps({"type": "record", "name": "n.Ref", "fields": [field("x", schema)]})
+    try:
+        names = [*parse(reference).tree.types]
+    except InvalidSchema:  # a union may have a type twice
+        return
+    name = names[which % len(names)]
+    spelled_name = name if "." in name else f".{name}"
+    found = parse(record(field("a", spelled_name), field("b", ["null", spelled_name])), [reference])
+    written_out = parse(found.resolved)
+    assert written_out.text == found.resolved
+    assert written_out.normalized == found.resolved_normalized
+    assert incompatibilities(written_out, found) == []
+
+
+def field(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind}
 
 
 def test_an_error_reads_a_record() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tms.registry.avro_text import avro_text
+from tests.serdes.random_avro import SCHEMAS
+from tms.registry import avro_text as printing
+from tms.serdes.avro_tree import tree_of
 
 OBSERVED = json.loads((Path(__file__).parent / "avro_texts.json").read_text(encoding="utf-8"))
 
-NAMES = st.sampled_from(["A", "B", "n.A", "n.m.C", "D"])
-PRIMITIVES = st.sampled_from(["null", "int", "string", "double"])
-PROPS = st.dictionaries(st.sampled_from(["x", "logicalType", "é\n"]), st.integers(0, 3), max_size=2)
+
+def avro_text(schema: Any, known: Sequence[str] = (), *, normalized: bool = False) -> str:
+    types = {name: {"type": "fixed", "name": name, "size": 1} for name in known}
+    return printing.avro_text(tree_of(schema, types), types, normalized=normalized)
 
 
 @pytest.mark.parametrize("observed", OBSERVED, ids=lambda each: each["input"][:40])
@@ -62,36 +66,22 @@ def test_a_whole_default_of_a_double_is_normalized() -> None:
 @pytest.mark.parametrize(
     ("reference", "known", "text"),
     [
-        ("n.Other", {"n.Other"}, "Other"),
-        ("Other", {"n.Other"}, "Other"),
-        ("Other", {"Other"}, "Other"),
-        ("m.Other", {"m.Other"}, "m.Other"),
+        ("n.Other", ["n.Other"], "Other"),
+        ("Other", ["n.Other"], "Other"),
+        ("Other", ["Other"], "Other"),
+        ("m.Other", ["Other"], "Other"),
+        ("m.Other", ["m.Other"], "m.Other"),
+        (".Other", ["Other", "n.Other"], ".Other"),
+        ("n.string", ["n.string"], "n.string"),
         ("n.R", (), "R"),
     ],
 )
 def test_names_are_written_beside_their_namespace(
-    reference: str, known: set[str], text: str
+    reference: str, known: Sequence[str], text: str
 ) -> None:
     field = {"name": "a", "type": ["null", reference]}
     schema = {"type": "record", "name": "n.R", "fields": [field]}
     assert f'"type":["null","{text}"]' in avro_text(schema, known)
-
-
-def named(name: str, inner: list[Any], props: dict[str, int]) -> dict[str, Any]:
-    fields = [{"name": f"f{n}", "type": each} for n, each in enumerate(inner)]
-    return {"type": "record", "name": name, "fields": fields, **props}
-
-
-SCHEMAS = st.recursive(
-    PRIMITIVES,
-    lambda inner: st.one_of(
-        st.builds(named, NAMES, st.lists(inner, max_size=3), PROPS),
-        inner.map(lambda each: {"type": "array", "items": each}),
-        st.builds(lambda each, props: {"type": "map", "values": each, **props}, inner, PROPS),
-        st.lists(inner, max_size=2),
-    ),
-    max_leaves=8,
-)
 
 
 def shuffled(value: Any, chance: random.Random) -> Any:

@@ -6,7 +6,8 @@ import pytest
 
 from tests.serdes.avro_samples import TREE
 from tests.serdes.compiling import avro, record
-from tms.serdes.avro_shape import AvroShape, record_name
+from tms.serdes.avro_shape import AvroShape
+from tms.serdes.avro_tree import record_name, tree_of
 from tms.serdes.serde import UnusableSchema
 
 NOTHING = {"type": "fixed", "name": "Nothing", "size": 0}
@@ -44,12 +45,12 @@ FLAT: dict[str, Any] = {
 
 @pytest.mark.parametrize("schema", RECURSIVE.values(), ids=RECURSIVE)
 def test_a_schema_contains_itself(schema: Any) -> None:
-    assert AvroShape(schema).is_recursive
+    assert AvroShape(tree_of(schema)).is_recursive
 
 
 @pytest.mark.parametrize("schema", FLAT.values(), ids=FLAT)
 def test_a_schema_does_not_contain_itself(schema: Any) -> None:
-    assert not AvroShape(schema).is_recursive
+    assert not AvroShape(tree_of(schema)).is_recursive
 
 
 EMPTY: dict[str, Any] = {
@@ -82,7 +83,7 @@ def test_arrays_whose_items_take_no_bytes_are_refused(schema: Any) -> None:
 
 @pytest.mark.parametrize("schema", BOUNDED.values(), ids=BOUNDED)
 def test_arrays_whose_items_take_bytes_are_not(schema: Any) -> None:
-    assert not AvroShape(schema).has_empty_items
+    assert not AvroShape(tree_of(schema)).has_empty_items
     avro(schema)
 
 
@@ -101,5 +102,5 @@ def test_arrays_whose_items_take_bytes_are_not(schema: Any) -> None:
     ],
 )
 def test_a_record_has_a_full_name(schema: Any, name: str) -> None:
-    assert record_name(schema) == name
+    assert record_name(tree_of(schema).top) == name
     assert avro(schema).record_name == name

@@ -38,6 +38,7 @@ from tms.core.errors import (
     NotTms,
     OutcomeUnknown,
     SchemaRefused,
+    SchemasUnavailable,
     ServerUnreachable,
     TmsError,
     Unavailable,
@@ -128,6 +129,8 @@ def _refusal_of(status: int, body: bytes) -> TmsError | None:
         return NotPermitted("not_permitted", reason=refusal.message)
     if refusal.error_code in _NOT_REACHED:
         return OutcomeUnknown(reason=refusal.message)
+    if refusal.error_code == httpx.codes.SERVICE_UNAVAILABLE:
+        return SchemasUnavailable(reason=refusal.message)
     return SchemaRefused(error_code=refusal.error_code, reason=refusal.message)
 
 

@@ -3,21 +3,20 @@
 Two texts of one schema that differ in spaces, in the order of attributes or in how names are
 written have one such text, so they are one schema. Doc, aliases, defaults and other attributes are
 kept. Normalized text also has those attributes, and the keys within defaults, in order, and writes
-numbers for float and double as such.
+numbers for float and double as such; a type without a namespace that is defined within one gets
+that, as Confluent has it.
 
-The schema must have been parsed and found right before: what is wrong here raises `KeyError`,
-`TypeError` or `RecursionError`.
+It relies on trees of schemas that were found right (`tms.serdes.avro_tree`).
 """
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping
 from decimal import Decimal
 from typing import Any
 
 from tms.registry.json_text import json_string as _string
+from tms.serdes.avro_tree import INNER, NAMED, PRIMITIVES, AvroTree, kind_of, number_of, split
 
-_PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
-_NAMED = {"record": "fields", "error": "fields", "enum": "symbols", "fixed": "size"}
 _SCHEMA_RESERVED = frozenset(
     (
         *("doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type"),
@@ -25,51 +24,25 @@ _SCHEMA_RESERVED = frozenset(
     )
 )
 _FIELD_RESERVED = frozenset(("default", "doc", "name", "order", "type", "aliases"))
+_TYPES = frozenset((*PRIMITIVES, *NAMED, *INNER, "union"))
 _PLAIN_EXPONENTS = range(-3, 7)
 """Between them Java writes a double without an exponent."""
 
 Json = Any
+_Types = Mapping[str, Json]
+"""Types by their full names."""
 
 
-def avro_text(schema: Json, known: Container[str] = (), *, normalized: bool = False) -> str:
-    """Return the text of a schema, as `json.loads` gave it.
-
-    `known` are the full names of types that it may refer to besides its own.
-    """
-    return _Printer(known, {}, normalized=normalized).text(schema, "")
+def avro_text(tree: AvroTree, known: _Types | None = None, *, normalized: bool = False) -> str:
+    """Return the text of a schema, which may refer to `known` types besides its own."""
+    types = {**(known or {}), **tree.types}
+    return _Printer(types, {}, normalized=normalized).text(tree.top, "")
 
 
-def resolved_text(schema: Json, references: Sequence[Json]) -> str:
-    """Return the text of a schema with the types of its references where they are first named."""
-    defined: dict[str, Json] = {}
-    for reference in references:
-        defined.update(_definitions(reference, ""))
-    return _Printer(defined, defined, normalized=False).text(schema, "")
-
-
-def _definitions(schema: Json, namespace: str) -> Iterator[tuple[str, Json]]:
-    """Give the named types that a schema defines, by their full names."""
-    if isinstance(schema, list):
-        for branch in schema:
-            yield from _definitions(branch, namespace)
-    if not isinstance(schema, Mapping):
-        return
-    kind = schema["type"]
-    if kind in _NAMED:
-        full_name = _name_of(schema, namespace)
-        own = _split(full_name)[0]
-        yield full_name, {**schema, "name": _split(full_name)[1], "namespace": own}
-        for field in schema.get("fields", ()):
-            yield from _definitions(field["type"], own)
-    elif kind in ("array", "map"):
-        yield from _definitions(schema["items" if kind == "array" else "values"], namespace)
-    else:
-        yield from _definitions(kind, namespace)
-
-
-def _name_of(schema: Mapping[str, Json], namespace: str) -> str:
-    name: str = schema["name"]
-    return name if "." in name else _full_name(name, schema.get("namespace", namespace))
+def resolved_text(tree: AvroTree, known: _Types, *, normalized: bool = False) -> str:
+    """Return the text of a schema with the `known` types where they are first named."""
+    types = {**known, **tree.types}
+    return _Printer(types, known, normalized=normalized).text(tree.top, "")
 
 
 def _double(value: float) -> str:
@@ -105,94 +78,88 @@ def _value(value: Json, *, ordered: bool) -> str:
     return json.dumps(value)
 
 
-def _full_name(name: str, namespace: str) -> str:
-    return name if "." in name or not namespace else f"{namespace}.{name}"
-
-
-def _split(full_name: str) -> tuple[str, str]:
-    """Return a full name's namespace, which may be empty, and its last part."""
-    namespace, _, name = full_name.rpartition(".")
-    return namespace, name
-
-
 class _Printer:
-    def __init__(
-        self, known: Container[str], inlined: Mapping[str, Json], *, normalized: bool
-    ) -> None:
-        self._known = known
+    def __init__(self, types: _Types, inlined: _Types, *, normalized: bool) -> None:
+        self._types = types
         self._inlined = inlined
         self._normalized = normalized
-        self._own: set[str] = set()
+        self._written: set[str] = set()
+        self._renamed: dict[str, str] = {}
+        """By full names those that types have in normalized text."""
 
-    def text(self, schema: Json, namespace: str) -> str:
-        """Return the text of a schema within a namespace."""
-        if isinstance(schema, list):
-            return f"[{','.join(self.text(branch, namespace) for branch in schema)}]"
-        if isinstance(schema, str):
-            return self._name(schema, namespace)
-        kind = schema["type"]
-        if kind in _NAMED:
-            return self._named(schema, kind, namespace)
-        if kind in ("array", "map"):
-            part = "items" if kind == "array" else "values"
-            parts = [("type", _string(kind)), (part, self.text(schema[part], namespace))]
-            return self._object(parts + self._others(schema, _SCHEMA_RESERVED))
-        if kind not in _PRIMITIVES:
-            return self._name(kind, namespace)
-        others = self._others(schema, _SCHEMA_RESERVED)
+    def text(self, node: Json, namespace: str) -> str:
+        """Return the text of a part of a tree within a namespace."""
+        if isinstance(node, list):
+            return f"[{','.join(self.text(branch, namespace) for branch in node)}]"
+        if isinstance(node, str):
+            return self._name(node, namespace)
+        kind = node["type"]
+        if kind in NAMED:
+            return self._named(node, kind, namespace)
+        others = self._others(node, _SCHEMA_RESERVED)
+        if kind in INNER:
+            part = INNER[kind]
+            inner = self.text(node[part], namespace)
+            return self._object([("type", _string(kind)), (part, inner), *others])
         return self._object([("type", _string(kind)), *others]) if others else _string(kind)
 
     def _name(self, name: str, namespace: str) -> str:
         """Return the type that a name means: the name, or the type itself if it is to be there."""
-        if name in _PRIMITIVES:
+        if name in PRIMITIVES:
             return _string(name)
-        for full_name in (_full_name(name, namespace), name):
-            if full_name in self._inlined and full_name not in self._own:
-                inlined = self._inlined[full_name]
-                return self._named(inlined, inlined["type"], namespace)
+        if name in self._inlined and name not in self._written:
+            inlined = self._inlined[name]
+            return self._named(inlined, inlined["type"], namespace)
         return _string(self._reference(name, namespace))
 
-    def _reference(self, name: str, namespace: str) -> str:
-        """Return a name as it is written within a namespace."""
-        full_name = _full_name(name, namespace)
-        if "." not in name and full_name not in self._own and full_name not in self._known:
-            return name
-        own_namespace, last = _split(full_name)
-        return last if own_namespace in ("", namespace) else full_name
+    def _reference(self, full: str, namespace: str) -> str:
+        """Return a full name as it is written within a namespace."""
+        own, last = split(self._renamed.get(full, full))
+        if own == namespace and not (own and last in _TYPES):
+            return last
+        if own:
+            return f"{own}.{last}"
+        # Java takes a name for one of the namespace first, if there is one.
+        return f".{last}" if f"{namespace}.{last}" in self._types else last
 
-    def _named(self, schema: Mapping[str, Json], kind: str, namespace: str) -> str:
-        full_name = _name_of(schema, namespace)
-        own, last = _split(full_name)
-        if full_name in self._own and full_name in self._inlined:
-            return _string(self._reference(full_name, namespace))
-        self._own.add(full_name)
+    def _named(self, node: Mapping[str, Json], kind: str, namespace: str) -> str:
+        full = node["name"]
+        if full in self._written:
+            return _string(self._reference(full, namespace))
+        self._written.add(full)
+        own, last = split(full)
+        if self._normalized and not own and f"{namespace}.{last}" not in self._types:
+            own = namespace
+            self._renamed[full] = f"{own}.{last}" if own else last
         written = "record" if kind == "error" and self._normalized else kind
         parts = [("type", _string(written)), ("name", _string(last))]
         if own != namespace:
             parts.append(("namespace", _string(own)))
-        parts += self._doc(schema)
+        parts += self._doc(node)
         reserved = _SCHEMA_RESERVED
         if kind == "fixed":
-            parts.append(("size", str(schema["size"])))
+            parts.append(("size", str(node["size"])))
         elif kind == "enum":
-            parts.append(("symbols", _value(schema["symbols"], ordered=False)))
+            parts.append(("symbols", _value(node["symbols"], ordered=False)))
             reserved = reserved | {"default"}
-            if "default" in schema:
-                parts.append(("default", _string(schema["default"])))
+            if "default" in node:
+                parts.append(("default", _string(node["default"])))
         else:
-            fields = [self._field(field, own) for field in schema["fields"]]
+            fields = [self._field(field, own) for field in node["fields"]]
             parts.append(("fields", f"[{','.join(fields)}]"))
-        parts += self._others(schema, reserved)
-        if schema.get("aliases"):
-            aliases = [self._alias(alias, own) for alias in dict.fromkeys(schema["aliases"])]
+        parts += self._others(node, reserved)
+        if node.get("aliases"):
+            aliases = [self._alias(alias, own) for alias in node["aliases"]]
             parts.append(("aliases", _value(aliases, ordered=False)))
         return self._object(parts)
 
     @staticmethod
     def _alias(alias: str, namespace: str) -> str:
         """Return an alias of a type as it is written beside the type's own namespace."""
-        own, last = _split(_full_name(alias, namespace))
-        return last if own in ("", namespace) else f"{own}.{last}"
+        own, last = split(alias)
+        if own == namespace:
+            return last
+        return alias if own else f".{last}"
 
     def _field(self, field: Mapping[str, Json], namespace: str) -> str:
         parts = [("name", _string(field["name"])), ("type", self.text(field["type"], namespace))]
@@ -203,15 +170,14 @@ class _Printer:
         if order != "ascending":
             parts.append(("order", _string(order)))
         if field.get("aliases"):
-            aliases = list(dict.fromkeys(field["aliases"]))
-            parts.append(("aliases", _value(aliases, ordered=False)))
+            parts.append(("aliases", _value(field["aliases"], ordered=False)))
         return self._object(parts + self._others(field, _FIELD_RESERVED))
 
-    def _default(self, default: Json, schema: Json) -> str:
-        kind = schema["type"] if isinstance(schema, Mapping) else schema
+    def _default(self, default: Json, node: Json) -> str:
+        kind = kind_of(node)
         is_whole = isinstance(default, int) and not isinstance(default, bool)
         if self._normalized and is_whole and kind in ("float", "double"):
-            return _double(float(default))
+            return _value(number_of(str(default)), ordered=False)
         return _value(default, ordered=self._normalized)
 
     def _doc(self, schema: Mapping[str, Json]) -> list[tuple[str, str]]:

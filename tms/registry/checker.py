@@ -1,14 +1,19 @@
 """Answers questions about schemas away from the event loop, which goes on meanwhile.
 
 A server has worker processes for that, each answer within a time: one that takes too long is
-killed, and another is started when it is needed; so is one that died. Whoever waits for so long
-before others is refused, so that no more is at work than is waited for. A program that has a store
-of its own has a thread: its schemas are its own, and a process would run its main module anew.
+killed, and another is started when it is needed; so is one that died. That says nothing of the
+schemas, so it is `SchemasUnavailable`: a client may ask again, and what was parsed until then is
+kept for that. Whoever waits for so long before others is refused too, so that no more is at work
+than is waited for. A program that has a store of its own has a thread: its schemas are its own, and
+a process would run its main module anew.
 """
 
 import asyncio
+import shutil
+import tempfile
+import weakref
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Protocol
 
 from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
@@ -16,7 +21,7 @@ from anyio import BrokenWorkerProcess, CapacityLimiter, fail_after, to_process
 from tms.core import extras
 from tms.core.caller import ASKING
 from tms.core.errors import SchemasUnavailable
-from tms.registry.questions import Answer, NoSchema, Question
+from tms.registry.questions import Answer, Question
 from tms.registry.turns import Turns
 
 PROCESSES = 3
@@ -34,15 +39,16 @@ class Checker(Protocol):
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions.
 
-        Raises `ModuleNotFoundError` if the extra is not installed.
+        Raises `SchemasUnavailable` if they are not found out in time, or `ModuleNotFoundError` if
+        the extra is not installed.
         """
         ...
 
 
-def _answers_in_worker(questions: Sequence[Question]) -> list[Answer]:
+def _answers_in_worker(questions: Sequence[Question], folder: str | None) -> list[Answer]:
     from tms.registry.kinds import answers_in_worker  # noqa: PLC0415  the libraries, there alone
 
-    return answers_in_worker(questions)
+    return answers_in_worker(questions, folder)
 
 
 def _answers_here(questions: Sequence[Question]) -> list[Answer]:
@@ -53,24 +59,26 @@ def _answers_here(questions: Sequence[Question]) -> list[Answer]:
     return answers_to(questions)
 
 
-_DIED = (BrokenWorkerProcess, ProcessLookupError)
-"""Raised if a process ends while it is asked; the second by uvloop, as anyio kills what is gone."""
+_DIED = (BrokenWorkerProcess, OSError)
+"""Raised if a process ends while it is asked, or cannot be started."""
 
 
 class ProcessChecker:
     """Worker processes."""
 
     def __init__(self, seconds_max: float, processes: int = PROCESSES) -> None:
-        """Give each set of questions `seconds_max`."""
+        """Give each set of questions `seconds_max`, and as long until it is its turn."""
         self._seconds_max = seconds_max
         self._turns = Turns(processes)
         self._calls = CapacityLimiter(processes)
+        self._folder: str | None = None
         self.killed = 0
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer]:
         """Return the answers, in the order of the questions.
 
-        Raises `SchemasUnavailable` if none has begun to answer within the time that one may take.
+        Raises `SchemasUnavailable` if none has begun to answer within the time that one may take,
+        or has not ended within that.
         """
         async with AsyncExitStack() as turn:
             try:
@@ -91,13 +99,17 @@ class ProcessChecker:
         except TimeoutError:
             reason = f"checking the schema took more than {self._seconds_max:g} s"
         except _DIED:
-            reason = "checking the schema ended the process that checks"
+            reason = "the process that checks has ended twice"
         self.killed += 1
-        return [NoSchema(reason)] * len(questions)
+        raise SchemasUnavailable(reason=reason)
 
     async def _asked(self, questions: Sequence[Question]) -> list[Answer]:
+        if self._folder is None:
+            with suppress(OSError):
+                self._folder = tempfile.mkdtemp(prefix="tms-schemas-")
+                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         return await to_process.run_sync(
-            _answers_in_worker, questions, cancellable=True, limiter=self._calls
+            _answers_in_worker, questions, self._folder, cancellable=True, limiter=self._calls
         )
 
 

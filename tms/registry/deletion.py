@@ -1,20 +1,19 @@
 """Decides on deletions: soft ones hide a version, permanent ones take its records out of the log.
 
-A permanent deletion writes tombstones of the keys that the version's records have, and with them
-the counters, so that no id comes back. Pure.
+A permanent deletion writes tombstones of the keys that the version's records have. The counters go
+with them (`counters`), so that no id comes back. Pure.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from tms.registry.decision import Decided
+from tms.registry.decision import Decided, Part
 from tms.registry.records import (
     CONFIG,
     MODE,
     CountersWritten,
     Key,
     Purged,
-    Record,
     VersionDeleted,
 )
 from tms.registry.refusal import (
@@ -74,7 +73,7 @@ def delete_version(state: State, given: str, token: str, *, permanent: bool) -> 
     check_writable(state, subject)
     _check_unreferenced(state, found)
     if not permanent:
-        return Decided(found.number, [VersionDeleted(subject, found.number)])
+        return Decided(found.number, [[VersionDeleted(subject, found.number)]])
     return Decided(found.number, purge(state, [found]))
 
 
@@ -95,7 +94,7 @@ def delete_subject(state: State, given: str, *, permanent: bool) -> Decided[list
     numbers = [version.number for version in versions]
     if permanent:
         return Decided(numbers, purge(state, versions))
-    return Decided(numbers, [VersionDeleted(subject, number) for number in numbers])
+    return Decided(numbers, [[VersionDeleted(subject, number)] for number in numbers])
 
 
 def check_writable(state: State, subject: str) -> None:
@@ -111,18 +110,19 @@ def _check_unreferenced(state: State, version: Version) -> None:
         raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
 
 
-def purge(state: State, versions: Sequence[Version]) -> list[Record | Purged]:
-    """Return the records that take versions out of the log, with the settings of their subject.
+def purge(state: State, versions: Sequence[Version], *, with_settings: bool = True) -> list[Part]:
+    """Return what takes versions out of the log, each in a part of its own.
 
-    Those go with the last version of a subject.
+    The settings of a subject go with its last version, if they are to go.
     """
-    gone = {(version.subject, version.number) for version in versions}
-    keys = [key for version in versions for key in version.keys]
-    keys.sort(key=lambda key: key.sequence or 0)
-    for subject in dict.fromkeys(version.subject for version in versions):
-        if all((subject, number) in gone for number in state.subjects[subject]):
-            keys += settings_keys(state, subject)
-    return with_counters(state, keys)
+    left = {version.subject: len(state.subjects[version.subject]) for version in versions}
+    parts: list[Part] = []
+    for version in versions:
+        left[version.subject] -= 1
+        is_last = with_settings and not left[version.subject]
+        keys = [*version.keys, *(settings_keys(state, version.subject) if is_last else ())]
+        parts.append([Purged(key) for key in keys])
+    return parts
 
 
 def settings_keys(state: State, scope: str) -> list[Key]:
@@ -135,12 +135,6 @@ def settings_keys(state: State, scope: str) -> list[Key]:
         sequence, node = state.modes[scope].origin
         keys.append(Key(MODE, node, sequence, scope))
     return keys
-
-
-def with_counters(state: State, keys: Iterable[Key]) -> list[Record | Purged]:
-    """Return tombstones of keys, and the counters behind them."""
-    counters = CountersWritten(state.next_ids(), frozenset(state.deleted_contexts))
-    return [*(Purged(key) for key in keys), counters]
 
 
 def delete_context(state: State, name: str) -> Decided[None]:
@@ -160,5 +154,5 @@ def delete_context(state: State, name: str) -> Decided[None]:
     check_writable(state, scope)
     keys = [key for each in sorted(settings) for key in settings_keys(state, each)]
     deleted = frozenset({*state.deleted_contexts, context})
-    gone: list[Record | Purged] = [Purged(key) for key in keys]
-    return Decided(None, [*gone, CountersWritten(state.next_ids(), deleted)])
+    gone = [Purged(key) for key in keys]
+    return Decided(None, [[*gone, CountersWritten(state.next_ids(), deleted)]])

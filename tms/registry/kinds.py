@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry import avro_schemas, json_schemas, proto_schemas
+from tms.registry.kept_parses import KeptParses
 from tms.registry.questions import (
     Answer,
     Compared,
@@ -40,6 +41,7 @@ _NICE = 10
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024
 """What a worker may have: a text that needs more is refused."""
 _PARSED_KEPT = 256
+_KEPT = KeptParses()
 
 
 class _Kind(NamedTuple):
@@ -62,6 +64,7 @@ _KINDS: Mapping[str, _Kind] = {
 }
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "resolved": lambda schema: schema.resolved,
+    "resolved_normalized": lambda schema: schema.resolved_normalized,
     "serialized": lambda schema: schema.serialized,
     "ignore_extensions": lambda schema: schema.without_extensions,
 }
@@ -80,7 +83,8 @@ def _prepare_process() -> None:
 
 @functools.lru_cache(_PARSED_KEPT)
 def _parsed(source: Source) -> Any:
-    return _KINDS[source.kind].parse(source.text, source.references)
+    parse = _KINDS[source.kind].parse
+    return _KEPT.parsed(source, lambda: parse(source.text, source.references))
 
 
 @functools.lru_cache(_PARSED_KEPT)
@@ -97,12 +101,17 @@ def _serde(source: Source) -> Serde:
     return compiled(SchemaSource(PROTOBUF, _parsed(source).serialized, tuple(references)))
 
 
-def _answer(question: Question) -> Answer:
+def _answer(question: Question, *, is_alone: bool = False) -> Answer:
+    """Return an answer; if memory is short, after whatever is kept was given up for it."""
     try:
         return _found(question)
     except (InvalidSchema, UnusableSchema) as error:
         return NoSchema(str(error))
     except MemoryError:
+        if not is_alone:
+            _parsed.cache_clear()
+            _serde.cache_clear()
+            return _answer(question, is_alone=True)
         return NoSchema("the schema needs too much memory")
     except RecursionError:
         return NoSchema("the schema is nested too deeply")
@@ -125,9 +134,13 @@ def _found(question: Question) -> Answer:
     return Parsed(parsed.text, parsed.normalized, parsed.fields)
 
 
-def answers_in_worker(questions: Sequence[Question]) -> list[Answer]:
-    """Return the answers to questions, in a process that does nothing else."""
+def answers_in_worker(questions: Sequence[Question], folder: str | None) -> list[Answer]:
+    """Return the answers to questions, in a process that does nothing else.
+
+    What takes long to parse is kept in `folder`, if there is one.
+    """
     _prepare_process()
+    _KEPT.folder = folder
     return answers_to(questions)
 
 

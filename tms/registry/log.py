@@ -25,6 +25,7 @@ from tms.core.errors import (
     OutcomeUnknown,
     ServerSilent,
     TmsError,
+    TooLarge,
     TopicExists,
     TopicMoved,
     TopicNotFound,
@@ -38,6 +39,8 @@ from tms.core.reading import Reading
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.topic_properties import CLEANUP, COMPACT, TOMBSTONE, TOMBSTONE_S_DEFAULT
 from tms.registry.records import (
+    SCHEMA,
+    CountersWritten,
     Origin,
     Purged,
     Record,
@@ -257,11 +260,13 @@ class SchemaLog:
     # Writing.
 
     async def append(self, records: Sequence[Record | Purged], memory: LogMemory) -> None:
-        """Write records behind all that `memory` has, and take them in.
+        """Write records behind all that `memory` has, and take them in; counters with tombstones.
 
         All of them or none; one caller at a time. Raises `TopicMoved` if there is more in the log
-        already, `RegistryError` (50001, 50002); with 50002 they may be written or not.
+        already, `TooLarge` if it does not take so many at once, `RegistryError` (50001, 50002);
+        with 50002 they may be written or not.
         """
+        records = _with_counters(records, memory.state)
         messages, origin = self._encoded(records, memory.state.last_sequence)
         bodies = bodies_of([message.body() for message in messages])
         position = memory.position
@@ -331,6 +336,17 @@ class SchemaLog:
         _log.info("created the topic %s, on which schemas are kept", self.topic_id)
 
 
+def _with_counters(records: Sequence[Record | Purged], state: State) -> Sequence[Record | Purged]:
+    """Return records, with the counters if a schema goes, or if tombstones are all there is.
+
+    So no id comes back, and each write has an origin by which it is found.
+    """
+    gone = [each.key.keytype == SCHEMA for each in records if isinstance(each, Purged)]
+    is_counted = any(isinstance(each, CountersWritten) for each in records)
+    is_wanted = any(gone) or (gone and len(gone) == len(records))
+    return [*records, state.counters()] if is_wanted and not is_counted else records
+
+
 def _new_node() -> str:
     return secrets.token_hex(_NODE_BYTES)
 
@@ -343,7 +359,7 @@ async def _in_time() -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise RegistryError(TIMED_OUT, reason=f"it took over {REACHED_S_MAX:g} s") from None
-    except TopicMoved:
+    except (TopicMoved, TooLarge):
         raise
     except TmsError as error:
         _log.error("the log of schemas failed: %s", error)

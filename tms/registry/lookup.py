@@ -26,7 +26,7 @@ from tms.registry.refusal import (
     RegistryError,
 )
 from tms.registry.schema import Schema
-from tms.registry.sources import Submitted, schema_of, source_of
+from tms.registry.sources import Submitted, schema_of, source_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
@@ -204,8 +204,8 @@ def same(
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
     same = [
         each
-        for each in reversed(shown)
-        if each.schema.has_text_of(schema) and _is_meant(submitted.told, meant, each.schema)
+        for each in versions_of_text(known, schema, shown)
+        if _is_meant(submitted.told, meant, each.schema)
     ]
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")

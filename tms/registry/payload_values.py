@@ -232,7 +232,11 @@ class RegistryValues:
             return [Misfit(0, str(error))] * len(raw)
         except NotPermitted:
             return [Misfit(0, f"you may not read the schema {schema_id} that it names")] * len(raw)
-        answer = await self._ask(InJson(source, tuple(data[START_BYTES:] for data in raw)))
+        question = InJson(source, tuple(data[START_BYTES:] for data in raw))
+        try:
+            answer = await self._ask(question)
+        except SchemasUnavailable as error:  # hostile bytes must not stop whoever polls
+            return [Misfit(0, str(error.detail["reason"]))] * len(raw)
         if isinstance(answer, NoSchema):
             return [Misfit(0, answer.reason)] * len(raw)
         assert isinstance(answer, Converted)
@@ -260,6 +264,7 @@ class RegistryValues:
         return name
 
     async def _ask(self, question: Question) -> Answer:
+        """Return an answer. Raises `SchemasUnavailable` if it is not found out in time."""
         [answer] = await self._checker.answers([question])
         return answer
 

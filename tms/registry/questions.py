@@ -5,9 +5,9 @@ Finding out takes time, and a hostile text takes long, so it is done in processe
 (`Findings`), and names what it misses by `Unanswered`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 
 class Source(NamedTuple):
@@ -171,6 +171,9 @@ Question = (
 Answer = Parsed | NoSchema | Compared | TextInForm | TagsFound | Misfit | Converted | Named
 
 
+Q = TypeVar("Q", Comparison, InForm)
+
+
 class Unanswered(Exception):
     """Raised by who decides, with the questions that must be answered first."""
 
@@ -212,12 +215,15 @@ class Findings:
 
     def compared(self, comparisons: list[Comparison]) -> Mapping[Comparison, Compared | NoSchema]:
         """Return what comparisons have found. Raises `Unanswered` with all that are missing."""
-        missing: list[Question] = [each for each in comparisons if each not in self.answers]
-        if missing:
-            raise Unanswered(missing)
-        found = {each: self.answers[each] for each in comparisons}
         return {
             each: answer
-            for each, answer in found.items()
+            for each, answer in self.all_of(comparisons).items()
             if isinstance(answer, Compared | NoSchema)
         }
+
+    def all_of(self, questions: Sequence[Q]) -> Mapping[Q, Answer]:
+        """Return the answers to questions. Raises `Unanswered` with all that are missing."""
+        missing: list[Question] = [each for each in questions if each not in self.answers]
+        if missing:
+            raise Unanswered(missing)
+        return {each: self.answers[each] for each in questions}

@@ -19,17 +19,18 @@ from tms.registry.contracts import (
 )
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
-from tms.registry.records import Purged, Record, SchemaWritten
+from tms.registry.records import Purged, SchemaWritten
 from tms.registry.refusal import (
     INVALID_SCHEMA,
     INVALID_VERSION,
     NOT_PERMITTED,
+    REFERENCED,
     TOO_LARGE,
     RegistryError,
 )
 from tms.registry.schema import NUMBER_MAX, Schema, is_number
 from tms.registry.settings import Mode
-from tms.registry.sources import Submitted, schema_of
+from tms.registry.sources import Submitted, schema_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import check_subject, context_of
 
@@ -71,7 +72,7 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
     subject = check_subject(request.subject)
     mode = state.mode(subject)
     schema = _schema(known, request, subject, mode)
-    there = _same_version(state, subject, schema, request, mode)
+    there = _same_version(known, subject, schema, request, mode)
     if there is not None:
         return Decided(Registered(there.id, there.number, there.schema))
     _check_mode(mode, subject, request.id)
@@ -85,10 +86,8 @@ def register(known: Knowledge, request: SchemaToRegister) -> Decided[Registered]
         schema = replace(schema, metadata=contract.metadata)
     schema_id = _id(known, subject, schema, request.id)
     record = SchemaWritten(subject, number, schema_id, schema)
-    records: list[Record | Purged] = [record]
-    replaced = _replaced(state, record)
-    records += [Purged(key) for version in replaced for key in version.keys]
-    return Decided(Registered(schema_id, number, schema), records)
+    gone = [Purged(key) for version in _replaced(state, record) for key in version.keys]
+    return Decided(Registered(schema_id, number, schema), [[record, *gone]])
 
 
 def _check_numbers(request: SchemaToRegister) -> None:
@@ -124,7 +123,7 @@ def _schema(known: Knowledge, request: SchemaToRegister, subject: str, mode: Mod
 
 
 def _same_version(
-    state: State, subject: str, schema: Schema, request: SchemaToRegister, mode: Mode
+    known: Knowledge, subject: str, schema: Schema, request: SchemaToRegister, mode: Mode
 ) -> Version | None:
     """Return the latest live version that has a schema, and the wanted id if one is wanted.
 
@@ -140,9 +139,8 @@ def _same_version(
     contract = unnumbered(contract_of(schema))
     same = [
         version
-        for version in reversed(state.versions(subject))
-        if version.schema.has_text_of(schema)
-        and (any_contract or unnumbered(contract_of(version.schema)) == contract)
+        for version in versions_of_text(known, schema, known.state.versions(subject))
+        if (any_contract or unnumbered(contract_of(version.schema)) == contract)
         and request.id in (None, version.id)
         and (mode is Mode.IMPORT or not request.names_version or request.version == version.number)
     ]
@@ -205,9 +203,17 @@ def _id(known: Knowledge, subject: str, schema: Schema, wanted: int | None) -> i
 
 
 def _replaced(state: State, record: SchemaWritten) -> list[Version]:
-    """Return the soft-deleted versions that the new one stands for: those of its id or number."""
-    return [
-        version
-        for version in state.versions(record.subject, deleted=True)
-        if version.is_deleted and (version.id == record.id or version.number == record.version)
-    ]
+    """Return the soft-deleted versions that the new one stands for: those of its id or number.
+
+    One that another version refers to stays. Raises `RegistryError` (42206) if that had another
+    schema then.
+    """
+    replaced = []
+    for version in state.versions(record.subject, deleted=True):
+        if version.number == record.version:
+            if version.id != record.id and state.referrers(version, deleted=True):
+                raise RegistryError(REFERENCED, subject=version.subject, version=version.number)
+            replaced.append(version)
+        elif version.is_deleted and version.id == record.id:
+            replaced += [] if state.referrers(version, deleted=True) else [version]
+    return replaced

@@ -4,24 +4,33 @@
    again. So ids and versions are given once, whoever else writes.
 2. A refusal, and an answer that writes nothing, come from memory that was read to the end.
 3. Writes are made one at a time in a server; what takes long, checking texts, happens before.
+4. A deletion of more versions than the log takes messages at once is written in parts. Whoever dies
+   in between has done some of it, and whoever asks again does the rest.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from tms.core.clock import Clock
-from tms.core.errors import TmsError, TopicMoved
+from tms.core.errors import TmsError, TooLarge, TopicMoved
 from tms.core.topic import TopicId
 from tms.registry.checker import Checker
-from tms.registry.decision import Decided
+from tms.registry.decision import Decided, Part
 from tms.registry.ids import IdSource, IdsWanted
 from tms.registry.knowledge import Knowledge, SchemaLimits
-from tms.registry.log import REACHED_S_MAX, SchemaLog, WayToLog
+from tms.registry.log import REACHED_S_MAX, LogMemory, SchemaLog, WayToLog
 from tms.registry.questions import Findings, Unanswered
-from tms.registry.records import EpochWritten, Key, ModeWritten, Purged, SchemaWritten
-from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
+from tms.registry.records import (
+    EpochWritten,
+    Key,
+    ModeWritten,
+    Purged,
+    SchemaWritten,
+    VersionDeleted,
+)
+from tms.registry.refusal import STORE_FAILED, TIMED_OUT, TOO_LARGE, RegistryError
 from tms.registry.state import State
 
 A = TypeVar("A")
@@ -200,9 +209,9 @@ class Registry:
                 if is_at_end:
                     raise
             else:
-                if decision.records:
+                if decision.parts:
                     try:
-                        await self.log.append(decision.records, memory)
+                        await self._write(attempt, decision, memory)
                     except TopicMoved as moved:
                         await self.log.catch_up(memory, moved)
                         is_at_end = True
@@ -212,6 +221,24 @@ class Registry:
                     return decision.answer
             await self.log.read_to_end()
             is_at_end = True
+
+    async def _write(self, attempt: "_Attempt[A]", decision: Decided[A], memory: LogMemory) -> None:
+        """Write a decision, in several publishes if the log does not take it in one.
+
+        Raises `TopicMoved`, `RegistryError`.
+        """
+        parts, at_once = decision.parts, len(decision.parts)
+        while parts:
+            chosen = parts[:at_once]
+            try:
+                await self.log.append(_in_order(chosen), memory)
+            except TooLarge as error:
+                if len(chosen) == 1:
+                    raise RegistryError(TOO_LARGE, reason=str(error)) from None
+                at_once = len(chosen) // 2
+                continue
+            attempt.is_begun = True
+            parts = parts[at_once:]
 
     def _knowledge(self, findings: Findings) -> Knowledge:
         batches = None if self._ids is None else self._batches
@@ -228,30 +255,58 @@ class _Attempt(Generic[A]):
 
     def __init__(self, command: Command[A]) -> None:
         self.findings = Findings()
+        self.is_begun = False
+        """Whether some of what was decided is written."""
         self._command = command
         self._last: Decided[A] | None = None
 
     def decide(self, known: Knowledge) -> Decided[A]:
-        """Decide by what is known.
+        """Decide by what is known; once it is begun, on the rest, with the answer of then.
 
         Two who delete the same for good both succeed: if the other was quicker, there is nothing
         left to be done. Raises as a command.
         """
         last = self._last
-        if last is not None and _is_done(known.state, last):
+        if last is not None and _is_done(known.state, last, is_begun=self.is_begun):
             return Decided(last.answer)
-        self._last = self._command(known)
-        return self._last
+        decided = self._command(known)
+        if last is not None and self.is_begun:
+            return Decided(last.answer, decided.parts)
+        self._last = decided
+        return decided
 
 
-def _is_done(state: State, decision: Decided[A]) -> bool:
-    """Whether all that a decision takes out of the log is gone, and that is all it does."""
-    keys = [record.key for record in decision.records if isinstance(record, Purged)]
-    versions = [key for key in keys if key.version is not None]
+def _is_done(state: State, decision: Decided[A], *, is_begun: bool) -> bool:
+    """Whether all that a decision deletes is deleted, and that is all it does.
+
+    Nobody knows who has deleted softly, so that counts only for what is begun.
+    """
+    purged = [each.key for each in decision.records if isinstance(each, Purged)]
+    versions = [key for key in purged if key.version is not None]
+    hidden = [each for each in decision.records if isinstance(each, VersionDeleted)]
     adds = any(isinstance(each, SchemaWritten | ModeWritten) for each in decision.records)
-    return bool(versions) and not adds and not any(_has(state, key) for key in versions)
+    if adds or not (versions or (hidden and is_begun)):
+        return False
+    return not any(_has(state, key) for key in versions) and not any(
+        _is_live(state, each) for each in hidden
+    )
+
+
+def _in_order(parts: Sequence[Part]) -> Part:
+    """Return the records of parts; tombstones alone in the order of what they take away."""
+    records = [record for part in parts for record in part]
+    keys = [record.key for record in records if isinstance(record, Purged)]
+    if len(keys) < len(records):
+        return records
+    keys.sort(key=lambda key: (key.version is None, key.sequence or 0))
+    return [Purged(key) for key in keys]
 
 
 def _has(state: State, key: Key) -> bool:
     version = state.version(key.subject or "", key.version or 0)
     return version is not None and key in version.keys
+
+
+def _is_live(state: State, deleted: VersionDeleted) -> bool:
+    version = state.version(deleted.subject, deleted.version)
+    return version is not None and not version.is_deleted

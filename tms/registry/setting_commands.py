@@ -9,8 +9,8 @@ import msgspec
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet, ordered_metadata, ordered_rules
 from tms.registry.contracts import Contract, kept
-from tms.registry.decision import Decided
-from tms.registry.deletion import check_writable, purge, with_counters
+from tms.registry.decision import Decided, Part
+from tms.registry.deletion import check_writable, purge
 from tms.registry.records import (
     CONFIG,
     MODE,
@@ -70,11 +70,11 @@ def set_config(state: State, given: str, change: Change) -> Decided[Config]:
     if config.is_empty:
         if old is None:
             return Decided(config)
-        return Decided(config, with_counters(state, [_key(CONFIG, scope, old.origin)]))
+        return Decided(config, [[Purged(_key(CONFIG, scope, old.origin))]])
     records: list[Record | Purged] = [ConfigWritten(scope, config)]
     if old is not None:
         records.append(Purged(_key(CONFIG, scope, old.origin)))
-    return Decided(config, records)
+    return Decided(config, [records])
 
 
 def delete_config(state: State, given: str) -> Decided[Config]:
@@ -88,7 +88,7 @@ def delete_config(state: State, given: str) -> Decided[Config]:
     shown = msgspec.structs.replace(was, compatibility=was.compatibility or state.level(scope))
     if old is None:
         return Decided(shown)
-    return Decided(shown, with_counters(state, [_key(CONFIG, scope, old.origin)]))
+    return Decided(shown, [[Purged(_key(CONFIG, scope, old.origin))]])
 
 
 def config_of(state: State, given: str, *, default_to_global: bool) -> Config:
@@ -117,17 +117,16 @@ def set_mode(state: State, given: str, text: str, *, force: bool) -> Decided[str
     old = state.modes.get(scope)
     if old is not None and old.value is mode:
         return Decided(text)
-    records: list[Record | Purged] = []
-    if mode is Mode.IMPORT:
-        records += _emptied(state, scope, force=force)
-    if old is not None:
-        records.append(Purged(_key(MODE, scope, old.origin)))
-    records.append(ModeWritten(scope, mode))
-    return Decided(text, records)
+    emptied = _emptied(state, scope, force=force) if mode is Mode.IMPORT else []
+    gone = [] if old is None else [Purged(_key(MODE, scope, old.origin))]
+    return Decided(text, [*emptied, [*gone, ModeWritten(scope, mode)]])
 
 
-def _emptied(state: State, scope: str, *, force: bool) -> list[Record | Purged]:
-    """Return the records that take soft-deleted versions away. Raises `RegistryError` (42205)."""
+def _emptied(state: State, scope: str, *, force: bool) -> list[Part]:
+    """Return what takes soft-deleted versions away, but no settings.
+
+    Raises `RegistryError` (42205).
+    """
     subjects = list(state.subjects_of(scope))
     if not force and any(state.latest(subject) is not None for subject in subjects):
         raise RegistryError(NOT_PERMITTED, reason="Cannot import since found existing subjects")
@@ -137,12 +136,7 @@ def _emptied(state: State, scope: str, *, force: bool) -> list[Record | Purged]:
         for version in state.versions(subject, deleted=True)
         if version.is_deleted
     ]
-    return [each for each in purge(state, deleted) if not _is_setting(each)] if deleted else []
-
-
-def _is_setting(record: Record | Purged) -> bool:
-    """Whether a tombstone is of settings, which an import leaves as they are."""
-    return isinstance(record, Purged) and record.key.keytype in (CONFIG, MODE)
+    return purge(state, deleted, with_settings=False)
 
 
 def delete_mode(state: State, given: str) -> Decided[str]:
@@ -153,7 +147,7 @@ def delete_mode(state: State, given: str) -> Decided[str]:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     if old is None:
         return Decided(state.mode(scope).value)
-    return Decided(old.value.value, with_counters(state, [_key(MODE, scope, old.origin)]))
+    return Decided(old.value.value, [[Purged(_key(MODE, scope, old.origin))]])
 
 
 def mode_of(state: State, given: str, *, default_to_global: bool) -> Mode:

@@ -1,13 +1,13 @@
 """From a submitted text to the schema that is kept: references found, text checked. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tms.core.credentials import shortened
 from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry.contracts import NOTHING, Contract
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import NoSchema, Source
+from tms.registry.questions import InForm, NoSchema, Source, TextInForm
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
 from tms.registry.schema import Reference, Schema
 from tms.registry.state import State, Version
@@ -15,6 +15,8 @@ from tms.registry.subjects import context_of, resolved_in
 
 KINDS = frozenset((AVRO, JSON, PROTOBUF))
 LATEST = -1
+WRITTEN_OUT = "resolved_normalized"
+"""The form in which schemas are compared, one with references and one without."""
 _CHARS_SHOWN = 1_000
 
 
@@ -145,3 +147,29 @@ class _Walk:
 def source_of(known: Knowledge, schema: Schema) -> Source:
     """Return a schema as it is asked about. Raises `RegistryError` (42201)."""
     return Source(schema.kind, schema.text, texts_of(known, schema.references))
+
+
+def versions_of_text(
+    known: Knowledge, schema: Schema, versions: Sequence[Version]
+) -> list[Version]:
+    """Return those of a subject's versions that have a schema's text and references, latest first.
+
+    If there are none, those that have the text if their references are written out in it, as
+    Java's generated classes send it. Raises `Unanswered`, `RegistryError` (42201).
+    """
+    same = [each for each in reversed(versions) if each.schema.has_text_of(schema)]
+    if same or schema.kind != AVRO or schema.references:
+        return same
+    others = [
+        (each, InForm(source_of(known, each.schema), WRITTEN_OUT))
+        for each in reversed(versions)
+        if each.schema.kind == AVRO and each.schema.references
+    ]
+    if not others:
+        return []
+    text = known.findings.parsed(source_of(known, schema))
+    if isinstance(text, NoSchema):
+        return []
+    found = known.findings.all_of([question for _, question in others])
+    wanted = TextInForm(text.normalized)
+    return [version for version, question in others if found[question] == wanted]

@@ -179,10 +179,13 @@ class State:
         """Return the ids of a context."""
         return self.spaces.get(context) or IdSpace()
 
-    def referrers(self, version: Version) -> list[Version]:
-        """Return the versions, not soft-deleted, that refer to a version, in the log's order."""
+    def referrers(self, version: Version, *, deleted: bool = False) -> list[Version]:
+        """Return the versions that refer to a version, in the log's order.
+
+        Soft-deleted ones only if asked for.
+        """
         found = self._referrers.get((version.subject, version.number), ())
-        return [each for each in found if not each.is_deleted]
+        return [each for each in found if deleted or not each.is_deleted]
 
     def ids_of_guid(self, guid: bytes) -> list[tuple[str, int]]:
         """Return the contexts and ids of the schemas that have a guid."""
@@ -235,6 +238,10 @@ class State:
     def next_ids(self) -> Mapping[str, int]:
         """Return the next id of each context."""
         return {context: space.next_id for context, space in sorted(self.spaces.items())}
+
+    def counters(self) -> CountersWritten:
+        """Return what goes with tombstones, so that no id comes back."""
+        return CountersWritten(self.next_ids(), frozenset(self.deleted_contexts))
 
     # What the log adds.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tms.registry.questions import Entity, InvalidSchema, Tagged, Tags
+from tms.serdes.avro_tree import RECORDS, kind_of, parts_of
 
 TAGS = "confluent:tags"
 _COMBINED = ("allOf", "anyOf", "oneOf")
@@ -61,26 +62,17 @@ def _own(node: dict[str, Json]) -> list[Json]:
     return tags if isinstance(tags, list) else []
 
 
-def avro_entities(schema: Json, namespace: str = "") -> Iterator[tuple[Entity, dict[str, Json]]]:
-    """Give the records and fields of an Avro schema, in its order."""
-    if isinstance(schema, list):
-        for branch in schema:
-            yield from avro_entities(branch, namespace)
-    if not isinstance(schema, dict):
+def avro_entities(node: Json) -> Iterator[tuple[Entity, dict[str, Json]]]:
+    """Give the records and fields of an Avro schema's tree, in its order."""
+    if kind_of(node) not in RECORDS:
+        for part in parts_of(node):
+            yield from avro_entities(part)
         return
-    kind = schema["type"]
-    if isinstance(kind, dict | list):
-        yield from avro_entities(kind, namespace)
-    elif kind in ("array", "map"):
-        yield from avro_entities(schema["items" if kind == "array" else "values"], namespace)
-    elif kind in ("record", "error"):
-        name = schema["name"]
-        given = schema.get("namespace", namespace)
-        full = name if "." in name or not given else f"{given}.{name}"
-        yield Entity(full, is_field=False), schema
-        for field in schema["fields"]:
-            yield Entity(f"{full}.{field['name']}", is_field=True), field
-            yield from avro_entities(field["type"], full.rpartition(".")[0])
+    name = node["name"]
+    yield Entity(name, is_field=False), node
+    for field in node["fields"]:
+        yield Entity(f"{name}.{field['name']}", is_field=True), field
+        yield from avro_entities(field["type"])
 
 
 def json_entities(

@@ -13,10 +13,12 @@ from typing import Any
 from fastavro.read import LOGICAL_READERS
 from fastavro.write import LOGICAL_WRITERS
 
-from tms.serdes.avro_shape import RECORDS
+from tms.serdes.avro_tree import RECORDS
 from tms.serdes.serde import Undecodable, Unencodable, shown_value
 
 _NUMBERS = ("float", "double")
+_BEYOND_JSON = ("NaN", "Infinity", "-Infinity")
+"""Numbers that are texts in defaults."""
 FLOAT_END = 2.0**128 - 2.0**103
 """From here on, a number is infinity if it is rounded to a float of 32 bits."""
 _PAIR = 2
@@ -94,7 +96,8 @@ class AvroJson:
             return {key: self._value(each, values, field) for key, each in given.items()}
         if kind in RECORDS and isinstance(given, dict):
             return self._record(given, described)
-        raw = _raw_of(given, kind)
+        is_beyond = self._has_raw_defaults and kind in _NUMBERS and given in _BEYOND_JSON
+        raw = float(given) if is_beyond else _raw_of(given, kind)
         if _fits(raw, described):
             read = LOGICAL_READERS.get(f"{kind}-{described.get('logicalType')}")
             with suppress(Exception):  # they raise what Python does with a wrong value

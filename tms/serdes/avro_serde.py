@@ -24,7 +24,18 @@ from tms.core.credentials import shortened
 from tms.core.schemas import AVRO
 from tms.serdes.avro_bounds import read_nested
 from tms.serdes.avro_json import AvroJson, copied
-from tms.serdes.avro_shape import RECORDS, AvroShape, record_name
+from tms.serdes.avro_shape import AvroShape
+from tms.serdes.avro_tree import (
+    INNER,
+    NAMED,
+    RECORDS,
+    WrongSchema,
+    kind_of,
+    loaded,
+    record_name,
+    spelled,
+    tree_of,
+)
 from tms.serdes.serde import (
     SchemaSource,
     Undecodable,
@@ -34,6 +45,7 @@ from tms.serdes.serde import (
 )
 
 _REASON_CHARS = 500
+_MARKS = ("__fastavro_parsed", "__named_schemas")
 
 
 class AvroSerde:
@@ -46,10 +58,13 @@ class AvroSerde:
 
         Raises `UnusableSchema`.
         """
-        self.schema, named, self._raw = _parsed(source.text)
         try:
-            shape = AvroShape(self._raw)
+            self._tree = tree_of(loaded(source.text))
+            self.schema, named = _parsed(self._tree.top)
+            shape = AvroShape(self._tree)
             self.json_form = AvroJson(self.schema, named)
+        except WrongSchema as error:
+            raise UnusableSchema(shortened(str(error), _REASON_CHARS)) from None
         except RecursionError:
             raise UnusableSchema("it is nested too deeply") from None
         if shape.has_empty_items:
@@ -62,7 +77,7 @@ class AvroSerde:
         self._read: Callable[..., Any] = read_nested if is_nested else fastavro.schemaless_reader
         self._write: Callable[..., Any] = writes.schemaless_writer
         self._validate: Callable[..., Any] = validates.validate
-        self.record_name = record_name(self._raw)
+        self.record_name = record_name(self._tree.top)
 
     def read_as(self, reader: "AvroSerde") -> "AvroSerde":
         """Return a serde whose values have the form that another schema gives them."""
@@ -106,18 +121,18 @@ class AvroSerde:
 
     def _damaged_field(self, data: bytes, at: int) -> str:
         """Return the first field at the top that cannot be read, empty if that is not found."""
-        raw = self._raw
-        if not isinstance(raw, dict) or raw.get("type") not in RECORDS:
+        top = self._tree.top
+        if kind_of(top) not in RECORDS:
             return ""
-        fields = raw["fields"]
+        fields = top["fields"]
 
         def fails(count: int) -> bool:
             """Return whether a record of the fields up to one cannot be read."""
-            beginning = {**raw, "fields": fields[:count]}
+            beginning = {**top, "fields": fields[:count]}
             stream = io.BytesIO(data)
             stream.seek(at)
             try:
-                self._read(stream, _parsed(json.dumps(beginning))[0], None)
+                self._read(stream, _parsed(beginning)[0], None)
             except Exception:  # as where it failed before
                 return True
             return False
@@ -170,35 +185,50 @@ def _shown(schema: Any) -> str:
     return str(schema)
 
 
-def _parsed(text: str) -> tuple[Any, dict[str, Any], Any]:
-    """Return a schema as fastavro wants it, its named types, and it as it is.
+def _parsed(top: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a tree's schema as fastavro wants it, and its named types.
 
-    Raises `UnusableSchema`.
+    Raises `UnusableSchema`, `RecursionError`.
     """
     named: dict[str, Any] = {}
     try:
-        raw = _loaded(text)
         # An ill-typed default is taken by the registry, as Confluent's does.
-        parsed = fastavro.parse_schema(raw, named, _ignore_default_error=True)
-    except RecursionError:
-        raise UnusableSchema("it is nested too deeply") from None
+        parsed = fastavro.parse_schema(_unmarked(top), named, _ignore_default_error=True)
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
         raise UnusableSchema(_told(error)) from None
+    parsed = _undotted(parsed)
+    for name in [*named]:
+        described = named.pop(name)
+        described["name"] = name.removeprefix(".")
+        named[described["name"]] = described
     # By these fastavro knows that a schema is parsed; it sets them in records alone.
     for each in parsed if isinstance(parsed, list) else [parsed]:
         if isinstance(each, dict):
             each.update(__fastavro_parsed=True, __named_schemas=named)
-    return parsed, named, raw
+    return parsed, named
 
 
-def _loaded(text: str) -> Any:
-    """Return a schema from its JSON, without the marks by which fastavro takes it as parsed."""
-    raw = json.loads(text)
-    branches = raw if isinstance(raw, list) else [raw]
-    for each in branches:
-        if isinstance(each, dict):
-            each.pop("__fastavro_parsed", None)
-            each.pop("__named_schemas", None)
-        elif isinstance(each, list):
-            raise UnusableSchema("a union has a union in it")
-    return raw
+def _unmarked(top: Any) -> Any:
+    """Return a tree's JSON, without the marks by which fastavro takes a schema as parsed."""
+    if isinstance(top, list):
+        return [_unmarked(branch) for branch in top]
+    made = spelled(top)
+    if not isinstance(made, dict):
+        return made
+    return {name: value for name, value in made.items() if name not in _MARKS}
+
+
+def _undotted(parsed: Any) -> Any:
+    """Return a parsed schema whose names have no dots before them (`spelled`); it is changed."""
+    if isinstance(parsed, str):
+        return parsed.removeprefix(".")
+    if isinstance(parsed, list):
+        return [_undotted(branch) for branch in parsed]
+    kind = parsed["type"]
+    if kind in INNER:
+        parsed[INNER[kind]] = _undotted(parsed[INNER[kind]])
+    elif kind in NAMED:
+        parsed["name"] = _undotted(parsed["name"])
+    for field in parsed["fields"] if kind in RECORDS else ():
+        field["type"] = _undotted(field["type"])
+    return parsed

@@ -12,6 +12,7 @@ from tests.api.rest import serving
 from tests.registry.registries import Registries, opened
 from tms.core.limits import Limits
 from tms.registry.knowledge import SchemaLimits
+from tms.registry.service import Registry
 from tms.wire.registry_bodies import CONTENT_TYPE
 
 LIMITS = SchemaLimits(schema_bytes_max=20_000, references_depth_max=3, references_max=5)
@@ -20,9 +21,11 @@ LIMITS = SchemaLimits(schema_bytes_max=20_000, references_depth_max=3, reference
 class Api:
     """Calls of the interface. Each answers status and body."""
 
-    def __init__(self, http: httpx.AsyncClient, registries: Registries) -> None:
+    def __init__(self, http: httpx.AsyncClient, registries: Registries, registry: Registry) -> None:
         self.http = http
         self.registries = registries
+        self.registry = registry
+        """The one that is served."""
 
     async def call(
         self, method: str, path: str, body: Any = None, **headers: str
@@ -65,4 +68,4 @@ async def served() -> AsyncIterator[Api]:
             serving(app, Limits()) as (url, _),
             httpx.AsyncClient(base_url=url, trust_env=False) as http,
         ):
-            yield Api(http, registries)
+            yield Api(http, registries, registry)

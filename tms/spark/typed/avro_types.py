@@ -9,10 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tms.serdes.avro_shape import RECORDS, name_of
+from tms.serdes.avro_tree import INNER, NAMED, PRIMITIVES, RECORDS, loaded, tree_of
 
-NAMED = (*RECORDS, "enum", "fixed")
-PRIMITIVE = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _KEPT = ("default", "aliases", "symbols", "size")
 _LOGICAL = ("logicalType", "precision", "scale")
 _UNITS = frozenset(
@@ -31,54 +29,39 @@ class AvroTypes:
 
     def __init__(self, text: str) -> None:
         """Take a schema apart that a serde has compiled, so that it is right."""
-        self._types: dict[str, dict[str, Any]] = {}
-        self.top = self._plain(json.loads(text), "")
+        tree = tree_of(loaded(text))
+        self._types = {name: self._plain_named(node) for name, node in tree.types.items()}
+        self.top = self._plain(tree.top)
 
-    def _plain(self, schema: Any, namespace: str) -> Any:
+    def _plain(self, node: Any) -> Any:
         """Return a schema in which a named type is its full name, and others are objects."""
-        if isinstance(schema, list):
-            return [self._plain(each, namespace) for each in schema]
-        if not isinstance(schema, str):
-            return self._plain_described(schema, namespace)
-        if schema in PRIMITIVE:
-            return {"type": schema}
-        return schema if "." in schema or not namespace else f"{namespace}.{schema}"
+        if isinstance(node, list):
+            return [self._plain(each) for each in node]
+        if isinstance(node, str):
+            return {"type": node} if node in PRIMITIVES else node
+        kind = node["type"]
+        if kind in NAMED:
+            return node["name"]
+        if kind in INNER:
+            return {"type": kind, INNER[kind]: self._plain(node[INNER[kind]])}
+        return {"type": kind, **_some(node, _LOGICAL)}
 
-    def _plain_described(self, schema: Mapping[str, Any], namespace: str) -> Any:
-        kind = schema["type"]
-        if isinstance(kind, str) and kind in NAMED:
-            return self._plain_named(schema, kind, namespace)
-        for container, part in (("array", "items"), ("map", "values")):
-            if kind == container:
-                return {"type": kind, part: self._plain(schema[part], namespace)}
-        inner = self._plain(kind, namespace)
-        is_primitive = isinstance(inner, dict) and inner["type"] in PRIMITIVE
-        return {**inner, **_some(schema, _LOGICAL)} if is_primitive else inner
-
-    def _plain_named(self, schema: Mapping[str, Any], kind: str, namespace: str) -> str:
-        full = name_of(schema, namespace)
-        inner = full.rpartition(".")[0]
-        described: dict[str, Any] = {"type": kind, "name": full, **_some(schema, _KEPT)}
-        if "." not in full:
+    def _plain_named(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        described: dict[str, Any] = {**_some(node, ("type", "name")), **_some(node, _KEPT)}
+        if "." not in node["name"]:
             described["namespace"] = ""  # not that of what is around it
-        if "aliases" in described:
-            described["aliases"] = [
-                each if "." in each or not inner else f"{inner}.{each}"
-                for each in described["aliases"]
-            ]
-        self._types[full] = described
-        if kind in RECORDS:
+        if node["type"] in RECORDS:
             described["fields"] = [
                 {
                     "name": field["name"],
-                    "type": self._plain(field["type"], inner),
+                    "type": self._plain(field["type"]),
                     **_some(field, _KEPT),
                 }
-                for field in schema["fields"]
+                for field in node["fields"]
             ]
         else:
-            described |= _some(schema, _LOGICAL)
-        return full
+            described |= _some(node, _LOGICAL)
+        return described
 
     def described(self, schema: Any) -> Any:
         """Return an object instead of a name; a union is a list."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tms.core.schemas import AVRO
 from tms.serdes.avro_serde import AvroSerde
-from tms.serdes.avro_shape import RECORDS
+from tms.serdes.avro_tree import RECORDS
 from tms.serdes.serde import SchemaSource
 from tms.serdes.wire_format import START_BYTES
 from tms.spark.typed.avro_types import AvroTypes

@@ -1,0 +1,243 @@
+"""An Avro schema as JSON, in which each name is written in full. Pure.
+
+Avro's names depend on where they stand. Here they are found once, as Avro's Java library finds
+them; whoever works on a schema works on its *tree* and needs no namespaces. In a tree
+
+    a union is a list, and a primitive type without attributes is its name
+    a type that was defined before, here or in what is known, is its full name
+    all else is an object with its attributes as they were given
+
+The name of a type is its last part, of Latin letters, digits and `_`. Its namespace is any text.
+"""
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Never
+
+Json = Any
+
+PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+RECORDS = ("record", "error")
+NAMED = (*RECORDS, "enum", "fixed")
+INNER = {"array": "items", "map": "values"}
+"""By the type of a container the attribute that has the type of what is in it."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+
+
+class WrongSchema(ValueError):
+    """Raised when a text does not have the form of an Avro schema; it says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroTree:
+    """A schema."""
+
+    top: Json
+    types: dict[str, dict[str, Json]] = field(default_factory=dict)
+    """The types that it defines, in its order, by their full names."""
+
+
+def loaded(text: str) -> Json:
+    """Return what a text says in the JSON that Java's Avro takes: it may have comments.
+
+    A number that is too great is the text "Infinity". Raises `WrongSchema`, `RecursionError`.
+    """
+    if "//" in text or "/*" in text:
+        text = _COMMENT.sub(_without_comment, text)
+    try:
+        return json.loads(text, parse_float=number_of, parse_constant=_not_json)
+    except json.JSONDecodeError as error:
+        raise WrongSchema(str(error)) from None
+
+
+def _without_comment(found: re.Match[str]) -> str:
+    if found[0].startswith('"'):
+        return found[0]
+    if found[0].startswith("/*") and (len(found[0]) < len("/**/") or found[0][-2:] != "*/"):
+        raise WrongSchema("a comment does not end")
+    return " "
+
+
+def number_of(text: str) -> float | str:
+    """Return the number that a text says; `Infinity` as a text, with a sign, if it is too great."""
+    value = float(text)
+    if math.isfinite(value):
+        return value
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def _not_json(text: str) -> Never:
+    raise WrongSchema(f"{text} is not a number of JSON")
+
+
+def full_name(name: str, namespace: str) -> str:
+    """Return the full name that a name means within a namespace, which may be empty."""
+    if "." not in name:
+        return f"{namespace}.{name}" if namespace else name
+    own, last = split(name)
+    return f"{own}.{last}" if own else last
+
+
+def split(full: str) -> tuple[str, str]:
+    """Return the namespace of a full name, which may be empty, and its last part."""
+    namespace, _, last = full.rpartition(".")
+    return namespace, last
+
+
+def tree_of(schema: Json, known: Collection[str] = ()) -> AvroTree:
+    """Return the tree of a schema, as `loaded` gave it.
+
+    `known` are the full names of types that it may refer to besides its own. Raises
+    `WrongSchema`, and `RecursionError` if it is nested too deeply.
+    """
+    builder = _Builder(known)
+    top = builder.tree(schema, "")
+    return AvroTree(top, builder.types)
+
+
+class _Builder:
+    def __init__(self, known: Collection[str]) -> None:
+        self.types: dict[str, dict[str, Json]] = {}
+        self._known = known
+
+    def tree(self, schema: Json, namespace: str) -> Json:
+        if isinstance(schema, list):
+            if any(isinstance(branch, list) for branch in schema):
+                raise WrongSchema("a union has a union in it")
+            return [self.tree(branch, namespace) for branch in schema]
+        if isinstance(schema, str):
+            return self._defined(schema, namespace)
+        if not isinstance(schema, Mapping):
+            raise WrongSchema(f"{json.dumps(schema)} is not a schema")
+        kind = schema.get("type")
+        if not isinstance(kind, str):
+            raise WrongSchema(f"No type: {json.dumps(schema):.200}")
+        if kind in NAMED:
+            return self._definition(schema, kind, namespace)
+        if kind in INNER:
+            part = INNER[kind]
+            if part not in schema:
+                raise WrongSchema(f"{kind} has no {part}")
+            return {**schema, part: self.tree(schema[part], namespace)}
+        if kind in PRIMITIVES:
+            return dict(schema) if len(schema) > 1 else kind
+        return self._defined(kind, namespace)
+
+    def _defined(self, name: str, namespace: str) -> str:
+        """Return the full name of a type that was defined before, or the name of a primitive."""
+        if name in PRIMITIVES:
+            return name
+        # Java looks for a name without a namespace too.
+        for full in (full_name(name, namespace), split(name)[1]):
+            if full in self.types or full in self._known:
+                return full
+        raise WrongSchema(f'The type "{name}" is not defined')
+
+    def _definition(self, schema: Mapping[str, Json], kind: str, namespace: str) -> dict[str, Json]:
+        name, given = schema.get("name"), schema.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(given, str):
+            raise WrongSchema(f"The name and the namespace of {kind} must be texts")
+        full = full_name(name, given)
+        own, last = split(full)
+        _check_name(last)
+        if full in PRIMITIVES:
+            raise WrongSchema(f"{full} is the name of a primitive type")
+        if full in self.types or full in self._known:
+            raise WrongSchema(f'The type "{full}" is defined twice')
+        made = self.types[full] = {
+            attribute: value for attribute, value in schema.items() if attribute != "namespace"
+        }
+        made["name"] = full
+        if "aliases" in made:
+            aliases = _texts(made["aliases"], "aliases")
+            made["aliases"] = list(dict.fromkeys(full_name(each, own) for each in aliases))
+        if kind in RECORDS:
+            fields = schema.get("fields")
+            if not isinstance(fields, list):
+                raise WrongSchema(f"{full} has no fields")
+            made["fields"] = [self._field(each, own) for each in fields]
+        return made
+
+    def _field(self, given: Json, namespace: str) -> dict[str, Json]:
+        if not isinstance(given, Mapping) or "type" not in given:
+            raise WrongSchema(f"A field is an object with a type, not {json.dumps(given):.200}")
+        name = given.get("name")
+        if not isinstance(name, str):
+            raise WrongSchema("The name of a field must be a text")
+        _check_name(name)
+        made = {**given, "type": self.tree(given["type"], namespace)}
+        if "aliases" in made:
+            made["aliases"] = list(dict.fromkeys(_texts(made["aliases"], "aliases")))
+        default = made.get("default")
+        # Java's parser takes numbers that are written as texts, for these types.
+        if isinstance(default, str) and kind_of(made["type"]) in ("float", "double"):
+            made["default"] = number_of(default) if _NUMBER.fullmatch(default) else default
+        return made
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise WrongSchema(f"Illegal character in: {name}" if name else "Empty name")
+
+
+def _texts(given: Json, what: str) -> list[str]:
+    if isinstance(given, list) and all(isinstance(each, str) for each in given):
+        return given
+    raise WrongSchema(f"{what} must be a list of texts")
+
+
+def kind_of(node: Json) -> str:
+    """Return the type that a part of a tree says: of what was defined before its name."""
+    if isinstance(node, list):
+        return "union"
+    return str(node["type"]) if isinstance(node, Mapping) else str(node)
+
+
+def parts_of(node: Json) -> Iterator[Json]:
+    """Give the parts of a tree right below one: branches, items, values, the types of fields."""
+    if isinstance(node, list):
+        yield from node
+    elif isinstance(node, Mapping):
+        kind = node["type"]
+        if kind in INNER:
+            yield node[INNER[kind]]
+        elif kind in RECORDS:
+            yield from (each["type"] for each in node["fields"])
+
+
+def record_name(node: Json) -> str:
+    """Return the full name of a record, empty for all else."""
+    is_record = isinstance(node, Mapping) and node["type"] in RECORDS
+    return str(node["name"]) if is_record else ""
+
+
+def spelled(node: Json, *, plain: bool = False) -> Json:
+    """Return a tree as JSON that means the same by the rules of every Avro library.
+
+    A name without a namespace gets a dot before it, so that nobody looks for it elsewhere.
+    With `plain` an error is a record, and there are no logical types.
+    """
+
+    def spell(node: Json) -> Json:
+        if isinstance(node, list):
+            return [spell(branch) for branch in node]
+        if isinstance(node, str):
+            return node if node in PRIMITIVES or "." in node else f".{node}"
+        kind = node["type"]
+        made = {name: each for name, each in node.items() if not plain or name != "logicalType"}
+        if kind in INNER:
+            made[INNER[kind]] = spell(node[INNER[kind]])
+        elif kind in NAMED:
+            made["name"] = spell(node["name"])
+        if kind in RECORDS:
+            made["type"] = "record" if plain else kind
+            made["fields"] = [{**each, "type": spell(each["type"])} for each in node["fields"]]
+        return made
+
+    return spell(node)
