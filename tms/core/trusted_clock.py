@@ -90,8 +90,8 @@ class TrustedClock(Clock):
 
     # What each rule asks.
 
-    # The first three are asked for each flush and each poll. As long as the wall goes evenly they
-    # are the same, which is seen here. No step is used before it is seen.
+    # The first two are asked for each flush. As long as the wall goes evenly they are the same,
+    # which is seen here. No step is used before it is seen.
 
     def now_ms(self) -> int:
         """Return the trusted time."""
@@ -109,15 +109,19 @@ class TrustedClock(Clock):
 
     def expiry_ms(self) -> int:
         """Return the earlier of the trusted time and the wall's."""
+        # Asked for each poll. The trusted time goes on, so a wall that is not ahead of what that
+        # was, by more than is followed at once, is the earlier one, whatever it was set to.
         wall_ns = self._wall_ns()
-        if self._calm_from_ns <= wall_ns - self._steady_ns() <= self._calm_to_ns:
+        if wall_ns < self._not_ahead_ns:
             return wall_ns // _NS_PER_MS
         return min(self.candidates())
 
     def candidates(self) -> tuple[int, int]:
         """Return the trusted time and the wall's."""
         with self._lock:
-            return self._follow()
+            found = self._follow()
+            self._not_ahead_ns = (found[0] + max(self._step_ms, _JITTER_MS)) * _NS_PER_MS
+            return found
 
     def steady_ms(self) -> int:
         """Return the source's steady time."""
@@ -196,7 +200,11 @@ class TrustedClock(Clock):
         self._set_calm()
 
     def _set_calm(self) -> None:
-        """Note which offsets of the wall to steady time are nothing to look at; in doubt: none."""
+        """Note which offsets of the wall to steady time are nothing to look at; in doubt: none.
+
+        The trusted time may be another one now, so of the wall nothing is known until `candidates`.
+        """
+        self._not_ahead_ns = 0
         offset_ns = self._offset_ms * _NS_PER_MS
         around_ns = -1 if self._doubt is not None else _JITTER_MS * _NS_PER_MS
         self._calm_from_ns, self._calm_to_ns = offset_ns - around_ns, offset_ns + around_ns
