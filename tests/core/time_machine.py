@@ -47,6 +47,9 @@ class TimeMachine(RuleBasedStateMachine):
 
     def _look(self) -> None:
         self.spec.look(self.source.steady_ms())
+        # As polls do, before anybody else has looked at the wall.
+        earlier = min(self.spec.trusted, self.spec.wall)
+        assert self.clock.expiry_ms() == NOW_MS + self.true + earlier
         self.clock.now_ms()
 
     @rule(ms=st.sampled_from(PASSES))
@@ -97,14 +100,45 @@ class TimeMachine(RuleBasedStateMachine):
     @rule(stop_ms=st.sampled_from((0, *PASSES, 3 * DAY)))
     def the_machine_starts_again(self, stop_ms: int) -> None:
         trusted, boot, steady = self.clock.now_ms(), self.source.boot_id, self.source.steady_ms()
+        self._other_machine(stop_ms)
+        self.clock.start_after(trusted, boot, steady)
+        self._has_started(trusted)
+
+    @rule(
+        stop_ms=st.sampled_from((0, *PASSES)),
+        ms=st.sampled_from((0, *STEPS)),
+        is_timed=st.booleans(),
+    )
+    def another_takes_over(self, stop_ms: int, ms: int, *, is_timed: bool) -> None:
+        """On another machine, whose wall is its own (`tms.cluster.lease.Sighting.set_time`)."""
+        trusted = self.clock.now_ms()
+        self._other_machine(stop_ms)
+        self.source.step(ms)
+        self.spec.wall += ms
+        self.clock = TrustedClock(self.source)
+        if is_timed:
+            self.clock.go_on_from(trusted + stop_ms)
+            self._has_started(trusted + stop_ms, believes_ahead=False)
+        else:
+            self.clock.start_after(trusted, "", 0)
+            self._has_started(trusted)
+
+    @rule()
+    def the_mark_is_lost(self) -> None:
+        self.clock = TrustedClock(self.source)
+        self._has_started(-1)
+
+    def _other_machine(self, stop_ms: int) -> None:
         self.source.advance(stop_ms)
         self.true += stop_ms
         self.source.reboot()
         self.clock = TrustedClock(self.source)
-        self.clock.start_after(trusted, boot, steady)
-        behind_ms = trusted - self.source.now_ms()
+
+    def _has_started(self, trusted: int, *, believes_ahead: bool = True) -> None:
+        """Take note that it goes on from a time; a wall behind is not believed in any case."""
         self.spec.stepped_at = None
-        if behind_ms > MINUTE:
+        ahead_ms = self.source.now_ms() - trusted
+        if ahead_ms < -MINUTE or (ahead_ms > MINUTE and not believes_ahead):
             self.spec.trusted = trusted - NOW_MS - self.true
         else:
             self.spec.trusted = self.spec.wall
