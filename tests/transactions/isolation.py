@@ -21,6 +21,7 @@ from tms.core.limits import Limits
 from tms.core.transaction import Transaction, TransactionType
 from tms.core.transactions import IfOpen, TransactionStatus
 from tms.transactions.edits import encode_row
+from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
 
 OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"
@@ -34,6 +35,8 @@ OWNERS = st.sampled_from(["o", "p", "q"])
 
 
 PICK = st.integers(0, 1_000)
+_DAY_MS = 86_400_000
+STEPS_MS = [sign * ms for sign in (1, -1) for ms in (1_000, 61_000, 8 * _DAY_MS, 400 * _DAY_MS)]
 
 
 PRINCIPALS = ("ann", "bob")
@@ -55,6 +58,8 @@ class Known:
     started: int
     """When, in steps."""
     expires_ms: int
+    keys_from_ms: int
+    """When it started, by the time that keys are of."""
     owner: str | None
     sequence: int | None
     principal: str | None = None
@@ -75,7 +80,7 @@ class Isolation(RuleBasedStateMachine):
         self.living = Living(state=recover(self.table, LIMITS, NOW_MS).state)
         self.known: list[Known] = []
         self.step = self.row = 0
-        self.latest_ms = NOW_MS
+        self.latest_ms = self.keys_ms = NOW_MS
         self.last_sequences: dict[str, int] = {}
         self.whose: dict[str, str | None] = {}
         """Of the owners that have committed a sequence, by whom it was first done."""
@@ -102,7 +107,10 @@ class Isolation(RuleBasedStateMachine):
 
     @rule(type_=st.sampled_from(TransactionType), timeout_s=st.integers(1, 20), caller=CALLERS)
     def start(self, type_: TransactionType, timeout_s: int, caller: Caller) -> None:
-        self._started(self.living.start(type_, timeout_s=timeout_s, caller=caller), caller)
+        transaction = self.living.start(
+            type_, timeout_s=timeout_s, caller=caller, keys_from_ms=self.keys_ms
+        )
+        self._started(transaction, caller)
 
     def _started(
         self,
@@ -113,7 +121,8 @@ class Isolation(RuleBasedStateMachine):
     ) -> None:
         expires_ms = self.living.state.info(transaction.transaction_id).expires_ms
         assert expires_ms is not None
-        known = Known(transaction, self.step, expires_ms, owner, sequence, caller.principal)
+        known = Known(transaction, self.step, expires_ms, self.keys_ms, owner, sequence)
+        known.principal = caller.principal
         known.pointers = [transaction.transaction_id]
         self.known.append(known)
         self.done()
@@ -133,7 +142,11 @@ class Isolation(RuleBasedStateMachine):
         is_of_another = self._is_of_another(caller, owner)
         try:
             transaction = self.living.start(
-                owner=owner, sequence=sequence, if_open=if_open, caller=caller
+                owner=owner,
+                sequence=sequence,
+                if_open=if_open,
+                caller=caller,
+                keys_from_ms=self.keys_ms,
             )
         except NotPermitted:
             assert is_of_another
@@ -174,7 +187,7 @@ class Isolation(RuleBasedStateMachine):
             return
         assert not is_of_another
         transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
-        known = Known(transaction, self.step, 0, owner, number, caller.principal, COMMITTED)
+        known = Known(transaction, self.step, 0, 0, owner, number, caller.principal, COMMITTED)
         known.committed, known.changes, known.pointers = self.step, changes, [pointer]
         self.known.append(known)
         self._remember(known)
@@ -302,6 +315,11 @@ class Isolation(RuleBasedStateMachine):
                 known.status = INVALID
         self.done()
 
+    @rule(by_ms=st.sampled_from(STEPS_MS))
+    def the_wall_steps(self, by_ms: int) -> None:
+        """So that keys are ahead of pointers, or behind: nothing is guessed one from the other."""
+        self.keys_ms += by_ms
+
     @precondition(lambda self: self.having(INVALID))
     @rule(pick=PICK, whole=st.booleans())
     def truncate(self, pick: int, *, whole: bool) -> None:
@@ -368,6 +386,18 @@ class Isolation(RuleBasedStateMachine):
                 for pointer in set(writer.pointers) - writer.truncated:
                     sees = transaction.is_visible(pointer)
                     assert sees == (writer is reader or was_committed)
+
+    @invariant()
+    def it_is_known_from_when_on_each_may_have_written(self) -> None:
+        """By each of its pointers, whatever became of it but an end without a trace."""
+        state = self.living.state
+        listed = invalid_list(state, 0)
+        for known in self.having(OPEN):
+            for pointer in known.pointers:
+                assert state.opened.by_pointer[pointer].keys_from_ms == known.keys_from_ms
+        for known in self.having(INVALID):
+            for pointer in set(known.pointers) - known.truncated:
+                assert listed.searched_from_ms([pointer]) == known.keys_from_ms
 
     @invariant()
     def it_is_known_whose_each_is(self) -> None:
