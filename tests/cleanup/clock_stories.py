@@ -3,6 +3,7 @@
 from tables.store import METADATA
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.contracts.invalid_contract import (
+    STAY_MS,
     _timeouts_by_hand,  # noqa: F401  a fixture
     invalid,
     listed,
@@ -78,6 +79,20 @@ def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
     clock = twin.services._engine.clock
     assert isinstance(clock, TrustedClock)
     clock.accept(clock.state().step_s)
+    _is_forgotten_without_a_trace(twin)
+
+
+def a_dead_message_far_behind_its_pointer(twin: Twin) -> None:
+    """Keys ran ahead of pointers, as by a clock that was wrong while a server served."""
+    twin.clock.step(100 * 86_400_000)
+    invalid(twin, b"dead")
+    twin.reopen(crashes=True)
+    twin.clean()
+    twin.clock.advance(STAY_MS + 1)
+    _is_forgotten_without_a_trace(twin)
+
+
+def _is_forgotten_without_a_trace(twin: Twin) -> None:
     twin.clean()
     assert listed(twin) == [], "it was taken off the list"
     twin.await_(twin.transactions.commit(started(twin)))
