@@ -92,6 +92,9 @@ def a_dead_message_far_behind_its_pointer(twin: Twin) -> None:
     _is_forgotten_without_a_trace(twin)
 
 
+DEAD_MESSAGES = [a_dead_message_far_from_its_pointer, a_dead_message_far_behind_its_pointer]
+
+
 def _is_forgotten_without_a_trace(twin: Twin) -> None:
     twin.clean()
     assert listed(twin) == [], "it was taken off the list"
