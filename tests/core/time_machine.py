@@ -1,5 +1,7 @@
 """A clock that steps, against what is said of it: C9 and C10 of its rules, and when it warns."""
 
+import math
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -24,14 +26,20 @@ class Spec:
         self.stepped_at: int | None = None
         self.doubted = 0
         """The wall's offset when it stepped last."""
+        self.unset_until = 0.0
+        """Until when the wall may not have been set since the start."""
 
     def look(self, steady: int) -> None:
-        if abs(self.wall - self.trusted) <= MINUTE:
+        is_near = abs(self.wall - self.trusted) <= MINUTE
+        is_set = steady < self.unset_until and self.wall > self.trusted
+        if is_near or is_set:
+            was_right = is_near and self.stepped_at is None
+            self.unset_until = self.unset_until if was_right else 0
             self.trusted, self.stepped_at = self.wall, None
         elif self.stepped_at is None or abs(self.wall - self.doubted) > MINUTE:
             self.stepped_at, self.doubted = steady, self.wall
         elif steady - self.stepped_at >= HOUR:
-            self.trusted, self.stepped_at = self.wall, None
+            self.trusted, self.stepped_at, self.unset_until = self.wall, None, 0
 
 
 class TimeMachine(RuleBasedStateMachine):
@@ -81,6 +89,7 @@ class TimeMachine(RuleBasedStateMachine):
             self.clock.accept(told + 61)
         self.clock.accept(told)
         self.spec.trusted, self.spec.stepped_at = self.spec.wall, None
+        self.spec.unset_until = 0
 
     @rule(stop_ms=st.sampled_from((0, *PASSES, 3 * DAY)), lost_ms=st.sampled_from((0, MINUTE)))
     def the_process_stops_and_starts(self, stop_ms: int, lost_ms: int) -> None:
@@ -92,7 +101,7 @@ class TimeMachine(RuleBasedStateMachine):
         self.true += stop_ms
         self.clock = TrustedClock(self.source)
         self.clock.start_after(trusted, self.source.boot_id, steady)
-        self.spec.stepped_at = None
+        self.spec.stepped_at, self.spec.unset_until = None, 0
         self._look()
         self.last_step = self.true if self.spec.stepped_at is not None else self.last_step
         self._new_session()
@@ -137,11 +146,15 @@ class TimeMachine(RuleBasedStateMachine):
     def _has_started(self, trusted: int, *, believes_ahead: bool = True) -> None:
         """Take note that it goes on from a time; a wall behind is not believed in any case."""
         self.spec.stepped_at = None
+        self.spec.unset_until = 0
         ahead_ms = self.source.now_ms() - trusted
         if ahead_ms < -MINUTE or (ahead_ms > MINUTE and not believes_ahead):
             self.spec.trusted = trusted - NOW_MS - self.true
+            self.spec.unset_until = math.inf if believes_ahead else 0
         else:
             self.spec.trusted = self.spec.wall
+            if believes_ahead and ahead_ms <= MINUTE:
+                self.spec.unset_until = 10 * MINUTE
         self._look()
         self.last_step = self.true if self.spec.stepped_at is not None else self.last_step
         self._new_session()
