@@ -22,7 +22,7 @@ from tms.core.errors import CopyRefused, StoreUnavailable
 from tms.core.mark import Mark, carry_mark, encode_mark, latest_mark
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.core.trusted_clock import ClockState
+from tms.core.trusted_clock import ClockState, TrustedClock
 from tms.node import open_services
 
 COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
@@ -226,9 +226,10 @@ def test_a_copy_that_is_started_under_a_wrong_clock_goes_on_from_the_source_s_ti
 
     async def start() -> ClockState:
         services = await open_services(target, clock=ManualClock(now_ms - behind_ms))
-        clock = services._engine.clock  # type: ignore[attr-defined]
+        clock = services._engine.clock
+        assert isinstance(clock, TrustedClock)
         assert clock.deletion_ms() <= now_ms
-        state: ClockState = clock.state()
+        state = clock.state()
         await services.close()
         return state
 

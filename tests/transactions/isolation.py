@@ -1,13 +1,12 @@
 """A stateful model of isolation."""
 
-from dataclasses import dataclass, field
-
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tables.memory import MemoryStore
 from tables.store import Store
 from tables.transaction_table import StoreTransactionTable
+from tests.transactions.known import ABORTED, COMMITTED, GONE, INVALID, OPEN, Known, may_not
 from tests.transactions.living import NOW_MS, Living
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import (
@@ -24,50 +23,16 @@ from tms.transactions.edits import encode_row
 from tms.transactions.pruning import invalid_list
 from tms.transactions.recovery import recover
 
-OPEN, COMMITTED, ABORTED, INVALID, GONE = "open", "committed", "aborted", "invalid", "gone"
 LIMITS = Limits(transaction_owners_max=2, transaction_outcomes_max=1_000)
-
-
 KEYS = st.frozensets(st.sampled_from([b"x", b"y", b"z"]))
-
-
 OWNERS = st.sampled_from(["o", "p", "q"])
-
-
 PICK = st.integers(0, 1_000)
 _DAY_MS = 86_400_000
 STEPS_MS = [sign * ms for sign in (1, -1) for ms in (1_000, 61_000, 8 * _DAY_MS, 400 * _DAY_MS)]
-
-
 PRINCIPALS = ("ann", "bob")
 CALLERS = st.sampled_from(
     [ANYBODY, *map(Caller, PRINCIPALS), Caller(PRINCIPALS[0], may_end_any=True)]
 )
-
-
-def may_not(caller: Caller, principal: str | None) -> bool:
-    """Whether a caller may do nothing to what is a principal's."""
-    return caller.principal not in (None, principal) and not caller.may_end_any
-
-
-@dataclass
-class Known:
-    """What the model knows of a transaction."""
-
-    transaction: Transaction
-    started: int
-    """When, in steps."""
-    expires_ms: int
-    keys_from_ms: int
-    """When it started, by the time that keys are of."""
-    owner: str | None
-    sequence: int | None
-    principal: str | None = None
-    status: str = OPEN
-    committed: int = -1
-    changes: frozenset[bytes] = frozenset()
-    pointers: list[int] = field(default_factory=list)
-    truncated: set[int] = field(default_factory=set)
 
 
 class Isolation(RuleBasedStateMachine):
