@@ -7,6 +7,7 @@ that got its number.
 
 import json
 import os
+import random
 import signal
 import socket
 import time
@@ -18,6 +19,10 @@ from typing import TypeVar
 HOST = "127.0.0.1"
 STATE = "servers.json"
 STOP_S_MAX = 20
+_PORTS = range(20_000, 32_000)
+"""Below those that systems give to whoever asks for any (32768 and more, or 49152)."""
+_held: list[socket.socket] = []
+"""The UDP ports of the same numbers. No server uses them, so they say what has been given."""
 _LOG_LINES = 15
 _LOOKS = 10
 
@@ -151,9 +156,23 @@ def check_none_run(folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
+    """Return ports that nobody listens on. Nobody else is given them while this process runs.
+
+    The system gives them to nobody who asks for any port, and this function to no other process.
+    Raises `CannotStart` where there are not so many.
+    """
+    return [_held_port() for _ in range(count)]
+
+
+def _held_port() -> int:
+    for port in random.sample(_PORTS, len(_PORTS)):
+        with ExitStack() as stack:
+            holder = stack.enter_context(socket.socket(type=socket.SOCK_DGRAM))
+            try:
+                holder.bind((HOST, port))
+                stack.enter_context(socket.socket()).bind((HOST, port))
+            except OSError:
+                continue
+            _held.append(socket.socket(fileno=holder.detach()))
+            return port
+    raise CannotStart(f"No port of {_PORTS.start} to {_PORTS.stop - 1} is free.")

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tms.core.clock import SystemClock
-from tms.core.mark import ClockElsewhere, latest_mark
+from tms.core.mark import ClockElsewhere, carry_mark, latest_mark
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import LEVELDB, folder_of
 from tms.settings import Settings
@@ -49,10 +49,12 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
     copying = Copying(own.store, other.store, name)
     try:
         copying.check()
-        return copying, carry(own.transactions, other.transactions, limits, now_ms)
+        carried = carry(own.transactions, other.transactions, limits, now_ms)
+        carry_mark(own.transactions, other)
     except BaseException:
         copying.close()
         raise
+    return copying, carried
 
 
 def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:

@@ -8,7 +8,6 @@ and what the workers put down. Every process is a child of this one, and ends wi
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,9 @@ from typing import Self
 
 import pyspark
 
+from dev.processes import HOST, CannotStart, free_ports
+
 ROOT = Path(__file__).parents[2]
-HOST = "127.0.0.1"
 START_S_MAX = 120
 STOP_S_MAX = 20
 WORKER_CORES = 1
@@ -33,10 +33,6 @@ _LISTENS = "Starting Spark master at"
 _LOG_LINES = 20
 
 
-class CannotStart(Exception):
-    """Raised when a process of the cluster ends, or does not come up; its log says why."""
-
-
 class Cluster:
     """A master and its workers, while the context lasts."""
 
@@ -44,7 +40,7 @@ class Cluster:
         """Start nothing yet."""
         self._folder = folder
         self._workers = workers
-        self._port = _free_port()
+        (self._port,) = free_ports(1)
         self._processes = ExitStack()
 
     @property
@@ -122,13 +118,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from tables.store import METADATA
 from tests.cleanup.twins import LIMITS, NOW_MS, Twin
 from tests.contracts.invalid_contract import (
+    STAY_MS,
     _timeouts_by_hand,  # noqa: F401  a fixture
     invalid,
     listed,
@@ -62,22 +63,61 @@ def ids_ascend(twin: Twin, *, crashes: bool = True) -> None:
     assert published.first_key[:KEY_BYTES] > last
 
 
-def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
-    """Pointers ran ahead of keys, as after a clock that was wrong when the store was opened."""
-    twin.clock.advance(100 * 86_400_000)
-    twin.await_(twin.transactions.commit(started(twin)))
-    twin.clock.step(-100 * 86_400_000)
+def believe(twin: Twin, step_ms: int) -> None:
+    """Have the wall step, and somebody say that it is right."""
+    twin.clock.step(step_ms)
     clock = twin.services._engine.clock
     assert isinstance(clock, TrustedClock)
     clock.accept(clock.state().step_s)
+
+
+def transactions_go_on(twin: Twin, step_ms: int = 400 * DAY) -> None:
+    """None of ours is ended or refused by a step, and their ages are those of steady time."""
+    before = started(twin)
+    twin.clock.advance(2_000)
+    believe(twin, step_ms)
+    after = started(twin)
+    twin.clock.advance(3_000)
+    twin.await_(twin.transactions._expire())
+    twin.await_(twin.services.messaging.publish(TOPIC, [b"1"], before))
+    twin.await_(twin.services.messaging.publish(TOPIC, [b"2"], after))
+    infos = twin.await_(twin.transactions.in_progress())
+
+    ages = {info.transaction_id: info.age_ms for info in infos}
+    assert ages == {before: 5_000, after: 3_000}
+    for pointer in (before, after):
+        twin.await_(twin.transactions.commit(pointer))
+    shown = twin.await_(twin.polled(TOPIC, committed=True))
+    assert [payload for _, payload in shown] == [b"1", b"2"]
+
+
+def a_dead_message_far_from_its_pointer(twin: Twin) -> None:
+    """Pointers ran ahead of keys, as after a clock that was wrong when the store was opened."""
+    twin.clock.advance(100 * DAY)
+    twin.await_(twin.transactions.commit(started(twin)))
+    believe(twin, -100 * DAY)
     twin.reopen(crashes=False)
     invalid(twin, b"dead")
     twin.reopen(crashes=True)
     twin.clean()
-    twin.clock.step(200 * 86_400_000)
-    clock = twin.services._engine.clock
-    assert isinstance(clock, TrustedClock)
-    clock.accept(clock.state().step_s)
+    believe(twin, 200 * DAY)
+    _is_forgotten_without_a_trace(twin)
+
+
+def a_dead_message_far_behind_its_pointer(twin: Twin) -> None:
+    """Keys ran ahead of pointers, as by a clock that was wrong while a server served."""
+    twin.clock.step(100 * DAY)
+    invalid(twin, b"dead")
+    twin.reopen(crashes=True)
+    twin.clean()
+    twin.clock.advance(STAY_MS + 1)
+    _is_forgotten_without_a_trace(twin)
+
+
+DEAD_MESSAGES = [a_dead_message_far_from_its_pointer, a_dead_message_far_behind_its_pointer]
+
+
+def _is_forgotten_without_a_trace(twin: Twin) -> None:
     twin.clean()
     assert listed(twin) == [], "it was taken off the list"
     twin.await_(twin.transactions.commit(started(twin)))

@@ -1,12 +1,12 @@
 """Entries of invalid transactions are inverted, and the list is truncated, never too early."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from cleanup.invalid import bound_of
-from tests.cleanup.clock_stories import a_dead_message_far_from_its_pointer
+from tests.cleanup.clock_stories import DEAD_MESSAGES
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.contracts.invalid_contract import (  # noqa: F401  run here on memory
     OTHER,
@@ -98,5 +98,8 @@ def test_an_abort_after_a_restart_shows_nothing_of_an_invalid_transaction(twin: 
     assert listed(twin) == [pointer]
 
 
-def test_a_dead_message_is_found_however_far_from_its_pointer(twin: Twin) -> None:
-    a_dead_message_far_from_its_pointer(twin)
+@pytest.mark.parametrize("story", DEAD_MESSAGES)
+def test_a_dead_message_is_found_however_far_from_its_pointer(
+    twin: Twin, story: Callable[[Twin], None]
+) -> None:
+    story(twin)

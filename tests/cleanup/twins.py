@@ -38,6 +38,7 @@ LIMITS = Limits(
     transaction_long_timeout_s=50,
     cleanup_grace_s=50,
     cleanup_slice_rows=3,
+    clock_hold_s=1_000_000,  # how steps are believed is for other tests
 )
 
 
@@ -128,6 +129,14 @@ class Twin:
     def passed(self) -> Generator[Step, None, None]:
         """Do a pass, giving each step when it is done."""
         yield from self.cleaner.steps(is_asked=self.is_asked)
+
+    def put_mark(self) -> None:
+        """Put the mark now, instead of some time within a minute."""
+        mark = self.services._engine.mark
+        assert mark is not None
+        batch = self.store.batch()
+        mark.put(batch)
+        self.store.write(batch)
 
     def leave_pass(self) -> None:
         """Do no more of the pass that is under way."""

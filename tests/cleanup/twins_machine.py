@@ -35,6 +35,7 @@ class Twins(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock(NOW_MS)
+        self.ahead_ms = 0
         self.cleaned, self.plain = (self.make(self.loop, self.clock) for _ in range(2))
         self.topics: set[TopicId] = set()
         self.open: dict[int, list[tuple[TopicId, RollbackRange]]] = {}
@@ -151,6 +152,17 @@ class Twins(RuleBasedStateMachine):
         self.clock.step(sign * by_s * 1_000)
         self.cleaned.go_on_cleaning(steps)
         self.clock.step(-sign * by_s * 1_000)
+
+    @rule(by_s=st.sampled_from([61, 300, 93_600, 34_560_000]))
+    def the_clock_steps_ahead(self, by_s: int) -> None:
+        """Under both; nobody believes that, and nothing has grown old by it."""
+        self.clock.step(by_s * 1_000)
+        self.ahead_ms += by_s * 1_000
+
+    @rule()
+    def the_clock_is_right_again(self) -> None:
+        self.clock.step(-self.ahead_ms)
+        self.ahead_ms = 0
 
     @rule(crashes=st.booleans())
     def restart(self, *, crashes: bool) -> None:

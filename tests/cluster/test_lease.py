@@ -1,5 +1,7 @@
 """What the holder of a lease may do by its clock, and what the others wait for by theirs."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from tests.cluster.hands import LEASE_S, Hands
 from tms.cluster.lease import Lease, LeaseRecord, Sighting, SteadySeconds
 from tms.core.clock import KeyTime, ManualClock, SystemClock
 from tms.core.errors import NoLeader, StoreUnavailable
+from tms.core.trusted_clock import TrustedClock
 
 RECORD = LeaseRecord(token=1, holder=1, address="http://a", store="s", lease_s=LEASE_S, fence_s=5.0)
 
@@ -108,6 +111,46 @@ def test_time_in_which_nobody_looked_says_nothing_of_the_leader() -> None:
     sighting.begin_anew()
     sighting.see((1, 1), LEASE_S)
     assert not sighting.has_run_out(RECORD)
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("wall_ms", "how", "times_ms"),
+    [
+        # The last renewal was seen as it came, 4 s ago: what differs is a step.
+        (30 * DAY_MS, "timed", (4_000, 4_000, 4_000)),
+        (-30 * DAY_MS, "timed", (4_000, -30 * DAY_MS, -30 * DAY_MS)),
+        (30_000, "timed", (30_000, 30_000, 30_000)),
+        # Nobody knows for how long there was no leader: this is as a start after a stop.
+        (30 * DAY_MS, "not timed", (30 * DAY_MS, 30 * DAY_MS, 0)),
+        (3_600_000, "not timed", (3_600_000, 3_600_000, 3_600_000)),
+        (-30 * DAY_MS, "not timed", (0, -30 * DAY_MS, -30 * DAY_MS)),
+        # The leader was of a version that does not tell its time.
+        (30 * DAY_MS, "not told", (30 * DAY_MS, 30 * DAY_MS, 30 * DAY_MS)),
+    ],
+)
+def test_the_time_goes_on_from_that_of_the_leader_before(
+    wall_ms: int, how: str, times_ms: tuple[int, int, int]
+) -> None:
+    """`times_ms` are trusted, of expiry and of deletion, since the leader renewed its lease."""
+    began_ms = 1_800_000_000_000
+    hands = Hands()
+    sighting = Sighting(hands)
+    sighting.see((1, 1), LEASE_S)
+    if how != "not timed":
+        hands.s += 2.0
+        sighting.see((1, 2), LEASE_S)
+        hands.s += 4.0
+        sighting.see((1, 2), LEASE_S)
+    time = TrustedClock(ManualClock(began_ms + wall_ms))
+
+    sighting.set_time(time, replace(RECORD, time_ms=0 if how == "not told" else began_ms))
+
+    found = (time.now_ms(), time.expiry_ms(), time.deletion_ms())
+    assert found == tuple(began_ms + each for each in times_ms)
+    assert time.keys_ms() == began_ms + max(times_ms[0], wall_ms)
 
 
 @given(

@@ -21,6 +21,9 @@ from tms.metadata.cache import JsonCodec
 pytestmark = pytest.mark.anyio
 
 S_MAX = 60.0
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+NEAR_MS = 5_000
+"""Times of one moment are less apart, however busy the machine is."""
 
 
 @pytest.fixture
@@ -101,6 +104,60 @@ async def test_keys_of_a_leader_are_above_those_of_all_before(world: World) -> N
     assert first.lease.keys_after_ms == given_ms
 
 
+async def lease_record(world: World) -> LeaseRecord:
+    found = await world.host.open_session().get(LEASE)
+    assert found is not None
+    return JsonCodec(LeaseRecord).decode(found.value)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+async def test_who_takes_over_goes_on_from_the_time_of_the_leader(
+    world: World, *, stops: bool
+) -> None:
+    """His wall is ahead, which is a step as of a running server: it is in doubt, and told."""
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server(ahead_ms=2 * HOUR_MS)
+    await until(lambda: second.leader is not None)
+    await until(lambda: second.member._sighting._is_timed)  # a renewal was seen as it came
+    assert second.time.state().in_doubt_s is None, "nobody compares walls before he claims"
+
+    if stops:
+        await first.stop()
+    else:
+        world.host.disconnect(first.session)
+    await until(lambda: second.is_open)
+
+    now_ms, state = SystemClock().now_ms(), second.time.state()
+    assert abs(second.time.now_ms() - now_ms) < NEAR_MS
+    assert abs(state.step_s - 7_200) < NEAR_MS // 1_000
+    assert state.held == ("expiry", "tombstones")
+    assert second.lease is not None
+    assert second.lease.keys_until_ms < now_ms + HOUR_MS, "the ceiling is of the trusted time"
+    assert abs((await lease_record(world)).time_ms - now_ms) < NEAR_MS
+    world.host.reconnect(first.session)
+
+
+async def test_a_step_of_the_leader_is_not_handed_on(world: World) -> None:
+    first = await world.server()
+    await until(lambda: first.is_open)
+    second = await world.server()
+    await until(lambda: second.leader is not None)
+
+    first.wall.ahead_ms = 30 * DAY_MS
+    renewals = (await lease_record(world)).renewals
+    async with asyncio.timeout(S_MAX):
+        while (record := await lease_record(world)).renewals < renewals + 2:
+            await asyncio.sleep(0.05)
+    assert abs(record.time_ms - SystemClock().now_ms()) < NEAR_MS
+    assert record.keys_until_ms < SystemClock().now_ms() + DAY_MS
+    await first.stop()
+    await until(lambda: second.is_open)
+
+    assert second.time.state().in_doubt_s is None
+    assert abs(second.time.now_ms() - SystemClock().now_ms()) < NEAR_MS
+
+
 async def test_one_whose_token_is_behind_what_the_store_knows_claims_anew(world: World) -> None:
     """As where the metadata store is another one than before."""
     first = await world.server(fence_s=0.1)
@@ -172,9 +229,7 @@ async def test_one_that_stops_before_the_fence_is_over_gives_nothing_back(world:
 
     await second.stop()
 
-    found = await world.host.open_session().get(LEASE)
-    assert found is not None
-    record = JsonCodec(LeaseRecord).decode(found.value)
+    record = await lease_record(world)
     assert (record.holder, record.is_released, record.fence_s) == (second.id, False, 60.0)
     world.host.reconnect(first.session)
 

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from tms.cluster.instances import next_instance_id
-from tms.cluster.lease import Lease
+from tms.cluster.lease import Lease, SteadySeconds
 from tms.cluster.member import Member
+from tms.core.clock import SystemClock
 from tms.core.cluster import Instance
 from tms.core.errors import StoreUnavailable
+from tms.core.trusted_clock import TrustedClock
 from tms.metadata.host import MetadataHost
 from tms.metadata.local import LocalSession
 
@@ -18,6 +20,16 @@ LEASE_S = 0.5
 
 FENCE_S = 0.3
 S_MAX = 60.0
+
+
+class WallOfItsOwn(SystemClock):
+    """This machine's clocks, but that the wall is ahead of it."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self.ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
 
 
 class World:
@@ -31,9 +43,12 @@ class World:
         self.writers: list[int] = []
         """The tokens that wrote, in order."""
 
-    async def server(self, of_store: str = "s", fence_s: float = FENCE_S) -> "Server":
+    async def server(
+        self, of_store: str = "s", fence_s: float = FENCE_S, ahead_ms: int = 0
+    ) -> "Server":
         session = self.host.open_session()
-        server = Server(self, session, await self.next_id(), of_store, fence_s)
+        wall = WallOfItsOwn(ahead_ms)
+        server = Server(self, session, await self.next_id(), of_store, fence_s, wall)
         self.servers.append(server)
         await server.member.open()
         return server
@@ -53,8 +68,14 @@ class World:
 class Server:
     """One member, whose services note that they are open."""
 
-    def __init__(
-        self, world: World, session: LocalSession, number: int, of_store: str, fence_s: float
+    def __init__(  # noqa: PLR0917  all that is one's own
+        self,
+        world: World,
+        session: LocalSession,
+        number: int,
+        of_store: str,
+        fence_s: float,
+        wall: WallOfItsOwn,
     ) -> None:
         self.world = world
         self.session = session
@@ -69,6 +90,7 @@ class Server:
         """What its looks at the store wait for."""
         self.known_token = 0
         """The latest that the store has seen."""
+        self.wall, self.time = wall, TrustedClock(wall)
         self.may_close = asyncio.Event()
         self.may_close.set()
         self.member = Member(
@@ -79,6 +101,8 @@ class Server:
             lease_s=LEASE_S,
             fence_s=fence_s,
             look=self.look,
+            clock=SteadySeconds(wall),
+            time=self.time,
         )
         self.member.on_leader = self.hear
 

@@ -1,5 +1,7 @@
 """A clock that steps, against what is said of it: C9 and C10 of its rules, and when it warns."""
 
+import math
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -24,14 +26,20 @@ class Spec:
         self.stepped_at: int | None = None
         self.doubted = 0
         """The wall's offset when it stepped last."""
+        self.unset_until = 0.0
+        """Until when the wall may not have been set since the start."""
 
     def look(self, steady: int) -> None:
-        if abs(self.wall - self.trusted) <= MINUTE:
+        is_near = abs(self.wall - self.trusted) <= MINUTE
+        is_set = steady < self.unset_until and self.wall > self.trusted
+        if is_near or is_set:
+            was_right = is_near and self.stepped_at is None
+            self.unset_until = self.unset_until if was_right else 0
             self.trusted, self.stepped_at = self.wall, None
         elif self.stepped_at is None or abs(self.wall - self.doubted) > MINUTE:
             self.stepped_at, self.doubted = steady, self.wall
         elif steady - self.stepped_at >= HOUR:
-            self.trusted, self.stepped_at = self.wall, None
+            self.trusted, self.stepped_at, self.unset_until = self.wall, None, 0
 
 
 class TimeMachine(RuleBasedStateMachine):
@@ -47,6 +55,9 @@ class TimeMachine(RuleBasedStateMachine):
 
     def _look(self) -> None:
         self.spec.look(self.source.steady_ms())
+        # As polls do, before anybody else has looked at the wall.
+        earlier = min(self.spec.trusted, self.spec.wall)
+        assert self.clock.expiry_ms() == NOW_MS + self.true + earlier
         self.clock.now_ms()
 
     @rule(ms=st.sampled_from(PASSES))
@@ -78,6 +89,7 @@ class TimeMachine(RuleBasedStateMachine):
             self.clock.accept(told + 61)
         self.clock.accept(told)
         self.spec.trusted, self.spec.stepped_at = self.spec.wall, None
+        self.spec.unset_until = 0
 
     @rule(stop_ms=st.sampled_from((0, *PASSES, 3 * DAY)), lost_ms=st.sampled_from((0, MINUTE)))
     def the_process_stops_and_starts(self, stop_ms: int, lost_ms: int) -> None:
@@ -89,7 +101,7 @@ class TimeMachine(RuleBasedStateMachine):
         self.true += stop_ms
         self.clock = TrustedClock(self.source)
         self.clock.start_after(trusted, self.source.boot_id, steady)
-        self.spec.stepped_at = None
+        self.spec.stepped_at, self.spec.unset_until = None, 0
         self._look()
         self.last_step = self.true if self.spec.stepped_at is not None else self.last_step
         self._new_session()
@@ -97,17 +109,52 @@ class TimeMachine(RuleBasedStateMachine):
     @rule(stop_ms=st.sampled_from((0, *PASSES, 3 * DAY)))
     def the_machine_starts_again(self, stop_ms: int) -> None:
         trusted, boot, steady = self.clock.now_ms(), self.source.boot_id, self.source.steady_ms()
+        self._other_machine(stop_ms)
+        self.clock.start_after(trusted, boot, steady)
+        self._has_started(trusted)
+
+    @rule(
+        stop_ms=st.sampled_from((0, *PASSES)),
+        ms=st.sampled_from((0, *STEPS)),
+        is_timed=st.booleans(),
+    )
+    def another_takes_over(self, stop_ms: int, ms: int, *, is_timed: bool) -> None:
+        """On another machine, whose wall is its own (`tms.cluster.lease.Sighting.set_time`)."""
+        trusted = self.clock.now_ms()
+        self._other_machine(stop_ms)
+        self.source.step(ms)
+        self.spec.wall += ms
+        self.clock = TrustedClock(self.source)
+        if is_timed:
+            self.clock.go_on_from(trusted + stop_ms)
+            self._has_started(trusted + stop_ms, believes_ahead=False)
+        else:
+            self.clock.start_after(trusted, "", 0)
+            self._has_started(trusted)
+
+    @rule()
+    def the_mark_is_lost(self) -> None:
+        self.clock = TrustedClock(self.source)
+        self._has_started(-1)
+
+    def _other_machine(self, stop_ms: int) -> None:
         self.source.advance(stop_ms)
         self.true += stop_ms
         self.source.reboot()
         self.clock = TrustedClock(self.source)
-        self.clock.start_after(trusted, boot, steady)
-        behind_ms = trusted - self.source.now_ms()
+
+    def _has_started(self, trusted: int, *, believes_ahead: bool = True) -> None:
+        """Take note that it goes on from a time; a wall behind is not believed in any case."""
         self.spec.stepped_at = None
-        if behind_ms > MINUTE:
+        self.spec.unset_until = 0
+        ahead_ms = self.source.now_ms() - trusted
+        if ahead_ms < -MINUTE or (ahead_ms > MINUTE and not believes_ahead):
             self.spec.trusted = trusted - NOW_MS - self.true
+            self.spec.unset_until = math.inf if believes_ahead else 0
         else:
             self.spec.trusted = self.spec.wall
+            if believes_ahead and ahead_ms <= MINUTE:
+                self.spec.unset_until = 10 * MINUTE
         self._look()
         self.last_step = self.true if self.spec.stepped_at is not None else self.last_step
         self._new_session()

@@ -56,6 +56,7 @@ class Masters:
         """Return what a server says of itself."""
         answer = httpx.get(f"{self.urls[number]}/status", timeout=10.0)
         told: dict[str, Any] = answer.json()
+        assert "role" in told, f"server {number} at {self.urls[number]}: {answer.text}"
         return told
 
     def master(self) -> int:

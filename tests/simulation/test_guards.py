@@ -5,12 +5,15 @@ which meets the rule.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from cleanup import invalid as cleanup_invalid
+from cleanup.invalid import InvalidSweep
+from cleanup.ranges import Step
 from tables.memory import MemoryStore
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
@@ -18,6 +21,7 @@ from tables.sealing.seal import Seal
 from tables.sealing.takeovers import Crossings
 from tables.store import Store
 from tests.cleanup import clock_stories
+from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.twins import NOW_MS, Twin
 from tests.cleanup.twins_machine import Twins
 from tests.contracts import invalid_contract
@@ -26,7 +30,10 @@ from tests.messaging.ranges.ends_machine import Ends
 from tests.messaging.service_machine import ServiceMachine
 from tests.simulation.leaders_machine import LeadersMachine
 from tms.core.clock import KeyTime, ManualClock, SessionTime
+from tms.core.errors import TmsError
+from tms.core.message import KEY
 from tms.core.tables import TransactionTable
+from tms.core.topic import TopicMetadata
 from tms.core.trusted_clock import TrustedClock
 from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
@@ -168,6 +175,7 @@ def ceilings_by_the_trusted_time(patch: pytest.MonkeyPatch) -> None:
         (floor_of_transactions, Ends),  # C1, C4
         (expiry_by_the_earlier_time, TimeMachine),  # C5, C10
         (expiry_by_the_earlier_time, Twins),
+        (expiry_by_the_earlier_time, Compacting),
         (keys_by_the_later_time, TimeMachine),
         (steps_are_held, TimeMachine),
         (doubts_end, TimeMachine),  # C9
@@ -199,6 +207,20 @@ def search_from_the_least_time(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def search_has_no_end(patch: pytest.MonkeyPatch) -> None:
+    """As before: up to the time in the pointer, and a margin."""
+    invert_in = InvalidSweep._invert_in
+
+    def bounded(
+        sweep: InvalidSweep, topic: TopicMetadata, pointers: Collection[int], from_ms: int
+    ) -> Iterator[Step]:
+        until_ms = max(pointers) // 1_000_000 + 49 * 3_600_000
+        patch.setattr(cleanup_invalid, "after_prefix", lambda whole: whole + KEY.pack(until_ms, 0))
+        return invert_in(sweep, topic, pointers, from_ms)
+
+    patch.setattr(InvalidSweep, "_invert_in", bounded)
+
+
 def versions_above_the_mark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoreMark, "cover", lambda *_: None)
 
@@ -211,6 +233,8 @@ def keys_above_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     ("switch_off", "check"),
     [
         (search_from_the_least_time, clock_stories.a_dead_message_far_from_its_pointer),  # C3
+        (sessions_never_step, clock_stories.transactions_go_on),  # C7
+        (search_has_no_end, clock_stories.a_dead_message_far_behind_its_pointer),  # C3
         (versions_above_the_mark, clock_stories.versions_ascend),  # C8
         (keys_above_what_is_forgotten, clock_stories.ids_ascend),  # C2
     ],
@@ -224,7 +248,7 @@ def test_without_a_rule_of_stores_a_story_fails(
         twin.await_(twin.services.messaging.create_topic(topic_id))
     switch_off(monkeypatch)
     try:
-        with pytest.raises(AssertionError):
+        with pytest.raises((AssertionError, TmsError)):
             check(twin)
     finally:
         twin.close()

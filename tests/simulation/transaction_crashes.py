@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
+from cleanup.cleaner import Cleaner
+from cleanup.loop_calls import LoopServices
+from cleanup.topic_rules import TopicRules
 from tables.store import Store
 from tables.store_tables import StoreTables
 from tests.faults.moody_store import MoodyStore
@@ -17,7 +20,7 @@ from tms.core.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from tms.core.limits import Limits
+from tms.core.limits import TTL_S_MAX, Limits
 from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
 from tms.core.reading import Isolation, Reading
@@ -33,6 +36,11 @@ CLIENTS = 3
 TRANSACTIONS = 4
 TIMEOUT_S = 30
 LIMITS = Limits(transaction_snapshot_edits=10)
+HOUR_MS = 3_600_000
+FAR_MS = 400 * 24 * HOUR_MS
+STEPS_MS = [sign * ms for sign in (1, -1) for ms in (61_000, 26 * HOUR_MS, FAR_MS)]
+STEPS_SHARE = 0.3
+"""Of transactions, how many see a step of the clock between their start and what they publish."""
 
 
 class DyingStore(MoodyStore):
@@ -75,8 +83,8 @@ class Ledger:
     moves_sent: int = 0
 
 
-async def opened(store: Store, clock: ManualClock) -> OpenServices:
-    return await services_on(StoreTables(store), LIMITS, clock, CollectorRegistry())
+async def opened(store: Store, clock: ManualClock, limits: Limits = LIMITS) -> OpenServices:
+    return await services_on(StoreTables(store), limits, clock, CollectorRegistry())
 
 
 async def committed(services: OpenServices, topic_id: TopicId) -> list[bytes]:
@@ -87,8 +95,11 @@ async def committed(services: OpenServices, topic_id: TopicId) -> list[bytes]:
 class Client:
     """Runs transactions, as the seed says, and notes what it is answered."""
 
-    def __init__(self, services: OpenServices, ledger: Ledger, name: str, seed: str) -> None:
+    def __init__(
+        self, services: OpenServices, ledger: Ledger, clock: ManualClock, name: str, seed: str
+    ) -> None:
         self.services = services
+        self.clock = clock
         self.ledger = ledger
         self.name = name
         self.random = random.Random(seed)
@@ -122,6 +133,8 @@ class Client:
         tx = await self.services.transactions.start(StartRequest(client=self.name))
         work.transaction_id = tx.transaction_id
         work.payloads = self.payloads_of(work)
+        if self.random.random() < STEPS_SHARE:
+            self.clock.step(self.random.choice(STEPS_MS))
         ranges = []
         for topic_id, payloads in work.payloads.items():
             pointer = tx.write_pointer
@@ -178,7 +191,9 @@ class Client:
         work.was_committed = True
 
 
-async def run_clients(services: OpenServices, ledger: Ledger, seed: int) -> None:
+async def run_clients(
+    services: OpenServices, ledger: Ledger, clock: ManualClock, seed: int
+) -> None:
     """Run the clients until they are done or the server is dead."""
 
     async def run(client: Client) -> None:
@@ -187,14 +202,14 @@ async def run_clients(services: OpenServices, ledger: Ledger, seed: int) -> None
 
     async with asyncio.TaskGroup() as group:
         for number in range(CLIENTS):
-            client = Client(services, ledger, f"c{number}", f"{seed}-{number}")
+            client = Client(services, ledger, clock, f"c{number}", f"{seed}-{number}")
             group.create_task(run(client))
 
 
-async def prepared(store: Store, clock: ManualClock) -> OpenServices:
-    services = await opened(store, clock)
+async def prepared(store: Store, clock: ManualClock, limits: Limits = LIMITS) -> OpenServices:
+    services = await opened(store, clock, limits)
     for topic_id in TOPICS:
-        await services.messaging.create_topic(topic_id)
+        await services.messaging.create_topic(topic_id, {"ttl": TTL_S_MAX})
     for number in range(CLIENTS):
         await services.subscriptions.create_subscription(TOPICS[0], f"c{number}")
     return services
@@ -202,10 +217,10 @@ async def prepared(store: Store, clock: ManualClock) -> OpenServices:
 
 async def writes_of(seed: int) -> int:
     """Return how many durable writes the workload makes."""
-    store = DyingStore()
-    services = await prepared(store, ManualClock(NOW_MS))
+    store, clock = DyingStore(), ManualClock(NOW_MS)
+    services = await prepared(store, clock)
     before = store.writes
-    await run_clients(services, Ledger(), seed)
+    await run_clients(services, Ledger(), clock, seed)
     await services.close()
     return store.writes - before
 
@@ -236,6 +251,28 @@ async def check(services: OpenServices, ledger: Ledger, clock: ManualClock) -> N
     first_versions = [NOW_MS * 1000 + number for number in range(CLIENTS)]
     moves = sum(position.version for position in positions) - sum(first_versions)
     assert ledger.moves <= moves <= ledger.moves_sent
+
+
+async def check_cleaned(services: OpenServices, store: Store, clock: ManualClock) -> None:
+    """Check that cleanup changes nothing of what is committed, when it forgets who was invalid."""
+    before = {topic_id: await committed(services, topic_id) for topic_id in TOPICS}
+    transactions = services.own_transactions
+    assert transactions is not None
+    asked = LoopServices(asyncio.get_running_loop(), services.messaging, transactions)
+    trusted, limits = services._engine.clock, services._engine.limits
+    cleaner = Cleaner(
+        store, asked, limits, trusted, rules=TopicRules(store, asked, limits, trusted)
+    )
+    behind_ms = max(0, NOW_MS + clock.steady_ms() - clock.now_ms())
+    for by_ms in (0, 51 * HOUR_MS, behind_ms + 120 * HOUR_MS):
+        clock.advance(by_ms)
+        async with asyncio.timeout(10):
+            await asyncio.to_thread(list, cleaner.steps(is_asked=True))
+    assert not (await transactions.invalid_list()).since, "it has forgotten all of them"
+    # A snapshot as of now: none is left that knows who was invalid.
+    reader = await transactions.start(StartRequest())
+    await transactions.commit(reader.transaction_id)
+    assert {topic_id: await committed(services, topic_id) for topic_id in TOPICS} == before
 
 
 async def _is_there_whole(work: Work, shown: dict[TopicId, list[bytes]]) -> bool:

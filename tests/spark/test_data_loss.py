@@ -1,59 +1,22 @@
 """What a stream has lost is an error, or is logged and passed over, as it was asked for.
 
-The readers are called as Spark calls them, without Spark.
+The readers are called as Spark calls them, without Spark (`tests.spark.streams`).
 """
 
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Self
 
-import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadMaxRows
 
 import tms
+from tests.spark.streams import Options, Stream
 from tms.core.errors import DataLost, TopicNotFound
-from tms.spark.columns import DEFAULT_SCHEMA, arrow_schema
-from tms.spark.options import stream_read
-from tms.spark.stream import StreamReader
 
-Options = dict[str, str]
-New = Callable[..., "Stream"]
+New = Callable[..., Stream]
 WAIT_S_MAX = 60
-ALL = ReadAllAvailable()
-
-
-class Stream:
-    """What Spark does with a reader, in one process."""
-
-    def __init__(self, options: Options, **more: str) -> None:
-        wanted = stream_read({"startingOffsets": "earliest", **options, **more})
-        self.reader = StreamReader(wanted, arrow_schema(DEFAULT_SCHEMA))
-        self.offset: dict[str, str] = {}
-
-    def start(self) -> Self:
-        """Begin where a new stream does."""
-        self.offset = self.reader.initialOffset()
-        return self
-
-    def plan(self, limit: object = ALL) -> tuple[dict[str, str], dict[str, str]]:
-        """Return where the next batch begins and ends."""
-        return self.offset, self.reader.latestOffset(self.offset, limit)  # type: ignore[arg-type]
-
-    def read(self, start: dict[str, str], end: dict[str, str]) -> list[bytes]:
-        """Return the payloads of a batch."""
-        batches: list[pa.RecordBatch] = []
-        for partition in self.reader.partitions(start, end):
-            batches += self.reader.read(partition)
-        return [payload for batch in batches for payload in batch.column("payload").to_pylist()]
-
-    def take(self, limit: object = ALL) -> list[bytes]:
-        """Return the payloads of the next batch, and go on behind it."""
-        start, end = self.plan(limit)
-        self.offset = end
-        return self.read(start, end)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,17 @@ from tables.copying import Copying
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
 from tables.store import BOUND, MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Store
+from tables.store_tables import StoreTables
 from tests.cli.conftest import run_command
 from tests.contracts.store_contract import rows_of
 from tests.tables.copies import ORDERS, copy, fill, seen_in
 from tests.tables.folders import make_folder
+from tms.core.clock import ManualClock, SystemClock
 from tms.core.errors import CopyRefused, StoreUnavailable
+from tms.core.mark import Mark, carry_mark, encode_mark, latest_mark
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
+from tms.core.trusted_clock import ClockState, TrustedClock
 from tms.node import open_services
 
 COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
@@ -162,6 +167,77 @@ def test_a_target_that_is_behind_is_refused(source: str, target: str) -> None:
 
     assert code == 1
     assert "tms tx start" in err
+
+
+NOW_MS, DAY_MS = 1_800_000_000_000, 86_400_000
+THEIRS = Mark(NOW_MS, NOW_MS - 5, 77, 900, 30, "their boot")
+OWN = Mark(NOW_MS - DAY_MS, NOW_MS - DAY_MS, 5, 800, 40, "own boot")
+
+
+@pytest.mark.parametrize(
+    ("own", "carried"),
+    [
+        ({}, THEIRS),
+        ({0: OWN}, replace(OWN, high=900)),
+        ({0: replace(OWN, high=1), 3: OWN}, replace(OWN, high=900)),
+        ({2: replace(OWN, high=1_000), 3: OWN}, replace(OWN, high=1_000)),
+    ],
+)
+def test_the_mark_of_the_target_is_above_both_and_of_a_new_target_the_source_s(
+    own: dict[int, Mark], carried: Mark
+) -> None:
+    source, target = StoreTables(MemoryStore()), StoreTables(MemoryStore())
+    for tables, marks in ((source, {1: replace(THEIRS, high=950), 4: THEIRS}), (target, own)):
+        batch = tables.batch()
+        for token, mark in marks.items():
+            tables.transactions.put_mark(batch, token, encode_mark(mark))
+        tables.write(batch)
+    carried = replace(carried, high=max(carried.high, 950))
+    for _ in range(2):  # a copy that was broken off is asked for again
+        carry_mark(source.transactions, target)
+        assert latest_mark(target.transactions) == carried
+
+
+async def version_given(store: str, name: str, now_ms: int) -> int:
+    """Return the version of a subscription that is created at a time, and let it go."""
+    services = await open_services(store, clock=ManualClock(now_ms))
+    created = await services.subscriptions.create_subscription(ORDERS, name)
+    await services.subscriptions.delete_subscription(ORDERS, name)
+    await services.close()
+    return created.version
+
+
+def test_numbers_of_a_copy_go_on_above_the_source_s_under_an_earlier_clock(
+    source: str, target: str
+) -> None:
+    asyncio.run(fill(source, many=1))
+    ahead_ms = SystemClock().now_ms() + DAY_MS
+    given = asyncio.run(version_given(source, "s", ahead_ms))
+    copy(source, target)
+
+    assert asyncio.run(version_given(target, "s", ahead_ms - 30 * DAY_MS)) > given
+
+
+@pytest.mark.parametrize("behind_ms", [30 * DAY_MS, -30 * DAY_MS])
+def test_a_copy_that_is_started_under_a_wrong_clock_goes_on_from_the_source_s_time(
+    source: str, target: str, behind_ms: int
+) -> None:
+    """As the source would: a wall behind is in doubt, by one ahead nothing is deleted yet."""
+
+    async def start() -> ClockState:
+        services = await open_services(target, clock=ManualClock(now_ms - behind_ms))
+        clock = services._engine.clock
+        assert isinstance(clock, TrustedClock)
+        assert clock.deletion_ms() <= now_ms
+        state = clock.state()
+        await services.close()
+        return state
+
+    asyncio.run(fill(source, many=1))
+    now_ms = SystemClock().now_ms()
+    copy(source, target)
+    held = ("expiry", "tombstones") if behind_ms > 0 else ("deletion",)
+    assert asyncio.run(start()).held == held
 
 
 class Breaking(MemoryStore):

@@ -1,11 +1,9 @@
-"""A stateful model of isolation."""
+"""A stateful model of isolation: what may happen, and what must come of it."""
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import precondition, rule
 
-from tables.memory import MemoryStore
-from tables.store import Store
-from tables.transaction_table import StoreTransactionTable
+from tests.transactions.isolation_world import IsolationWorld
 from tests.transactions.known import (
     ABORTED,
     CALLERS,
@@ -17,13 +15,11 @@ from tests.transactions.known import (
     OPEN,
     OWNERS,
     PICK,
-    PRINCIPALS,
     Known,
-    check_owners,
     has_place,
     may_not,
 )
-from tests.transactions.living import NOW_MS, Living
+from tests.transactions.living import Living
 from tms.core.caller import Caller
 from tms.core.errors import (
     NotPermitted,
@@ -35,49 +31,22 @@ from tms.core.errors import (
     TransactionNotInProgress,
 )
 from tms.core.transaction import Transaction, TransactionType
-from tms.core.transactions import IfOpen, TransactionStatus
-from tms.transactions.edits import encode_row
+from tms.core.transactions import IfOpen
 from tms.transactions.recovery import recover
 
+_DAY_MS = 86_400_000
+STEPS_MS = [sign * ms for sign in (1, -1) for ms in (1_000, 61_000, 8 * _DAY_MS, 400 * _DAY_MS)]
 
-class Isolation(RuleBasedStateMachine):
+
+class Isolation(IsolationWorld):
     """Random histories."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.store = self.open_store()
-        self.table = StoreTransactionTable(self.store)
-        self.living = Living(state=recover(self.table, LIMITS, NOW_MS).state)
-        self.known: list[Known] = []
-        self.step = self.row = 0
-        self.latest_ms = NOW_MS
-        self.last_sequences: dict[str, int] = {}
-        self.whose: dict[str, str | None] = {}
-        """Of the owners that have committed a sequence, by whom it was first done."""
-
-    def open_store(self) -> Store:
-        return MemoryStore()
-
-    def having(self, *statuses: str) -> list[Known]:
-        return [known for known in self.known if known.status in statuses]
-
-    def pick(self, pick: int, *statuses: str) -> Known:
-        found = self.having(*statuses)
-        return found[pick % len(found)]
-
-    def done(self) -> None:
-        """Write the step's edits as a row."""
-        self.step += 1
-        if self.living.edits:
-            batch = self.store.batch()
-            self.table.append(batch, self.row, encode_row(self.living.edits))
-            self.store.write(batch)
-            self.living.edits = []
-            self.row += 1
 
     @rule(type_=st.sampled_from(TransactionType), timeout_s=st.integers(1, 20), caller=CALLERS)
     def start(self, type_: TransactionType, timeout_s: int, caller: Caller) -> None:
-        self._started(self.living.start(type_, timeout_s=timeout_s, caller=caller), caller)
+        transaction = self.living.start(
+            type_, timeout_s=timeout_s, caller=caller, keys_from_ms=self.keys_ms
+        )
+        self._started(transaction, caller)
 
     def _started(
         self,
@@ -88,7 +57,8 @@ class Isolation(RuleBasedStateMachine):
     ) -> None:
         expires_ms = self.living.state.info(transaction.transaction_id).expires_ms
         assert expires_ms is not None
-        known = Known(transaction, self.step, expires_ms, owner, sequence, caller.principal)
+        known = Known(transaction, self.step, expires_ms, self.keys_ms, owner, sequence)
+        known.principal = caller.principal
         known.pointers = [transaction.transaction_id]
         self.known.append(known)
         self.done()
@@ -99,12 +69,6 @@ class Isolation(RuleBasedStateMachine):
         if self.whose.get(owner) is not None:
             holders.append(self.whose[owner])
         return any(may_not(caller, holder) for holder in holders)
-
-    def _holders(self) -> dict[str, str | None]:
-        """Return the owners that have a place, and whose they are."""
-        numbered = [known for known in self.having(OPEN) if known.sequence is not None]
-        opened = {known.owner or "": known.principal for known in numbered}
-        return {**opened, **self.whose}
 
     @rule(owner=OWNERS, caller=CALLERS)
     def forget_owner(self, owner: str, caller: Caller) -> None:
@@ -131,7 +95,11 @@ class Isolation(RuleBasedStateMachine):
         is_room = has_place(self._holders(), caller, owner)
         try:
             transaction = self.living.start(
-                owner=owner, sequence=sequence, if_open=if_open, caller=caller
+                owner=owner,
+                sequence=sequence,
+                if_open=if_open,
+                caller=caller,
+                keys_from_ms=self.keys_ms,
             )
         except NotPermitted:
             assert is_of_another
@@ -181,7 +149,7 @@ class Isolation(RuleBasedStateMachine):
         assert is_room
         assert not is_of_another
         transaction = Transaction(read_pointer=0, transaction_id=pointer, write_pointer=pointer)
-        known = Known(transaction, self.step, 0, owner, number, caller.principal, COMMITTED)
+        known = Known(transaction, self.step, 0, 0, owner, number, caller.principal, COMMITTED)
         known.committed, known.changes, known.pointers = self.step, changes, [pointer]
         self.known.append(known)
         self._remember(known)
@@ -307,6 +275,11 @@ class Isolation(RuleBasedStateMachine):
                 known.status = INVALID
         self.done()
 
+    @rule(by_ms=st.sampled_from(STEPS_MS))
+    def the_wall_steps(self, by_ms: int) -> None:
+        """So that keys are ahead of pointers, or behind: nothing is guessed one from the other."""
+        self.keys_ms += by_ms
+
     @precondition(lambda self: self.having(INVALID))
     @rule(pick=PICK, whole=st.booleans())
     def truncate(self, pick: int, *, whole: bool) -> None:
@@ -344,55 +317,3 @@ class Isolation(RuleBasedStateMachine):
         """Have all lists put together again."""
         self.living.state.excluded._kept.clear()
         self.living.state.excluded._kept_pointers = 0
-
-    @invariant()
-    def lists_are_sorted_and_right(self) -> None:
-        latest = self.living.state.latest_snapshot()
-        in_progress = [p for known in self.having(OPEN) for p in known.pointers]
-        invalid = {
-            pointer
-            for known in self.having(INVALID)
-            for pointer in known.pointers
-            if pointer not in known.truncated
-        }
-        assert list(latest.in_progress) == sorted(in_progress)
-        assert list(latest.invalids) == sorted(invalid)
-        assert all(map(self.living.state.is_in_progress, in_progress))
-        assert not any(map(self.living.state.is_in_progress, invalid))
-
-    @invariant()
-    def each_sees_what_had_committed_when_it_started(self) -> None:
-        for reader in self.having(OPEN):
-            transaction = self.living.state.transaction(reader.pointers[0])
-            assert transaction == reader.transaction
-            for writer in self.known:
-                if writer.status in (ABORTED, GONE):
-                    continue  # nothing that it wrote is left
-                was_committed = writer.status == COMMITTED and writer.committed < reader.started
-                # A pointer that was truncated has nothing left either.
-                for pointer in set(writer.pointers) - writer.truncated:
-                    sees = transaction.is_visible(pointer)
-                    assert sees == (writer is reader or was_committed)
-
-    @invariant()
-    def it_is_known_whose_each_is(self) -> None:
-        state = self.living.state
-        for known in self.having(OPEN, INVALID):
-            if not known.truncated:
-                assert state.info(known.pointers[0]).principal == known.principal
-        for principal in PRINCIPALS:
-            of_it = [known for known in self.having(OPEN) if known.principal == principal]
-            assert state.in_progress_of(principal) == len(of_it)
-        check_owners(state.owners, self._holders(), self.whose, self.last_sequences)
-
-    @invariant()
-    def statuses_are_known(self) -> None:
-        of: dict[str, set[TransactionStatus | None]] = {
-            OPEN: {TransactionStatus.IN_PROGRESS, TransactionStatus.COMMITTING},
-            COMMITTED: {TransactionStatus.COMMITTED, None},
-            ABORTED: {TransactionStatus.ABORTED},
-            INVALID: {TransactionStatus.INVALID},
-            GONE: {None},
-        }
-        for known in self.known:
-            assert self.living.state.status(known.pointers[0]) in of[known.status]

@@ -48,6 +48,8 @@ class Known:
     started: int
     """When, in steps."""
     expires_ms: int
+    keys_from_ms: int
+    """When it started, by the time that keys are of."""
     owner: str | None
     sequence: int | None
     principal: str | None = None

@@ -81,11 +81,7 @@ class TopicMetadata:
 
         Both are in ms since 1970.
         """
-        return max(self.young_from_ms(now_ms), self.live_from_ms)
-
-    def young_from_ms(self, now_ms: int) -> int:
-        """Return from when on entries are no older than the ttl at `now_ms`, in ms since 1970."""
-        return max(0, now_ms - self.ttl_s * MS_PER_S)
+        return max(now_ms - self.ttl_s * MS_PER_S, self.live_from_ms)  # which is not below 0
 
     def dies_ms(self, written_ms: int) -> int:
         """Return the first time at which what was written at `written_ms` has expired.

@@ -6,6 +6,7 @@ or when somebody says that it is right. A start is no step: see `start_after`. A
 """
 
 import logging
+import math
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
@@ -18,6 +19,9 @@ _DAY_MS = 86_400_000
 _NS_PER_MS = 1_000_000
 _JITTER_MS = 20
 """By how much the wall may go otherwise than steady time before that is taken note of."""
+_SET_WITHIN_MS = 600_000
+"""How soon after its start a machine sets the wall, if it has no battery but a file with a time.
+Steady time counts from then."""
 _READ_TOGETHER_MS = 1_000
 """Within how much steady time two clocks must be read to be compared."""
 
@@ -79,6 +83,9 @@ class TrustedClock(Clock):
         self._offset_ms = self._source.now_ms() - self._source.steady_ms()
         """Of the trusted time to steady time."""
         self._doubt: _Doubt | None = None
+        self._unset_until_ms: float = -math.inf
+        """Until when a wall that steps ahead is taken to be set for the first time since a start,
+        in steady time."""
         self._wait: _Wait | None = None
         self._set_calm()
         self._floor_ms = 0
@@ -90,8 +97,8 @@ class TrustedClock(Clock):
 
     # What each rule asks.
 
-    # The first three are asked for each flush and each poll. As long as the wall goes evenly they
-    # are the same, which is seen here. No step is used before it is seen.
+    # The first two are asked for each flush. As long as the wall goes evenly they are the same,
+    # which is seen here. No step is used before it is seen.
 
     def now_ms(self) -> int:
         """Return the trusted time."""
@@ -109,15 +116,19 @@ class TrustedClock(Clock):
 
     def expiry_ms(self) -> int:
         """Return the earlier of the trusted time and the wall's."""
+        # Asked for each poll. The trusted time goes on, so a wall that is not ahead of what that
+        # was, by more than is followed at once, is the earlier one, whatever it was set to.
         wall_ns = self._wall_ns()
-        if self._calm_from_ns <= wall_ns - self._steady_ns() <= self._calm_to_ns:
+        if wall_ns < self._not_ahead_ns:
             return wall_ns // _NS_PER_MS
         return min(self.candidates())
 
     def candidates(self) -> tuple[int, int]:
         """Return the trusted time and the wall's."""
         with self._lock:
-            return self._follow()
+            found = self._follow()
+            self._not_ahead_ns = (found[0] + max(self._step_ms, _JITTER_MS)) * _NS_PER_MS
+            return found
 
     def steady_ms(self) -> int:
         """Return the source's steady time."""
@@ -150,6 +161,13 @@ class TrustedClock(Clock):
             self._believe(offset_ms)
             if doubt is not None:
                 _log.warning("the clock is right again: it is believed from now on")
+                self._unset_until_ms = -math.inf
+            return wall_ms, wall_ms
+        if steady_ms < self._unset_until_ms and offset_ms > self._offset_ms:
+            level = logging.INFO if doubt is None else logging.WARNING
+            _log.log(level, "the clock is set: it is believed from now on")
+            self._wait_to_delete(steady_ms, offset_ms - self._offset_ms)
+            self._believe(offset_ms)
             return wall_ms, wall_ms
         if doubt is None or abs(offset_ms - doubt.offset_ms) > self._step_ms:
             self.steps += 1
@@ -191,12 +209,18 @@ class TrustedClock(Clock):
         return wall_ms, steady_ms
 
     def _believe(self, offset_ms: int) -> None:
-        self.beliefs += abs(offset_ms - self._offset_ms) > self._step_ms
+        if abs(offset_ms - self._offset_ms) > self._step_ms:
+            self.beliefs += 1
+            self._unset_until_ms = -math.inf
         self._offset_ms, self._doubt = offset_ms, None
         self._set_calm()
 
     def _set_calm(self) -> None:
-        """Note which offsets of the wall to steady time are nothing to look at; in doubt: none."""
+        """Note which offsets of the wall to steady time are nothing to look at; in doubt: none.
+
+        The trusted time may be another one now, so of the wall nothing is known until `candidates`.
+        """
+        self._not_ahead_ns = 0
         offset_ns = self._offset_ms * _NS_PER_MS
         around_ns = -1 if self._doubt is not None else _JITTER_MS * _NS_PER_MS
         self._calm_from_ns, self._calm_to_ns = offset_ns - around_ns, offset_ns + around_ns
@@ -218,8 +242,10 @@ class TrustedClock(Clock):
         """Go on after a stop: then it was `trusted_ms`, and `steady_ms` in the boot of that id.
 
         In the same boot the trusted time goes on exactly, however long the stop was. In another, a
-        wall that is behind is in doubt: most likely nobody has set it yet. One that is ahead is
-        believed, because a stop is the usual reason; only, deletion waits if it is far ahead.
+        wall that is behind is in doubt: most likely nobody has set it yet. One that is ahead, or
+        is so when it is set, is believed, because a stop is the usual reason; only, deletion waits
+        if it is far ahead. One that is where the last stop was may be so by a file, and be set
+        soon after the machine's start.
         """
         if boot_id and boot_id == self.boot_id:
             self.go_on_from(trusted_ms + self._source.steady_ms() - steady_ms)
@@ -227,9 +253,17 @@ class TrustedClock(Clock):
         ahead_ms = self.now_ms() - trusted_ms
         if ahead_ms < -self._step_ms:
             self.go_on_from(trusted_ms)
-        elif ahead_ms > _DAY_MS and self._hold_ms:
-            now_ms = self._source.steady_ms()
-            self._wait = _Wait(now_ms + self._hold_ms, now_ms, trusted_ms - now_ms)
+            self._unset_until_ms = math.inf
+        elif ahead_ms <= self._step_ms:
+            self._unset_until_ms = _SET_WITHIN_MS
+        else:
+            self._wait_to_delete(self._source.steady_ms(), ahead_ms)
+
+    def _wait_to_delete(self, steady_ms: int, ahead_ms: int) -> None:
+        """Have deletion wait, if the wall is far ahead of where the time was at the last stop."""
+        if ahead_ms > _DAY_MS and self._hold_ms:
+            before_ms = self._source.now_ms() - ahead_ms - steady_ms
+            self._wait = _Wait(steady_ms + self._hold_ms, steady_ms, before_ms)
             _log.info("the clock is %d s ahead of the last stop", ahead_ms // MS_PER_S)
 
     def keep_keys_from(self, floor_ms: int) -> None:

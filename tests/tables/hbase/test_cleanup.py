@@ -6,7 +6,8 @@ The tables are cut in the middle of topics. `HBASE_EXAMPLES` as in conftest.py.
 import asyncio
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,7 @@ from tables.hbase.layout import Place, Salt
 from tables.hbase.store import HBaseStore
 from tables.keys import payload_prefix, prefix
 from tables.store import MESSAGE, PAYLOAD, SUBSCRIPTION
+from tests.cleanup.clock_stories import DEAD_MESSAGES
 from tests.cleanup.compaction_machine import Compacting
 from tests.cleanup.expiring_rows import (
     LIMITS,
@@ -57,13 +59,17 @@ from tests.contracts.invalid_contract import (  # noqa: F401  run here on these 
 from tests.contracts.store_contract import empty
 from tests.tables.hbase.conftest import BUCKETS, gateway_to
 from tests.tables.hbase.twins import WORKERS, HBaseTwin
-from tms.core.clock import ManualClock
+from tms.core.clock import ManualClock, SystemClock
 from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId
+from tms.core.transactions import StartRequest
+from tms.jobs import open_pruning, prune_region, regions
+from tms.settings import Settings
 
 pytestmark = pytest.mark.slow
 
+DAY_MS = 86_400_000
 EXAMPLES = int(os.environ.get("HBASE_EXAMPLES", "8"))
 
 
@@ -173,6 +179,58 @@ def test_the_cache_knows_what_was_inverted_before_the_list_forgets_it(twin: Twin
 
     assert listed(twin) == []
     assert committed(twin) == [b"1"]
+
+
+@pytest.mark.parametrize("story", DEAD_MESSAGES)
+@pytest.mark.usefixtures("_timeouts_by_hand")
+def test_a_dead_message_is_found_however_far_from_its_pointer(
+    twin: Twin, story: Callable[[Twin], None]
+) -> None:
+    story(twin)
+
+
+def prune(url: str) -> None:
+    """As `tms prune` does it, by this machine's clock."""
+    with closing(open_pruning(url, Settings(), WORKERS)) as pruning:
+        for _ in pruning.steps():
+            pass
+
+
+def prune_each_region(url: str) -> None:
+    """As Spark's job does it, by this machine's clock."""
+    for region in regions(url, Settings()):
+        prune_region(url, Settings(), region)
+
+
+@pytest.mark.parametrize("prunes", [prune, prune_each_region])
+def test_a_pruner_whose_wall_is_ahead_deletes_only_what_servers_give_no_more(
+    cut_place: Place, prunes: Callable[[str], None]
+) -> None:
+    """By 400 days, so that by its clock all has expired."""
+    url = f"hbase://{cut_place.host}:{cut_place.port}/{cut_place.prefix}"
+    loop = asyncio.new_event_loop()
+    clock = ManualClock(SystemClock().now_ms() - 400 * DAY_MS)
+    twin = HBaseTwin(loop, clock, place=cut_place, is_apart=False)
+    twin.await_(twin.services.messaging.create_topic(TOPIC, {"ttl": 604_800}))
+    for number in range(3):
+        publish(twin, b"%d" % number)
+    pointer = twin.await_(twin.transactions.start(StartRequest())).transaction_id
+    twin.await_(twin.services.messaging.store(TOPIC, [b"stored"], pointer))
+    prunes(url)
+    twin.reopen(crashes=True)  # so that all is read from the tables
+    twin.await_(twin.services.messaging.publish(TOPIC, [], pointer))
+    twin.await_(twin.transactions.commit(pointer))
+
+    assert committed(twin) == [b"0", b"1", b"2", b"stored"]
+    twin.clock.advance(8 * DAY_MS)
+    publish(twin, b"new")
+    twin.put_mark()
+    prunes(url)
+    twin.reopen(crashes=True)
+    assert committed(twin) == [b"new"]
+    assert len(all_rows(twin.store, MESSAGE)) == 1, "what has expired for servers too is gone"
+    twin.close()
+    loop.close()
 
 
 @pytest.mark.parametrize("is_apart", [False, True])

@@ -78,14 +78,16 @@ def taken_over(place: Place, gateway: Gateway) -> HBaseStore:
     return store
 
 
-async def die(place: Place, dies_at: tuple[int, bool] | None, seed: int, ledger: Ledger) -> int:
+async def die(
+    place: Place, dies_at: tuple[int, bool] | None, seed: int, ledger: Ledger, clock: ManualClock
+) -> int:
     """Have clients at work until the server dies; return the writing calls that they made."""
     gateway = DyingGateway(place)
-    services = await prepared(taken_over(place, gateway), ManualClock(NOW_MS))
+    services = await prepared(taken_over(place, gateway), clock)
     before = gateway.calls
     if dies_at is not None:
         gateway.dies_at = (before + dies_at[0], dies_at[1])
-    await run_clients(services, ledger, seed)
+    await run_clients(services, ledger, clock, seed)
     made = gateway.calls - before
     with suppress(TmsError):
         await services.close()
@@ -97,12 +99,12 @@ async def test_a_death_at_any_call_leaves_all_or_nothing(
 ) -> None:
     monkeypatch.setattr(service, "_TICK_S", 0.005)
     chance = random.Random(7)
-    count = await die(place, None, 0, Ledger())
+    count = await die(place, None, 0, Ledger(), ManualClock(NOW_MS))
     for seed in range(EXAMPLES):
         empty(hbase_store)
         dies_at, ledger = (chance.randint(1, count), chance.random() < 0.5), Ledger()
-        await die(place, dies_at, seed, ledger)
         clock = ManualClock(NOW_MS)
+        await die(place, dies_at, seed, ledger, clock)
         again = await opened(taken_over(place, gateway_to(place)), clock)
         try:
             await check(again, ledger, clock)
