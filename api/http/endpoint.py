@@ -5,19 +5,22 @@ from collections.abc import Collection
 from time import perf_counter
 
 from api.http.context import Context
-from api.http.exchange import CLIENT_GONE, ClientGone, Exchange
+from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
+from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from tms.core.credentials import shortened
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, TmsError
 
 FORWARDED_BY = b"tms-forwarded-by"
 """In the head of a request that a server of the cluster passes on: its number."""
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
+_cut_off = RareLog("answers cut off, as after a revocation")
+"""Whoever revokes something cuts off all that goes on by it."""
 
 
 class Endpoint:
@@ -80,15 +83,24 @@ class Endpoint:
         except ClientGone:
             exchange.status = CLIENT_GONE
         except Exception as error:
-            if exchange.status:
-                raise
-            status, body, content_type, headers, is_our_fault = self.context.error_form(error)
-            if is_our_fault:
-                _log.exception("a request failed: %s", shortened(exchange.path, _PATH_CHARS_LOGGED))
-            await exchange.answer(status, body, content_type, headers)
+            if exchange.is_begun:
+                # The connection of an answer that is left without its end is closed.
+                exchange.status = BROKEN_OFF
+                if not isinstance(error, TmsError):
+                    raise
+                path = shortened(exchange.path, _PATH_CHARS_LOGGED)
+                _cut_off.add(f"{path}: {error}")
+            else:
+                await self._answer_error(exchange, error)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
+
+    async def _answer_error(self, exchange: Exchange, error: Exception) -> None:
+        status, body, content_type, headers, is_our_fault = self.context.error_form(error)
+        if is_our_fault:
+            _log.exception("a request failed: %s", shortened(exchange.path, _PATH_CHARS_LOGGED))
+        await exchange.answer(status, body, content_type, headers)
 
 
 async def _check_query(exchange: Exchange, parameters: Collection[str]) -> None:

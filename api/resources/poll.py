@@ -30,7 +30,7 @@ from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
 from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer, encoded_parts
 from api.resources.values import DecodedAnswer
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
 from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
 from tms.core.reading import Reading, View, isolation_of
@@ -242,8 +242,8 @@ async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollA
     except ClientGone:
         raise
     except Exception as error:
-        if not exchange.is_begun:
-            raise
+        if not exchange.is_begun or isinstance(error, RequestError | RulesUnavailable):
+            raise  # somebody revoked what it went on by
         # The connection of an answer that is left without its end is closed.
         _broken_streams.add(asked.topic_id, error)
         exchange.status = BROKEN_OFF

@@ -99,11 +99,9 @@ class Rule:
             )
 
     def is_of_subscription(self, subscription: str | None) -> bool:
-        """Whether it holds for a subscription, for some of them, or if none is named."""
+        """Whether it holds for a subscription, or for a topic if none is named."""
         if self.subscription == ANY:
             return True
-        if subscription == SOME:
-            return self.effect is Effect.ALLOW
         return subscription is not None and matches(self.subscription, subscription)
 
 
@@ -221,13 +219,15 @@ class RuleBook:
             for name in identity.names
             for rule in self._by_name.get(name, _NONE).about(resource)
         ]
-        of_it = [rule for rule in about if rule.is_of_subscription(subscription)]
+        of_some = _of_some_subscription(about)
+        of_it = of_some
+        if subscription != SOME:
+            of_it = [rule for rule in about if rule.is_of_subscription(subscription)]
         rule = _decisive(of_it, action)
         if rule is None and action is Action.DESCRIBE:
             rule = _allowing_any(of_it, ACTIONS_OF[resource.kind])
         is_allowed = rule is not None and rule.effect is Effect.ALLOW
-        known_by = [rule for rule in about if rule.is_of_subscription(SOME)]
-        is_visible = is_allowed or _allowing_any(known_by, ACTIONS_OF[resource.kind]) is not None
+        is_visible = is_allowed or _allowing_any(of_some, ACTIONS_OF[resource.kind]) is not None
         return Ruling(is_allowed, rule, is_visible)
 
     def may_within(self, identity: Identity, action: Action, namespace: str) -> bool:
@@ -250,6 +250,33 @@ def _decisive(rules: Iterable[Rule], action: Action) -> Rule | None:
     found = [rule for rule in rules if action in rule.actions]
     denying = (rule for rule in found if rule.effect is Effect.DENY)
     return min(denying, default=min(found, default=None, key=_by_id), key=_by_id)
+
+
+def _of_some_subscription(about: Iterable[Rule]) -> list[Rule]:
+    """Return the rules that say what may be done to some subscription, whichever that is.
+
+    Denials of narrower patterns are not added up: it takes one for each character to take in all
+    of a wider pattern.
+    """
+    about = list(about)
+    denied = [
+        rule.subscription
+        for rule in about
+        if rule.effect is Effect.DENY and Action.SUBSCRIBE in rule.actions
+    ]
+    return [
+        rule
+        for rule in about
+        if rule.subscription == ANY
+        or (rule.effect is Effect.ALLOW and not _takes_in(denied, rule.subscription))
+    ]
+
+
+def _takes_in(patterns: Iterable[str], pattern: str) -> bool:
+    """Whether one of `patterns` matches all that `pattern` matches."""
+    is_prefix = pattern.endswith(ANY)
+    start = pattern[:-1] if is_prefix else pattern
+    return any(matches(each, start) and (each.endswith(ANY) or not is_prefix) for each in patterns)
 
 
 def _by_id(rule: Rule) -> str:

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -24,6 +26,14 @@ pytestmark = pytest.mark.anyio
 T = TopicId("ns", "t")
 WAYS = ("directly", "forwarded")
 MIB = 1024 * 1024
+
+
+@pytest.fixture(autouse=True)
+def is_no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever is cut off here is so because somebody revoked it: nobody has to be woken up."""
+    yield
+    told = caplog.get_records("call")
+    assert [each for each in told if each.levelno >= logging.ERROR or each.exc_info] == []
 
 
 @pytest.fixture
