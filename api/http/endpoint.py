@@ -19,7 +19,7 @@ FORWARDED_BY = b"tms-forwarded-by"
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
-_cut_off = RareLog("answers cut off, as after a revocation")
+_cut_off = RareLog("answers cut off", logging.WARNING)
 """Whoever revokes something cuts off all that goes on by it."""
 
 

@@ -46,6 +46,8 @@ _JOINED_BYTES_MAX = 1024 * 1024
 
 _broken_streams = RareLog("polls cut off", logging.ERROR)
 """A sick store breaks thousands of them."""
+_refused_streams = RareLog("polls cut off", logging.WARNING)
+"""So does somebody who revokes a rule, or deletes a topic."""
 
 
 def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
@@ -242,10 +244,13 @@ async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollA
     except ClientGone:
         raise
     except Exception as error:
-        if not exchange.is_begun or isinstance(error, RequestError | RulesUnavailable):
-            raise  # somebody revoked what it went on by
+        if not exchange.is_begun:
+            raise
         # The connection of an answer that is left without its end is closed.
-        _broken_streams.add(asked.topic_id, error)
+        if isinstance(error, RequestError | RulesUnavailable):
+            _refused_streams.add(f"{asked.topic_id}: {error}")
+        else:
+            _broken_streams.add(asked.topic_id, error)
         exchange.status = BROKEN_OFF
 
 

@@ -80,7 +80,7 @@ def test_it_decides_as_a_naive_reader_of_all_rules_would(
     ],
 )
 def test_who_may_move_no_subscription_may_not_know_that_the_topic_is_there(
-    allowed: str, denied: list[str], is_there: bool
+    allowed: str, denied: list[str], *, is_there: bool
 ) -> None:
     effects = [(Effect.ALLOW, allowed), *((Effect.DENY, each) for each in denied)]
     actions = frozenset([Action.SUBSCRIBE])
