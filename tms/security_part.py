@@ -114,7 +114,7 @@ class SecurityPart:
         settings = self._settings
         publish = self._publish if settings.audit_topic else None
         self._audit = open_audit(settings.audit_file, self._clock, publish)
-        self.access.audit = self.registry_access.audit = self._audit
+        self.access.trail.audit = self.registry_access.trail.audit = self._audit
         self._closed_with.append(self._audit)
         if self._web_keys is not None:
             self._closed_with.append(self._web_keys)

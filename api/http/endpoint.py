@@ -69,11 +69,11 @@ class Endpoint:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
         started = perf_counter()
+        access = self._access
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
                 exchange.comes_from_server()
-            access = self._access
             if access is not None and not access.admits_again(exchange, self.operation):
                 session = access.known(exchange) or await access.verified(exchange)
                 access.admit(exchange, session, self.operation)
@@ -83,23 +83,31 @@ class Endpoint:
         except ClientGone:
             exchange.status = CLIENT_GONE
         except Exception as error:
-            if exchange.is_begun:
-                # The connection of an answer that is left without its end is closed.
-                exchange.status = BROKEN_OFF
-                if not isinstance(error, TmsError):
-                    raise
-                path = shortened(exchange.path, _PATH_CHARS_LOGGED)
-                _cut_off.add(f"{path}: {error}")
-            else:
-                await self._answer_error(exchange, error)
+            await self._fail(exchange, error)
+        if exchange.uses is not None and access is not None:
+            access.trail.tell_uses(exchange)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
 
-    async def _answer_error(self, exchange: Exchange, error: Exception) -> None:
+    async def _fail(self, exchange: Exchange, error: Exception) -> None:
+        """Answer with an error, or cut off the answer that has begun.
+
+        Raises the error if that is our fault, and cannot be answered any more.
+        """
+        if self._access is not None:
+            self._access.trail.failed(exchange, error)
+        path = shortened(exchange.path, _PATH_CHARS_LOGGED)
+        if exchange.is_begun:
+            # The connection of an answer that is left without its end is closed.
+            exchange.status = BROKEN_OFF
+            if not isinstance(error, TmsError):
+                raise error
+            _cut_off.add(f"{path}: {error}")
+            return
         status, body, content_type, headers, is_our_fault = self.context.error_form(error)
         if is_our_fault:
-            _log.exception("a request failed: %s", shortened(exchange.path, _PATH_CHARS_LOGGED))
+            _log.exception("a request failed: %s", path)
         await exchange.answer(status, body, content_type, headers)
 
 

@@ -91,6 +91,10 @@ class LiveValues(Generic[T]):
         except MetadataUnavailable as error:
             raise _unknown(error) if is_sent else error from None
 
+    async def look(self, name: str) -> None:
+        """Have a value as it is in the store now. Raises `MetadataUnavailable`."""
+        await self._read([name])
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 

@@ -133,6 +133,10 @@ class Grants:
         """All rules."""
         return self._known.values()
 
+    def rule(self, rule_id: str) -> Rule | None:
+        """Return the rule of an id, None if there is none."""
+        return self._known.get(rule_id)
+
     async def add_rule(self, rule: Rule) -> Rule:
         """Have a rule in force, and return it with its id.
 
@@ -174,6 +178,17 @@ class Grants:
         if given is not None or self._tokens is None:
             return given
         return self._tokens.values.get(token_id)
+
+    async def token_now(self, token_id: str) -> KeptToken | None:
+        """Return what is kept of a token, also if another server has made it just now.
+
+        Raises `MetadataUnavailable`.
+        """
+        token = self.token(token_id)
+        if token is None and self._tokens is not None and _ID.fullmatch(token_id):
+            await self._tokens.look(token_id)
+            token = self.token(token_id)
+        return token
 
     def is_setting(self, token_id: str) -> bool:
         """Whether a token stands in the settings, where alone it can be taken out."""

@@ -98,6 +98,13 @@ class Rule:
                 self, subscription=self.subscription, expected="the action subscribe alone"
             )
 
+    def __str__(self) -> str:
+        """Return what it says, in a line."""
+        on = {Kind.TOPIC: f"{self.namespace}:{self.name}", Kind.SUBJECT: f"subject {self.name}"}
+        told = f"{self.effect} {self.who} {','.join(sorted(self.actions))} on "
+        told += on.get(self.kind, "the server")
+        return told if self.subscription == ANY else f"{told}, subscription {self.subscription}"
+
     def is_of_subscription(self, subscription: str | None) -> bool:
         """Whether it holds for a subscription, or for a topic if none is named."""
         if self.subscription == ANY:
