@@ -31,7 +31,7 @@ from tms.core.errors import (
 from tms.core.topic import TopicId
 from tms.security.audit import ALWAYS, Audit
 from tms.security.credentials import Scheme
-from tms.security.forwards import HEADER, Opener, length_fits
+from tms.security.forwards import HEADER, Opener, length_fits, refused_seal
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
 from tms.security.quotas import Quotas
@@ -135,11 +135,12 @@ class AccessControl:
         opened = opener.open(header, exchange.method, exchange.path, exchange.query)
         admission = _of(exchange)
         admission.via, admission.sealed_body = opened.sender, opened.body
+        admission.own_boot = opener.boot
         fields = exchange.fields
         if exchange.whole_body is not None:
             admission.check_whole(exchange.whole_body)
         elif not length_fits(opened.body, None if fields.is_chunked else fields.body_bytes):
-            raise NotAuthenticated("credentials_invalid", reason="the body is not as it was sealed")
+            raise refused_seal(opener.boot, "the body is not as it was sealed")
         if opened.identity is not None:
             return self._sessions.of_forward(opened.identity)
         if self._is_required:

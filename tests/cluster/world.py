@@ -75,7 +75,7 @@ class Server:
         )
         self.member.on_leader = self.hear
 
-    def hear(self, leader: str | None) -> None:
+    def hear(self, leader: str | None, _: str) -> None:
         self.leader = leader
 
     @property

@@ -30,6 +30,8 @@ class Instance:
     """When it registered, in milliseconds since 1970."""
     store_format: int = 1
     """The newest format of the shared store that it knows; versions that do not say it know 1."""
+    boot: str = ""
+    """Which process it is, of all that have its address; empty if it takes nothing sealed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
