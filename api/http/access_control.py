@@ -155,7 +155,7 @@ class AccessControl:
         if header is None or operation is None:
             return False
         kept = self._decisions.get((header, operation.name, exchange.path))
-        if kept is None or self._clock.keys_ms() >= kept[0]:
+        if kept is None or self._clock.keys_ms() >= kept[0] or self.grants.is_stale:
             return False
         if exchange.fields.caller is not ANYBODY:
             return False
