@@ -22,7 +22,7 @@ from tables.keys import (
     prefix_of,
 )
 from tables.metadata_table import decoded
-from tables.sealing.runs import SEAL_KEY
+from tables.sealing.runs import SEAL_END
 from tables.sealing.seal import Seal, seal_of
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tables.transaction_table import StoreTransactionTable
@@ -166,7 +166,7 @@ class Verification(Inspection):
         if value[0] == REFERENCE_KIND and pointer > PLAIN:
             live_ms = topic.first_live_ms(self._now_ms)
             start = payload_prefix(key[:-KEY_BYTES], pointer)
-            first = start + SEAL_KEY + b"\x00"
+            first = start + SEAL_END
             with self._store.scan(PAYLOAD, first, after_prefix(start), limit=1) as rows:
                 has_payloads = next(rows, None) is not None
             # A payload is stored, and expires, before its reference is published.

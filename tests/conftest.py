@@ -3,7 +3,7 @@
 CI sets SKIP_NO_TEST: there a test that did not run is one that failed.
 
 In several processes, a file's tests run in the same one; so do those of a folder that shares
-servers which take long to start.
+what takes long to start or to read.
 """
 
 import gc
@@ -31,6 +31,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+def pytest_collection_finish() -> None:
+    """Have the collector pass over the tests themselves: a million objects, at each file's end."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _closed() -> Iterator[None]:
     """Have what a file's tests left open fail that file, and not whichever comes much later."""
@@ -38,17 +44,17 @@ def _closed() -> Iterator[None]:
     gc.collect()
 
 
-TOGETHER = ("tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
+TOGETHER = ("tests/structure/", "tests/tables/hbase/", "tests/faults/hbase/", "tests/spark/")
 
 
-class ByServers(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Gives a process the tests that share servers, in the order they were collected."""
+class ByFolders(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
+    """Gives a process the tests that share something, in the order they were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByServers:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFolders:
     config.option.loadscopereorder = False
-    return ByServers(config, log)
+    return ByFolders(config, log)

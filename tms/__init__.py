@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tms.core.errors import (
         AuthenticationOff,
         BadVersion,
+        CheckpointBehind,
         ClockMoved,
         Conflict,
         CopyRefused,
@@ -121,6 +122,7 @@ __all__ = [
     "AllPublished",
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "Client",
     "ClockMoved",
     "Conflict",

@@ -56,6 +56,7 @@ with importing("tables"), importing("cleanup"):
     from tables.prune_bound_table import StoreBoundTable
     from tables.sealing.background import Sealing
     from tables.sealing.tables import SealedTables
+    from tables.sealing.takeovers import take_over
     from tables.store import MESSAGE, Store
     from tables.store_tables import StoreTables
 
@@ -305,14 +306,12 @@ async def services_on(
     recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
     try:
         recovered = await asyncio.to_thread(recover, clock.now_ms())
+        if lease is not None and isinstance(tables, SealedTables):
+            await asyncio.to_thread(_know_takeovers, tables, token, recovered)
     except BaseException:
         await namespaces.close()
         tables.close()
         raise
-    if isinstance(tables, SealedTables):
-        state = recovered.state
-        going_on = [pointer for opened in state.opened for pointer in opened.pointers]
-        tables.sealed.runs.know(state.last_write_pointer, going_on, recovered.before_last)
     engine = _marked(engine_on(), access)
     publications = UnfinishedPublications()
     transactions = open_transactions(engine, recover, recovered, publications, registry)
@@ -322,6 +321,16 @@ async def services_on(
     transactions.publish_by(messaging.references)
     schemas = _schemas_on(messaging, clock)
     return OpenServices(messaging, transactions, subscriptions, namespaces, schemas, engine)
+
+
+def _know_takeovers(tables: SealedTables, token: int, recovered: RecoveredState) -> None:
+    """Have only what went on over a takeover sealed. Blocks. Raises as `recover_state`."""
+    state, before = recovered.state, recovered.before_last
+    last = state.last_write_pointer
+    going_on = [pointer for opened in state.opened for pointer in opened.pointers]
+    before = last if before is None else before
+    crossings = take_over(tables.store, token, recovered.last_token, before, going_on)
+    tables.sealed.runs.know(last, going_on, crossings)
 
 
 def _marked(engine: StoreRuntime, access: StoreAccess) -> StoreRuntime:

@@ -23,6 +23,7 @@ from tms.cluster.formats import STORE_FORMAT, raising_when_all_know
 from tms.cluster.instances import next_instance_id
 from tms.cluster.lease import Lease
 from tms.cluster.member import Member
+from tms.cluster.store_watch import look_s_max
 from tms.core.cluster import Instance
 from tms.core.messaging import Messaging
 from tms.core.tls import TlsFiles
@@ -33,7 +34,7 @@ from tms.node import open_services
 from tms.registry_part import RegistryPart, open_registry
 from tms.security_part import SecurityPart, open_security
 from tms.settings import Settings
-from tms.stores import importing, open_metadata
+from tms.stores import importing, look_at, open_metadata
 
 with importing("api"):
     from api.app import create_app, create_standby, create_storeless
@@ -271,6 +272,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             of_store=settings.store_shared,
             lease_s=settings.lease_s,
             fence_s=settings.fence_s,
+            look=look_at(settings.store, settings, look_s_max(settings.lease_s)),
             time=parts.clock,
         )
         member.on_leader = part.heard

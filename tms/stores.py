@@ -188,6 +188,16 @@ def release_store(store: str, settings: Settings) -> bool:
     return release_store(store, **hbase_options(settings))
 
 
+def look_at(store: str, settings: Settings, timeout_s: float) -> Callable[[], object]:
+    """Return a call that finds out whether `store`, which is `hbase://…`, is reached.
+
+    See `tables.hbase.opening.look_at`; an answer is waited for for `timeout_s` seconds.
+    """
+    from tables.hbase.opening import look_at  # noqa: PLC0415  as above
+
+    return look_at(store, **hbase_options(settings) | {"timeout_s": timeout_s})
+
+
 def hbase_options(settings: Settings, lease: HeldLease | None = None) -> dict[str, Any]:
     """Return the options of `tables.hbase.opening.open_store`. Raises `OSError` for TLS's files."""
     tls = None

@@ -22,9 +22,11 @@ _STATE = answer_of(
         "Instance.address": "The URL by which the others reach it.",
         "Instance.since_ms": "Milliseconds since 1970.",
         "Instance.store_format": "The newest format of the store that it knows.",
+        "Instance.reaches_store_since_ms": "Milliseconds since 1970; null while it does not reach "
+        "the store, or if its version does not say so.",
     },
 )
-_FORMAT = {"store_format": 2}
+_FORMAT = {"store_format": 2, "reaches_store_since_ms": TIMESTAMP}
 _EXAMPLE = {
     "id": 7,
     "role": "standby",

@@ -12,8 +12,10 @@ from typing import Any
 
 from tables.hbase.connections import Gateway
 from tables.hbase.creation import Created, create
-from tables.hbase.layout import parse
+from tables.hbase.layout import FORMAT_KEY, parse
+from tables.hbase.sending import value_of
 from tables.hbase.store import HBaseStore
+from tables.store import METADATA
 
 
 def open_store(
@@ -43,6 +45,18 @@ def open_store(
             store.close()
             raise
     return store
+
+
+def look_at(url: str, **options: Any) -> Callable[[], object]:
+    """Return a call that finds out whether HBase answers through the gateway of `url`.
+
+    It takes the options of `Gateway`, and reads one row of the store, once. It blocks, for as long
+    as a call may, and raises `StoreUnavailable`. Raises ValueError for another URL.
+    """
+    place = parse(url)
+    gateway = Gateway(place.host, place.port, **{**options, "size": 1, "retry_s": 0.0})
+    name = place.name_of(METADATA)
+    return lambda: gateway.read(lambda client: value_of(client, name, FORMAT_KEY))
 
 
 def release_store(url: str, **options: Any) -> bool:

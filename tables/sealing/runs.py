@@ -10,9 +10,12 @@ it, or refers to it, as it seals a topic (`tables.sealing.seal`): by a compare-a
 the run's own.
 
 What a transaction stores is there before it ends, because there is one flush at a time. So only a
-transaction that goes on under a later leader needs seals. No seal is needed if it began under this
-leader, or began and ended under the one before. One that has the word "ended" is the last: nothing
-of a leader before its own is shown since, and none after that stored anything.
+run of a transaction that went on over a takeover needs seals (`tables.sealing.takeovers`), and
+nothing is put or asked for the others. A seal that has the word "ended" is the last: nothing of a
+leader before its own is shown since, and none after that stored anything.
+
+Who reads a run that needs a seal has those behind it sealed with it, because they are read next:
+one scan finds where all of them end.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,8 +23,10 @@ from dataclasses import replace
 from threading import Lock
 
 from tables.keys import POINTER, after_prefix, payload_key_of, run_prefix_of, topic_start
+from tables.memory import MemoryStore
 from tables.sealing.edges import shown
 from tables.sealing.seal import Hidden, Seal, decode_seal, encode_seal
+from tables.sealing.takeovers import Crossings
 from tables.store import PAYLOAD, Row, Store
 from tms.core.cluster import HeldLease
 from tms.core.errors import StoreUnavailable
@@ -31,8 +36,12 @@ from tms.core.repeatable import repeatable
 
 SEAL_KEY = KEY.pack(0, 0)
 """What a seal has behind the payload prefix. No payload is of the time 0."""
+SEAL_END = SEAL_KEY + b"\x00"
+"""Where payloads begin."""
 _RUNS_MAX = 200_000
 """Kept in memory; the others are looked at anew."""
+_TOGETHER_ROWS, _TOGETHER_BYTES = 1_000, 4 * 1024 * 1024
+"""How much is looked at of the runs that are sealed together."""
 _GENERATION_BYTES = 4
 
 
@@ -51,22 +60,33 @@ class RunSeals:
         self._token_of = token_of
         self._lock = Lock()
         self._hidden: dict[bytes, Sequence[Hidden]] = {}
-        self._through = self._before_last = INT64_MAX
+        self._through = INT64_MAX
         self._going_on: Collection[int] | None = None
+        self._crossings = Crossings(INT64_MAX)
 
     def know(
-        self, last_write_pointer: int, going_on: Collection[int], before_last: int | None = None
+        self, last_write_pointer: int, going_on: Collection[int], crossings: Crossings
     ) -> None:
         """Take note of the last write pointer before this leader, and of those that go on.
 
-        `before_last` is the last one before the leader before; None where that is not known.
-        Without all that, as where another manager has the transactions, each run is sealed.
+        `crossings` are those of all takeovers, as far as that is known. Without all that, as where
+        another manager has the transactions, each run is sealed.
         """
         self._through, self._going_on = last_write_pointer, frozenset(going_on)
-        self._before_last = INT64_MAX if before_last is None else before_last
+        self._crossings = crossings
 
     def hidden(self, run: bytes) -> Sequence[Hidden]:
-        """Return what is hidden of the run with that payload prefix. Raises `StoreUnavailable`."""
+        """Return what is hidden of the run with that payload prefix, which is read.
+
+        Those behind it are sealed with it. Raises `StoreUnavailable`.
+        """
+        return self._looked_at(run, together=True)
+
+    def seal(self, run: bytes) -> None:
+        """Seal the run with that payload prefix, which is written to. Raises as above."""
+        self._looked_at(run, together=False)
+
+    def _looked_at(self, run: bytes, *, together: bool) -> Sequence[Hidden]:
         if self._is_whole(run):
             return ()
         hidden = self._hidden.get(run)
@@ -74,49 +94,75 @@ class RunSeals:
             with self._lock, repeatable():
                 hidden = self._hidden.get(run)
                 if hidden is None:
-                    hidden = self._sealed(run).hidden
-                    if len(self._hidden) >= _RUNS_MAX:
-                        self._hidden.clear()
-                    self._hidden[run] = hidden
+                    for each, rows in self._from(run).items() if together else ():
+                        self._keep(each, self._sealed(each, rows))
+                    hidden = self._hidden.get(run)
+                if hidden is None:
+                    hidden = self._sealed(run, self._store).hidden
+                    self._keep(run, Seal(hidden=hidden))
         return hidden
 
+    def _keep(self, run: bytes, seal: Seal) -> None:
+        if len(self._hidden) >= _RUNS_MAX:
+            self._hidden.clear()
+        self._hidden[run] = seal.hidden
+
     def _is_whole(self, run: bytes) -> bool:
-        """Whether nothing can come late: it is of this leader, or has ended under the last one."""
+        """Whether nothing can come late: its transaction went on over no takeover."""
         if self._lease is None or self._going_on is None:
             return False
         pointer = _pointer_of(run)
-        is_of_last = pointer > self._before_last
-        return pointer > self._through or (is_of_last and pointer not in self._going_on)
+        return pointer > self._through or self._crossings.has_none_of(pointer)
 
     def _has_ended(self, run: bytes) -> bool:
         return self._going_on is not None and _pointer_of(run) not in self._going_on
 
-    def _sealed(self, run: bytes) -> Seal:
+    def _sealed(self, run: bytes, rows: Store) -> Seal:
+        """Return the seal of a run, put where that is due, by its rows as they were just read."""
         lease = self._lease
         if not self._token_of(topic_start(run)):
             return Seal()  # a leader seals the topic first
         while True:
-            row = self._store.get(PAYLOAD, run + SEAL_KEY)
+            row = rows.get(PAYLOAD, run + SEAL_KEY)
             seal = Seal() if row is None else decode_seal(row)
             if lease is None or seal.has_ended or seal.token == lease.token:
                 return seal
             if seal.token > lease.token:
                 raise StoreUnavailable(reason=_SEALED_LATER, later_token=seal.token)
             through_ms = max(lease.keys_after_ms, seal.through_ms)
-            within = (SEAL_KEY + b"\x00", KEY.pack(through_ms + 1, 0))
-            first, last = shown(self._store, PAYLOAD, run, seal, within)
+            within = (SEAL_END, KEY.pack(through_ms + 1, 0))
+            first, last = shown(rows, PAYLOAD, run, seal, within)
             seal = seal.followed(lease.token, through_ms, first, last)
             seal = replace(seal, has_ended=self._has_ended(run))
             if self._store.compare_and_put(PAYLOAD, run + SEAL_KEY, row, encode_seal(seal)):
                 return seal
+            rows = self._store  # a leader before has put its seal meanwhile
 
-    def ranges(self, run: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the ranges of keys that are hidden of a run, its seal among them, ascending."""
-        if self._lease is not None and _pointer_of(run) > self._through:
-            return []
-        hidden = self.hidden(run)
-        own = (run + SEAL_KEY, run + SEAL_KEY + b"\x00")
-        return [own, *((run + each.start, run + each.stop) for each in hidden)]
+    def _from(self, run: bytes) -> dict[bytes, MemoryStore]:
+        """Return the rows of a run and of those behind it, up to one that needs no look.
+
+        Of all that lie wholly within some rows and bytes. Of payloads only the key counts.
+        """
+        found: dict[bytes, MemoryStore] = {}
+        count = size = 0
+        behind = after_prefix(run[: -POINTER.size])
+        with self._store.scan(PAYLOAD, run, behind, limit=_TOGETHER_ROWS) as rows:
+            own = b""
+            for key, value in rows:
+                count, size = count + 1, size + len(key) + len(value)
+                if size > _TOGETHER_BYTES:
+                    break
+                if run_prefix_of(key) != own:
+                    own = run_prefix_of(key)
+                    if own in self._hidden or self._is_whole(own):
+                        return found
+                    found[own] = MemoryStore()
+                batch = found[own].batch()
+                batch.put(PAYLOAD, key, value if is_seal(key) else b"")
+                found[own].write(batch)
+        if found and (count == _TOGETHER_ROWS or size > _TOGETHER_BYTES):
+            found.popitem()  # there may be more of it
+        return found
 
     def without_hidden(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Give the rows of many runs without their seals and what these hide."""

@@ -25,7 +25,7 @@ from tables.keys import (
 )
 from tables.metadata_table import decoded
 from tables.sealing.edges import shown
-from tables.sealing.runs import RunSeals, run_of
+from tables.sealing.runs import SEAL_END, RunSeals, run_of
 from tables.sealing.seal import Hidden, Seal, seal_of, sealed_row, topic_row
 from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, Row, Store
 from tms.core.cluster import HeldLease
@@ -229,12 +229,14 @@ class SealedStore:
             return
         hidden: list[tuple[bytes, bytes]] = []
         if run is not None:
-            hidden = self.runs.ranges(run)
+            start = max(start, run + SEAL_END)
+            hidden = [(run + each.start, run + each.stop) for each in self.runs.hidden(run)]
         elif table == MESSAGE:
             hidden = self._hidden_ranges(start, stop)
+        hidden = [each for each in hidden if each[0] < stop and start < each[1]]
         if hidden:
-            parts = list(_between(start, stop, hidden))[:: -1 if reverse else 1]
-            with closing(self._chained(table, parts, limit, reverse=reverse)) as rows:
+            found = self._without(hidden, table, (start, stop), limit, reverse=reverse)
+            with closing(found) as rows:
                 yield rows
             return
         with self.beneath.scan(table, start, stop, reverse=reverse, limit=limit) as rows:
@@ -245,17 +247,33 @@ class SealedStore:
         prefix, hidden = self._hidden(start, stop)
         return [(prefix + each.start, prefix + each.stop) for each in hidden]
 
-    def _chained(
-        self, table: str, parts: Sequence[tuple[bytes, bytes]], limit: int | None, *, reverse: bool
+    def _without(
+        self,
+        hidden: Sequence[tuple[bytes, bytes]],
+        table: str,
+        within: tuple[bytes, bytes],
+        limit: int | None,
+        *,
+        reverse: bool,
     ) -> Generator[Row, None, None]:
-        left = limit
-        for start, stop in parts:
+        """Give the rows of a range that are in none of the hidden ones.
+
+        By one scan, because seldom anything comes late; if a hidden row is met, another scan goes
+        on behind the range that hides it.
+        """
+        (start, stop), left = within, limit
+        while start < stop and left != 0:
+            met = None
             with self.beneath.scan(table, start, stop, reverse=reverse, limit=left) as rows:
                 for row in rows:
+                    met = next((each for each in hidden if each[0] <= row[0] < each[1]), None)
+                    if met is not None:
+                        break
                     left = None if left is None else left - 1
                     yield row
-            if left == 0:
+            if met is None:
                 return
+            start, stop = (start, met[0]) if reverse else (met[1], stop)
 
     def batch(self, *, durable: bool = True) -> SealedBatch:
         """Return an empty batch."""
@@ -282,7 +300,7 @@ class SealedStore:
             for topic in batch.topics:
                 self._look(topic)
             for run in batch.runs:
-                self.runs.hidden(run)
+                self.runs.seal(run)
         self.beneath.write(batch.batch)
 
     def compare_and_put(
@@ -346,15 +364,3 @@ def _prefix(topic: bytes, row: bytes) -> bytes:
     """Return the prefix of the generation that a metadata row has, deleted or not."""
     found = decoded(topic, row)
     return prefix(found.id, abs(found.generation))
-
-
-def _between(
-    start: bytes, stop: bytes, hidden: Sequence[tuple[bytes, bytes]]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Give what is left of a range without ranges within it, ascending."""
-    for first, behind in hidden:
-        if start < min(first, stop):
-            yield start, min(first, stop)
-        start = max(start, behind)
-    if start < stop:
-        yield start, stop

@@ -11,7 +11,13 @@ STATE = {
     "leader": 4,
     "token": 2,
     "instances": [
-        {"id": 4, "address": "http://a:1", "version": "0.1.0", "since_ms": 0},
+        {
+            "id": 4,
+            "address": "http://a:1",
+            "version": "0.1.0",
+            "since_ms": 0,
+            "reaches_store_since_ms": 0,
+        },
         {"id": 7, "address": "http://b:1", "version": "0.1.0", "since_ms": 0},
     ],
 }
@@ -33,9 +39,11 @@ def test_the_servers_are_shown_and_who_leads() -> None:
 
     assert code == 0
     heads, first, second, last = out.splitlines()
-    assert heads.split() == ["ID", "ROLE", "ADDRESS", "VERSION", "SINCE"]
+    assert heads.split() == ["ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE"]
     assert first.split()[:3] == ["4", "leader", "http://a:1"]
     assert second.split()[:3] == ["7", "standby", "http://b:1"]
+    assert not first.endswith("not reached")
+    assert second.endswith("  not reached")
     assert last == "4 leads, under token 2; 7 answered."
     assert "7   taking over  http://b:1" in told(role="taking over", leader=7)[1]
     assert told(leader=None, token=None)[1].endswith("nobody leads now; 7 answered.\n")

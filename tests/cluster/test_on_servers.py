@@ -47,6 +47,7 @@ class Server:
             of_store="s",
             lease_s=LEASE_S,
             fence_s=0.5,
+            look=lambda: None,
         )
 
     @asynccontextmanager

@@ -1,6 +1,7 @@
 """A world of servers that share a metadata store."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,6 +17,7 @@ LEASE_S = 0.5
 
 
 FENCE_S = 0.3
+S_MAX = 60.0
 
 
 class World:
@@ -61,6 +63,10 @@ class Server:
         self.lease: Lease | None = None
         self.opened = 0
         self.fails = False
+        self.reaches = True
+        """Whether it reaches the store."""
+        self.wait_for: threading.Event | None = None
+        """What its looks at the store wait for."""
         self.known_token = 0
         """The latest that the store has seen."""
         self.may_close = asyncio.Event()
@@ -72,8 +78,15 @@ class Server:
             of_store=of_store,
             lease_s=LEASE_S,
             fence_s=fence_s,
+            look=self.look,
         )
         self.member.on_leader = self.hear
+
+    def look(self) -> None:
+        if self.wait_for is not None:
+            self.wait_for.wait(S_MAX)
+        if not self.reaches:
+            raise StoreUnavailable(reason="a test")
 
     def hear(self, leader: str | None, _: str) -> None:
         self.leader = leader

@@ -13,7 +13,7 @@ from tables import keys
 from tables.hbase.layout import Salt
 from tables.leveldb import LevelDBStore
 from tables.memory import MemoryStore
-from tables.sealing import seal
+from tables.sealing import seal, takeovers
 from tables.store import MESSAGE, METADATA, TABLES
 from tables.store_tables import StoreTables
 from tests.docs.markdown import ROOT, Block, blocks
@@ -70,6 +70,7 @@ T = 1_700_000_000_000
 NAMES: dict[str, Any] = {
     **vars(keys),
     **vars(seal),
+    **vars(takeovers),
     **vars(message),
     **vars(frame),
     **vars(avro_frames),

@@ -12,12 +12,16 @@ from typing import Any, cast
 
 import pytest
 
-from tests.cluster.world import World
 from tests.contracts.metadata_store_contract import until
 from tests.faults.breaking import Breaking, Parts
+from tests.faults.cluster_tasks import (
+    looks_at_the_store,
+    registers_again,
+    renews_its_lease,
+    takes_part_in_a_cluster,
+)
 from tests.registry.registries import fixed, opened
 from tms.cluster import formats
-from tms.cluster.instances import Registration
 from tms.coordination import CoordinationService
 from tms.coordination.election import LeaderElection
 from tms.core import supervision
@@ -171,19 +175,6 @@ async def renews_keys(parts: Parts) -> None:
     await keys.close()
 
 
-async def registers_again(parts: Parts) -> None:
-    instance = Instance(id=1, address="http://a:1", version="1", since_ms=1)
-    registration = Registration(parts.store, instance)
-    await registration.open()
-    parts.store.faults["delete_recursive"] = parts.fault
-    await parts.host.expire(parts.session)
-    parts.host.reconnect(parts.session)
-    async with asyncio.timeout(10):
-        while await parts.other.get("/cluster/instances/1") is None:
-            await asyncio.sleep(0.01)
-    await registration.close()
-
-
 async def keeps_its_session(parts: Parts) -> None:
     touched: list[int] = []
 
@@ -319,35 +310,6 @@ async def reads_schemas_first(parts: Parts) -> None:
     await part.close()
 
 
-async def takes_part_in_a_cluster(parts: Parts) -> None:
-    servers = World()
-    first = await servers.server()
-    await until(lambda: first.is_open)
-    second = await servers.server()
-    store: Any = Breaking(second.session)
-    store.faults["get"] = parts.fault
-    second.member._store = store
-    await until(lambda: store.raised == 1)
-    await first.stop()
-    await until(lambda: second.is_open)
-    servers.servers.remove(first)
-    await servers.close()
-
-
-async def renews_its_lease(parts: Parts) -> None:
-    servers = World()
-    server = await servers.server()
-    await until(lambda: server.is_open)
-    holding: Any = server.member._holding
-    store = holding._store = Breaking(holding._store)
-    store.faults["put"] = parts.fault
-    await until(lambda: store.raised == 1)
-    renewals = holding._record.renewals
-    await until(lambda: holding._record.renewals > renewals)
-    assert server.is_open
-    await servers.close()
-
-
 CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "beginning as the registry's master": begins_as_master,
     "reading the log of schemas": reads_the_log,
@@ -371,6 +333,7 @@ CASES: dict[str, Callable[[Parts], Awaitable[None]]] = {
     "reading the schemas first": reads_schemas_first,
     "taking part in the cluster": takes_part_in_a_cluster,
     "renewing the lease": renews_its_lease,
+    "looking at the store": looks_at_the_store,
 }
 
 

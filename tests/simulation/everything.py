@@ -5,9 +5,11 @@
 Topics are created, deleted, created again and given another ttl; messages are published, alone, to
 several topics, and in transactions that commit, abort, time out, or are invalidated, with positions
 that move with them. More topics are in use than stay in memory, and cleanup makes pass after pass.
-In the middle of any of that the server's clock is set, and the server is killed, or stopped. What
-readers are given is compared with the model (`everything_model`) all the time, and the tables are
-verified while it is down. A copy of the folder loses a file then: it is refused, or has all rows.
+The synchronous client is used too: the collector ends its half-read iterators, and signal handlers
+publish and close (`everything_clients`). In the middle of any of that the server's clock is set,
+and the server is killed, or stopped. What readers are given is compared with the model
+(`everything_model`) all the time, and the tables are verified while it is down. A copy of the
+folder loses a file then: it is refused, or has all rows.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from tests.faults.lost_files import lose_a_file
 from tests.servers.server_process import ServerProcess
 from tests.servers.stepping_clock import SteppingClock
 from tests.simulation.everything_acts import TIMEOUT_S, Acts, Killed
+from tests.simulation.everything_clients import ClientActs
 from tests.simulation.everything_model import Difference
 from tms.cli.inspected import parts
 from tms.client.remote_services import RemoteServices
@@ -57,6 +60,7 @@ class Everything:
         self.store = f"leveldb:{self.folder}"
         self.clock = SteppingClock(folder)
         self.acts = Acts(seed, self.clock)
+        self.clients = ClientActs(self.acts)
         self.chance, self.counts = self.acts.chance, self.acts.counts
 
     async def episode(self) -> None:
@@ -66,6 +70,7 @@ class Everything:
         with ServerProcess(self.store, *FLAGS, clock=self.clock) as server:
             services = RemoteServices(server.url, timeout_s=30, retry_for_s=0, compress=False)
             self.acts.ask(services)
+            self.clients.url = server.url
             killing = asyncio.create_task(self.kill(server, lasts_s)) if kills else None
             try:
                 await self.acts.check_everything()
@@ -74,6 +79,7 @@ class Everything:
                 if killing is None or server.is_running:
                     raise Difference(f"it did not answer: {error}") from error
             finally:
+                self.clients.close()
                 await services.close()
             if killing is not None:
                 await killing
@@ -84,7 +90,7 @@ class Everything:
 
     async def work(self, until_s: float | None) -> None:
         """Do one thing after another; until the server is gone, where that is None."""
-        acts = self.acts
+        acts, clients = self.acts, self.clients
         often = {
             acts.publish: 30,
             acts.publish_to_many: 15,
@@ -95,6 +101,9 @@ class Everything:
             acts.change_position: 8,
             acts.check: 25,
             acts.set_the_clock: 1,
+            clients.collect_half_read: 4,
+            clients.publish_in_a_handler: 3,
+            clients.close_in_a_handler: 3,
         }
         while until_s is None or time.monotonic() < until_s:
             act = self.chance.choices(list(often), list(often.values()))[0]

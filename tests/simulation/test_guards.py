@@ -15,6 +15,7 @@ from tables.memory import MemoryStore
 from tables.sealing.positions import SealedSubscriptionTable
 from tables.sealing.runs import RunSeals
 from tables.sealing.seal import Seal
+from tables.sealing.takeovers import Crossings
 from tables.store import Store
 from tests.cleanup import clock_stories
 from tests.cleanup.twins import NOW_MS, Twin
@@ -53,7 +54,11 @@ def seals_of_topics(patch: pytest.MonkeyPatch) -> None:
 
 def seals_of_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RunSeals, "hidden", lambda *_: ())
-    patch.setattr(RunSeals, "ranges", lambda *_: [])
+    patch.setattr(RunSeals, "seal", lambda *_: None)
+
+
+def what_went_on_over_takeovers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Crossings, "with_those", lambda self, _: self)
 
 
 def floors_of_positions(patch: pytest.MonkeyPatch) -> None:
@@ -88,6 +93,7 @@ def ends_of_segments(patch: pytest.MonkeyPatch) -> None:
     [
         seals_of_topics,
         seals_of_runs,
+        what_went_on_over_takeovers,
         floors_of_positions,
         rows_of_positions_by_token,
         keys_above_the_ceiling,

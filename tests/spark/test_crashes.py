@@ -21,8 +21,9 @@ from tests.spark.crashing import (
     VARIABLE,
     WHILE_STORING,
 )
+from tms.spark.batch_owner import BatchOwner
 from tms.spark.options import stream_write
-from tms.spark.writer import BatchOwner, StreamWriter
+from tms.spark.writer import StreamWriter
 
 pytestmark = pytest.mark.slow
 

@@ -265,3 +265,38 @@ def test_thousands_of_topics_by_pattern(client: tms.Client, new: New) -> None:
     assert len(start) == len(end) == 2000
     assert len(stream.reader.partitions(start, end)) <= 4
     assert sorted(stream.read(start, end)) == sorted(name.encode() for name in active)
+
+
+def test_a_topic_that_is_not_read_any_more_fails_the_stream(client: tms.Client, new: New) -> None:
+    for name in ("a", "b"):
+        client.topic(name).create()
+    both = new(subscribe="a,b").start()
+    both.take()
+    for options in ({"subscribe": "a"}, {"subscribePattern": "[ac]"}):
+        fewer = new(**options)
+        fewer.offset = both.offset
+        with pytest.raises(DataLost, match="topic=b, reason=the topic is not read any more"):
+            fewer.plan()
+
+
+def test_a_topic_that_comes_back_is_read_on_from_where_it_was_left(
+    client: tms.Client, new: New, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "b"):
+        client.topic(name).create()
+        client.topic(name).publish(f"{name}1".encode())
+    taken: list[list[bytes]] = []
+    offset = new(subscribe="a,b").start().offset
+    for number, topics in enumerate(("a,b", "a", "a", "a,b"), 2):
+        stream = new(subscribe=topics, failOnDataLoss="false", maxOffsetsPerTrigger="100")
+        stream.offset = offset
+        stream.reader.prepareForTriggerAvailableNow()
+        limit = stream.reader.getDefaultReadLimit()
+        taken += [sorted(stream.take(limit)), stream.take(limit)]
+        offset = stream.offset
+        for name in ("a", "b"):
+            client.topic(name).publish(f"{name}{number}".encode())
+
+    assert taken[::2] == [[b"a1", b"b1"], [b"a2"], [b"a3"], [b"a4", b"b2", b"b3", b"b4"]]
+    assert not any(taken[1::2])
+    assert caplog.text.count("not read any more") == 2, "once in each run without it"

@@ -59,19 +59,25 @@ def test_the_first_session_of_the_page(
     programs = [block for block in blocks("docs/spark.md") if block.kind == "python"]
     with tms.connect(server.url) as client:
         client.topic("orders").create()
-        client.topic("orders").publish([b"one", b"two"])
+        client.topic("orders").publish([b"one", b"two", b"three"])
         client.topic("copies").create()
         known = {"spark": spark}
         for block in programs:
             program = block.text.replace(ADDRESS, server.url.removeprefix("http://"))
             # A relative folder would be in the JVM's, which is the first test's of all.
-            exec(program.replace('"checkpoint"', repr(f"{tmp_path}/checkpoint")), known)
-        copies = [message.payload for message in client.topic("copies").poll()]
-        for name in ("orders", "copies"):
+            for folder in ("checkpoint", "split-orders"):
+                program = program.replace(f'"{folder}"', repr(f"{tmp_path}/{folder}"))
+            exec(program, known)
+        copies, every, long = (
+            [message.payload for message in client.topic(name).poll()]
+            for name in ("copies", "every-order", "long-orders")
+        )
+        for name in ("orders", "copies", "every-order", "long-orders"):
             client.topic(name).delete()
         client.registry.delete("orders-value")
 
     printed = capsys.readouterr().out
     assert "|orders|" in printed
     assert "|  a|    1|" in printed
-    assert copies == [b"one", b"two"]
+    assert copies == every == [b"one", b"two", b"three"]
+    assert long == [b"three"]

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import tms
@@ -94,21 +95,23 @@ def test_a_replay_keeps_the_order_and_is_done_once(
 def test_a_replay_can_keep_the_old_ids_and_go_to_the_topics_it_came_from(
     spark: SparkSession, client: tms.Client, options: Options, tmp_path: Path
 ) -> None:
+    """Also to topics whose names look like numbers, as folders of Parquet."""
     folder = str(tmp_path / "archive")
-    publish(client, "a", b"one")
-    publish(client, "b", b"two")
-    archive(spark, {**options, "subscribe": "a,b"}, folder)
-    [old] = client.topic("a").poll()
-    replay(spark, folder, options, envelope=True, name=client.namespace)
-    [_, envelope] = published(client, "a")
+    publish(client, "007", b"one")
+    publish(client, "8", b"two")
+    archive(spark, {**options, "subscribe": "007,8"}, folder)
+    [old] = client.topic("007").poll()
+    chosen = Selection(("007", "8"))
+    replay(spark, folder, options, chosen, envelope=True, name=client.namespace)
+    [_, envelope] = published(client, "007")
 
     assert json.loads(envelope) == {
-        "topic": "a",
+        "topic": "007",
         "message_id": old.id.hex(),
         "timestamp": old.publish_timestamp,
         "payload": "b25l",
     }
-    assert len(published(client, "b")) == 2
+    assert len(published(client, "8")) == 2
 
 
 def test_a_row_without_payload_goes_to_a_named_place_or_stops_the_replay(
@@ -128,6 +131,18 @@ def test_a_row_without_payload_goes_to_a_named_place_or_stops_the_replay(
     assert [row.message_id for row in spark.read.parquet(bad).collect()] == ["1" * 40]
 
 
+TOMBSTONE = tms.Message(b"", key=b"k", is_tombstone=True)
+
+
+def framed(payload: bytes) -> tms.Message:
+    return tms.Message(payload, key=b"k", headers={"h": b"1"})
+
+
+def message_of(message: tms.Message) -> tuple[bytes | None, bytes | None, dict[str, bytes]]:
+    payload = None if message.is_tombstone else message.payload
+    return payload, message.key, dict(message.headers)
+
+
 def shout(payload: bytes) -> bytes | None:
     """Raises `UnicodeDecodeError` for what is no text; drops what is empty."""
     return payload.decode().upper().encode() if payload else None
@@ -137,16 +152,26 @@ def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
     publish(client, "a", b"one", b"\xff", b"", b"two")
+    keyed = [framed(b"kept"), framed(b"\xfe"), TOMBSTONE]
+    client.topic("a").publish(keyed)
     for name in ("b", "errors"):
         client.topic(name).create()
     source, to = {**options, "subscribe": "a"}, Destinations("b", "errors")
     first = transform(spark, source, options, shout, to, checkpoint=checkpoint)
     publish(client, "a", b"three")
     second = transform(spark, source, options, shout, to, checkpoint=checkpoint)
-    [error] = (json.loads(payload) for payload in published(client, "errors"))
+    [error, other] = (json.loads(payload) for payload in published(client, "errors"))
+    loud = client.topic("b").poll(committed=True)
 
-    assert published(client, "b") == [b"ONE", b"TWO", b"THREE"]
-    assert (first.messages, first.errors, second.messages) == (2, 1, 1)
+    assert [message_of(each) for each in loud] == [
+        (b"ONE", None, {}), (b"TWO", None, {}), (b"KEPT", b"k", {"h": b"1"}), (None, b"k", {}),
+        (b"THREE", None, {}),
+    ]  # fmt: skip
+    assert (first.messages, first.errors, second.messages) == (4, 2, 1)
+    assert [message_of(each)[1:] for each in client.topic("errors").poll(committed=True)] == [
+        (None, {}), (b"k", {"h": b"1"})
+    ]  # fmt: skip
+    assert other["payload"] == "/g=="
     assert (error["topic"], error["payload"]) == ("a", "/w==")
     assert error["error"].startswith("UnicodeDecodeError")
 
@@ -154,10 +179,13 @@ def test_a_function_transforms_each_message_once_and_errors_go_to_their_topic(
 def test_a_query_transforms_and_its_empty_rows_are_errors(
     spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
 ) -> None:
-    publish(client, "a", b'{"n": 1}', b"no json", b'{"n": 3}')
+    """Those that are not UTF-8, and tombstones, too. What it selects of keys and headers is kept"""
+    publish(client, "a", b'{"n": 1}', b"no json")
+    client.topic("a").publish([framed(b'{"n": 3}'), TOMBSTONE, tms.Message(b"\xff")])
     for name in ("b", "errors"):
         client.topic(name).create()
-    query = "SELECT message_id, get_json_object(text, '$.n') * 2 || '' AS payload FROM messages"
+    number = "get_json_object(text, '$.n') * 2 || '' AS payload"
+    query = f"SELECT message_id, key, NULL AS headers, {number} FROM messages"
     done = transform(
         spark,
         {**options, "subscribe": "a"},
@@ -167,10 +195,28 @@ def test_a_query_transforms_and_its_empty_rows_are_errors(
         checkpoint=checkpoint,
     )
     ids = [message.id.hex() for message in client.topic("a").poll()]
+    errors = list(client.topic("errors").poll(committed=True))
 
-    assert published(client, "b") == [b"2", b"6"]
-    assert (done.messages, done.errors) == (2, 1)
-    assert [json.loads(error)["message_id"] for error in published(client, "errors")] == [ids[1]]
+    assert [message_of(each) for each in client.topic("b").poll(committed=True)] == [
+        (b"2", None, {}), (b"6", b"k", {})
+    ]  # fmt: skip
+    assert (done.messages, done.errors) == (2, 3)
+    assert [(json.loads(error.payload)["message_id"], error.key) for error in errors] == [
+        (ids[1], None), (ids[3], b"k"), (ids[4], None)
+    ]  # fmt: skip
+
+
+def test_a_query_that_would_lose_keys_is_refused(
+    spark: SparkSession, client: tms.Client, options: Options, checkpoint: str
+) -> None:
+    for name in ("a", "b", "errors"):
+        client.topic(name).create()
+    client.topic("a").publish([tms.Message(b"1", key=b"k")])
+    query, to = "SELECT text AS payload FROM messages", Destinations("b", "errors")
+    with pytest.raises(StreamingQueryException, match="a message has key or headers, and the que"):
+        transform(spark, {**options, "subscribe": "a"}, options, query, to, checkpoint=checkpoint)
+
+    assert published(client, "b") == []
 
 
 def test_statistics_tell_what_was_rolled_back(

@@ -64,6 +64,8 @@ def test_a_pattern_takes_the_topics_it_matches_as_a_whole() -> None:
         ({"startingTimestamp": "1000"}, Since(first_id_at(1000))),
         ({"startingTimestamp": "1970-01-01T00:00:01"}, Since(first_id_at(1000))),
         ({"startingTimestamp": "1970-01-01T02:00:01+02:00"}, Since(first_id_at(1000))),
+        ({"startingTimestamp": "1970-01-01T00:00:00.999001"}, Since(first_id_at(1000))),
+        ({"startingTimestamp": "9999-12-31T23:59:59.999999"}, Since(first_id_at(253402300800000))),
         ({"startingOffsetsByTimestamp": '{"a": 1000}'}, Since(first_id_at(1000))),
     ],
 )

@@ -131,6 +131,56 @@ def test_requests_have_keys_and_headers_and_are_bounded(
     )
 
 
+NAMES = st.sampled_from(["a", "b", None])
+PAIRS = st.lists(st.tuples(NAMES, st.sampled_from([b"1", None])), max_size=3) | st.none()
+
+
+@settings(deadline=None)
+@given(st.lists(PAIRS, max_size=6), st.integers(0, 2), st.sampled_from([pa.binary(), pa.string()]))
+def test_the_first_row_with_wrong_headers_is_named(
+    headers: list[list[tuple[str | None, bytes | None]] | None], skipped: int, kind: pa.DataType
+) -> None:
+    structs = [
+        None if row is None else [{"key": name, "value": value} for name, value in row]
+        for row in headers
+    ]
+    batch = pa.record_batch(
+        {
+            "payload": pa.array([b"p"] * len(headers), pa.binary()),
+            "key": pa.array([b"%d" % row for row in range(len(headers))], pa.binary()),
+            "headers": pa.array(
+                structs, pa.list_(pa.struct([("key", pa.string()), ("value", kind)]))
+            ),
+        }
+    ).slice(skipped)
+    bad = [
+        row
+        for row, pairs in enumerate(headers)
+        if row >= skipped
+        and any(None in pair for pair in pairs or ())
+        | (len({name for name, _ in pairs or ()}) < len(pairs or ()))
+    ]
+    if not bad:
+        assert sum(part.num_rows for _, part in by_topic(batch, "payload", "t")) == batch.num_rows
+        return
+    with pytest.raises(InvalidRequest) as caught:
+        list(by_topic(batch, "payload", "t"))
+
+    assert caught.value.problem.code == "invalid_body"
+    assert caught.value.detail["key"] == repr(b"%d" % bad[0])
+    assert caught.value.detail["row"] == bad[0] - skipped
+    assert "or stands twice" in str(caught.value)
+
+
+def test_wrong_headers_of_a_map_are_named_too() -> None:
+    headers = pa.array([[("a", b"1")], [("b", b"1"), ("a", None)]], rows.HEADERS)
+    batch = pa.record_batch({"value": pa.array([b"p", b"q" * 999]), "headers": headers})
+    with pytest.raises(InvalidRequest, match="header=a, row=1, payload=b'qqq") as caught:
+        list(by_topic(batch, "value", "t"))
+
+    assert len(str(caught.value)) < 400
+
+
 def test_a_row_needs_a_payload_or_a_key() -> None:
     nothing = pa.array([None, b"p"], pa.binary())
     batch = pa.record_batch({"payload": nothing, "key": nothing})

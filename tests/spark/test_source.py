@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from tests.servers.server_process import ROOT, environment
@@ -54,6 +55,52 @@ def test_a_schema_may_have_fewer_columns_and_no_others() -> None:
     for wrong in (StructField("key", StringType()), StructField("topic", IntegerType())):
         with pytest.raises(InvalidRequest, match="option=schema"):
             arrow_schema(StructType([wrong]))
+
+
+READ = {"url": "http://localhost:1", "subscribe": "a,b"}
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "url"),
+        ({"url": READ["url"]}, "subscribe"),
+        ({**READ, "startingOffset": "earliest"}, "startingOffset"),
+        ({**READ, "startingOffsets": "x"}, "startingOffsets"),
+        ({**READ, "endingTimestamp": "x"}, "endingTimestamp"),
+        ({**READ, "maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger"),
+        ({**READ, "damaged": "give"}, "damaged"),
+        # As Spark gives them when a table is made, and when it is read.
+        ({**READ, "option.url": READ["url"], "owner": "me"}, "CREATE TABLE"),
+    ],
+)
+def test_wrong_options_are_told_when_a_reader_is_loaded(
+    options: dict[str, str], named: str
+) -> None:
+    """Of batches and streams: Spark asks then for the columns."""
+    with pytest.raises(InvalidRequest) as caught:
+        TmsDataSource(options).schema()
+
+    assert caught.value.detail["option"].lower() == named.lower()
+    assert "VIEW" in str(caught.value) or named not in ("url", "CREATE TABLE")
+
+
+def test_what_is_wrong_with_a_stream_is_told_when_it_is_used() -> None:
+    """What is raised while its reader is made, PySpark hides behind an `UnboundLocalError`."""
+    source = TmsDataSource({**READ, "endingOffsets": "latest"})
+    reader = source.streamReader(source.schema())
+    with pytest.raises(InvalidRequest, match="a stream has no end"):
+        reader.initialOffset()
+    with pytest.raises(InvalidRequest, match="a stream has no end"):
+        reader.latestOffset({}, ReadAllAvailable())
+
+
+def test_the_description_names_the_topics() -> None:
+    comments = [each.metadata.get("comment") for each in TmsDataSource(READ).schema()]
+
+    assert comments == ["of a, b", *[None] * 6]
+    by_pattern = TmsDataSource({"url": READ["url"], "subscribePattern": "x.*"}).schema()
+    assert by_pattern["topic"].metadata == {"comment": "of x.*"}
 
 
 def test_a_batch_is_never_overwritten() -> None:

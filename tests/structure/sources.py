@@ -33,15 +33,14 @@ class Source:
         return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-@cache
 def sources(*folders: str) -> tuple[Source, ...]:
     """Return the Python files of `folders`, in order."""
-    return tuple(
-        _read(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))
-    )
+    return tuple(read(path) for folder in folders for path in sorted((ROOT / folder).rglob("*.py")))
 
 
-def _read(path: Path) -> Source:
+@cache
+def read(path: Path) -> Source:
+    """Return one file, which is parsed once."""
     text = path.read_text(encoding="utf-8")
     return Source(path, text, ast.parse(text, str(path)))
 

@@ -10,10 +10,12 @@ Nothing in a body is trusted: it cannot make us read beside it, or hold much mor
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.frame import bodies_of, encode_body
 from tms.wire.caps import messages_cap
@@ -21,6 +23,7 @@ from tms.wire.caps import messages_cap
 PAYLOAD, VALUE, KEY, HEADERS = "payload", "value", "key", "headers"
 _BYTES_TYPES = (pa.binary(), pa.string(), pa.large_binary(), pa.large_string())
 _NAME_AND_VALUE = 2
+_NAME_CHARS = 100
 _UINT16, _UINT32, _INT32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
 
 
@@ -82,11 +85,11 @@ class _Columns(NamedTuple):
         nothing = [None] * batch.num_rows
         keys = nothing if self.key is None else _bytes_of(batch.column(self.key))
         headers = nothing if self.headers is None else _headers_of(batch.column(self.headers))
-        return map(_body, payloads, keys, headers)
+        return map(_body, count(), payloads, keys, headers)
 
 
 def _body(
-    payload: bytes | None, key: bytes | None, headers: Sequence[Any] | None
+    number: int, payload: bytes | None, key: bytes | None, headers: Sequence[Any] | None
 ) -> tuple[bytes, bool]:
     if not headers:
         return encode_body(payload, key)
@@ -94,7 +97,10 @@ def _body(
     for header in headers:
         name, value = header.values() if isinstance(header, dict) else header
         if name is None or value is None or name in named:
-            raise _invalid("a header has no name or no value, or stands twice")
+            raise _invalid(
+                f"a header of message {number} of its batch has no name or no value, or stands "
+                f"twice: {shortened(str(name), _NAME_CHARS)}"
+            )
         named[name] = value.encode() if isinstance(value, str) else value
     return encode_body(payload, key, named)
 

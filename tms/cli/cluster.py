@@ -15,7 +15,7 @@ from tms.core.store_url import HBASE, has_scheme
 from tms.wire.json_states import decode_cluster
 
 _ANSWER_S_MAX = 30.0
-_HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE")
+_HEADS = ("ID", "ROLE", "ADDRESS", "VERSION", "SINCE", "STORE")
 
 app = typer.Typer(rich_markup_mode=None)
 _STORE_HELP = "The store, hbase://HOST:PORT/PREFIX.  [env: TMS_STORE]"
@@ -71,7 +71,10 @@ def _text(state: ClusterState) -> str:
         if instance.id == state.id:
             role = state.role
         since = span(max(0, now_ms - instance.since_ms))
-        rows.append((str(instance.id), role.value, instance.address, instance.version, since))
+        reached_ms = instance.reaches_store_since_ms
+        store = "not reached" if reached_ms is None else span(max(0, now_ms - reached_ms))
+        row = (str(instance.id), role.value, instance.address, instance.version, since, store)
+        rows.append(row)
     leads = "nobody leads now" if state.leader is None else f"{state.leader} leads"
     token = "" if state.token is None else f", under token {state.token}"
     return f"{aligned(_HEADS, rows)}\n{leads}{token}; {state.id} answered."

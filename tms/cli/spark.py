@@ -48,6 +48,14 @@ Schema = Annotated[
         help="Payloads as columns, by the latest version of the subject or an id.",
     ),
 ]
+Message = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="With --schema: the message of a Protobuf file, by its full name; by default the "
+        "first one.",
+    ),
+]
 Rows = Annotated[
     int | None, typer.Option(min=1, metavar="COUNT", help="Messages of one batch, at most.")
 ]
@@ -63,6 +71,7 @@ def archive(
     pattern: Pattern = None,
     start: Start = None,
     schema: Schema = None,
+    message: Message = None,
     errors: Annotated[
         str | None,
         typer.Option(metavar="TOPIC", help="Where messages go that --schema cannot decode."),
@@ -71,12 +80,13 @@ def archive(
     master: Master = None,
 ) -> None:
     """Add to an archive in Parquet, by topic and date, what has come since the last run."""
-    if errors is not None and schema is None:
-        raise typer.BadParameter("it needs --schema", param_hint="--errors")
-    spark = _session("archive", master, target.url)
+    for name, value in (("--errors", errors), ("--message", message)):
+        if value is not None and schema is None:
+            raise typer.BadParameter("it needs --schema", param_hint=name)
+    spark = _session("archive", master, target)
     from tms.spark.jobs.archive import ROWS_PER_BATCH, archive  # noqa: PLC0415  needs Spark
 
-    more = _given(startingTimestamp=start, schema=schema)
+    more = _given(startingTimestamp=start, schema=schema, message=message)
     source = {**_source(target, topics, pattern), **more}
     done = archive(
         spark,
@@ -122,7 +132,7 @@ def replay(
     master: Master = None,
 ) -> None:
     """Publish an archive again: in order, and once however often it is run."""
-    spark = _session("replay", master, target.url)
+    spark = _session("replay", master, target)
     from tms.spark.jobs.replay import Selection, replay  # noqa: PLC0415  needs Spark
 
     done = replay(
@@ -169,8 +179,9 @@ def transform(
         str | None,
         typer.Option(
             metavar="QUERY",
-            help="Selects `payload` from the view `messages`: topic, message_id, timestamp, seq, "
-            "payload, and text, the payload as a string.",
+            help="Selects `payload`, and `key` and `headers` if messages have them, from the view "
+            "`messages`: topic, message_id, timestamp, seq, payload, key, headers, and text, the "
+            "payload as a string.",
         ),
     ] = None,
     function: Annotated[
@@ -187,7 +198,7 @@ def transform(
     if (sql is None) == (function is None):
         raise typer.BadParameter("give one of them", param_hint="--sql or --function")
     how: Any = sql if sql is not None else _function(function or "")
-    spark = _session("transform", master, target.url)
+    spark = _session("transform", master, target)
     from tms.spark.jobs.transform import Destinations, transform  # noqa: PLC0415  needs Spark
 
     limit = None if rows_per_batch is None else str(rows_per_batch)
@@ -219,7 +230,7 @@ def stats(
     master: Master = None,
 ) -> None:
     """Count per topic and hour: messages, bytes, and how many were rolled back."""
-    spark = _session("stats", master, target.url)
+    spark = _session("stats", master, target)
     from tms.spark.jobs.stats import stats  # noqa: PLC0415  needs Spark
 
     times = _given(startingTimestamp=start, endingTimestamp=end)
@@ -273,18 +284,21 @@ def prune(
     )
 
 
-def _session(name: str, master: str | None, url: str | None) -> Any:
+def _session(name: str, master: str | None, target: Target | None) -> Any:
     """Return a session that knows `format("tms")`. Raises `ModuleNotFoundError` without PySpark."""
     try:
         from tms.spark.prerequisites import CannotRun  # noqa: PLC0415
         from tms.spark.session import open_session  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
         raise extras.missing("`tms spark` needs PySpark", error, "spark") from error
+    connection = {} if target is None else _server(target)
     try:
-        return open_session(f"tms spark {name}", master, url)
+        return open_session(f"tms spark {name}", master, **connection)
     except CannotRun as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
+    except ValueError as error:  # of files that cannot be used
+        raise typer.BadParameter(str(error)) from None
 
 
 def _server(target: Target) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tms.coordination import CoordinationService
 from tms.core.cluster import Instance
@@ -58,10 +59,11 @@ class Registration:
     def __init__(self, store: MetadataStore, instance: Instance) -> None:
         """Register `instance` from `open` on."""
         self._store = store
-        self._instance = instance
+        self.instance = instance
         self._path = f"{_INSTANCES}/{instance.id}"
         self._stop = store.observe_session(self._happen)
         self._is_due = asyncio.Event()
+        self._is_new_session = False
         self._keeping: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -70,19 +72,27 @@ class Registration:
         self._keeping = supervised("registering in the cluster", self._keep)
 
     async def _put(self) -> None:
-        await self._store.put(self._path, _codec.encode(self._instance), ephemeral=True)
+        await self._store.put(self._path, _codec.encode(self.instance), ephemeral=True)
 
     def _happen(self, event: SessionEvent) -> None:
         if event is SessionEvent.SESSION_REESTABLISHED:
+            self._is_new_session = True
             self._is_due.set()
+
+    def tell_reached(self, since_ms: int | None) -> None:
+        """Have the entry say since when this server reaches the store; None: it does not."""
+        self.instance = replace(self.instance, reaches_store_since_ms=since_ms)
+        self._is_due.set()
 
     async def _keep(self) -> None:
         while True:
             await self._is_due.wait()
             self._is_due.clear()
             try:
-                # One that the lost session left, if it is there still, would go with that.
-                await self._store.delete_recursive(self._path)
+                if self._is_new_session:
+                    # One that the lost session left, if it is there still, would go with that.
+                    await self._store.delete_recursive(self._path)
+                    self._is_new_session = False
                 await self._put()
             except BaseException as error:
                 self._is_due.set()

@@ -33,7 +33,9 @@ from tms.core.trusted_clock import TrustedClock
 
 DRIFT = 1.1
 """How much longer the others wait: clocks may differ in how fast they go."""
-_GAP = 0.5
+RENEWALS = 4
+"""How often a lease is renewed, or looked at, in the time that it lasts. The store is, too."""
+GAP = 0.5
 """How long nobody may have looked at a lease, in parts of it, for the time to count."""
 
 
@@ -181,7 +183,7 @@ class Sighting:
         """
         now_s = self._clock.now_s()
         is_renewed = version is not None and version != self._version
-        is_gap = now_s - self._looked_s > lease_s * _GAP
+        is_gap = now_s - self._looked_s > lease_s * GAP
         if is_renewed or is_gap:
             self._since_s = now_s
             self._is_timed = not is_gap

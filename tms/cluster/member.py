@@ -6,27 +6,35 @@
    it closes its services and stands by again.
 3. One that stops closes its services first, and then gives the lease back, so that the next one
    need not wait.
+4. One that does not reach the store neither claims the lease nor keeps it while another reaches
+   the store: see `reach.py`.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 
-from tms.cluster.instances import ROOT, Registration, instances_of, is_last
-from tms.cluster.lease import Lease, LeaseClock, LeaseRecord, Sighting, SteadySeconds, ceiling_ms
+from tms.cluster.holding import LEASE, Holding, lease_codec, unless
+from tms.cluster.instances import Registration, instances_of, is_last
+from tms.cluster.lease import (
+    RENEWALS,
+    Lease,
+    LeaseClock,
+    LeaseRecord,
+    Sighting,
+    SteadySeconds,
+    ceiling_ms,
+)
+from tms.cluster.store_watch import Look, StoreWatch
 from tms.core.clock import Clock, SystemClock
 from tms.core.cluster import ClusterState, Instance, Role
-from tms.core.errors import BadVersion, TmsError, Unavailable, ValueUnreadable
+from tms.core.errors import BadVersion, TmsError, ValueUnreadable
 from tms.core.supervision import supervised
-from tms.metadata.cache import JsonCodec
 from tms.metadata.interface import NEW, MetadataStore, Notification, SessionEvent, Value
 
-LEASE = f"{ROOT}/lease"
-RENEWALS = 4
-"""How often a lease is renewed, or looked at, in the time that it lasts."""
 RETRY_S = 1.0
 _LOOK_LATER_S = 0.01
 """How long after its end a lease is looked at."""
@@ -34,7 +42,6 @@ _LOOK_LATER_S = 0.01
 Lead = Callable[[Lease], AbstractAsyncContextManager[object]]
 """Opens the services under a lease, and closes them; raises `TmsError` where they cannot open."""
 
-_codec = JsonCodec(LeaseRecord)
 _log = logging.getLogger(__name__)
 
 
@@ -50,13 +57,14 @@ class Member:
         of_store: str,
         lease_s: float,
         fence_s: float,
+        look: Look,
         clock: LeaseClock | None = None,
         time: Clock | None = None,
     ) -> None:
         """Take part as `instance` from `open` on; `store` stays open.
 
-        `of_store` names what all servers of the cluster share. The lease goes by `clock`, keys by
-        `time`.
+        `of_store` names what all servers of the cluster share, and `look` finds out whether this
+        one reaches that. The lease goes by `clock`, keys by `time`.
         """
         self._time: Clock = time or SystemClock()
         self._store = store
@@ -73,8 +81,11 @@ class Member:
             fence_s=fence_s,
         )
         self._registration = Registration(store, instance)
+        self._watch = StoreWatch(
+            look, store, self._registration, lease_s=lease_s, clock=self._clock, time=self._time
+        )
         self._role = Role.STANDBY
-        self._holding: _Holding | None = None
+        self._holding: Holding | None = None
         """The lease, while this server has it."""
         self._last: LeaseRecord | None = None
         """The lease as it was read last, of whomever; also where it was deleted since."""
@@ -82,6 +93,7 @@ class Member:
         self._token_known = 0
         """The greatest that the store has seen, where the lease says nothing of that."""
         self._news = asyncio.Event()
+        self._watch.on_reached = self._news.set
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
@@ -97,6 +109,7 @@ class Member:
                 "each store a metadata path of its own"
             )
         await self._registration.open()
+        self._watch.open()
         name = "taking part in the cluster"
         self._running = supervised(name, self._run, until=self._stopping)
 
@@ -126,6 +139,7 @@ class Member:
             await asyncio.gather(self._running, return_exceptions=True)
         for stop in self._stops:
             stop()
+        await self._watch.close()
         await self._registration.close()
 
     def _hear(self, _: Notification) -> None:
@@ -145,7 +159,7 @@ class Member:
         if value is None:
             return None
         try:
-            return _codec.decode(value.value), value
+            return lease_codec.decode(value.value), value
         except ValueError as error:
             raise ValueUnreadable(path=LEASE, reason=str(error)) from error
 
@@ -176,13 +190,17 @@ class Member:
                 self._sighting.see(seen, record.lease_s)
             if record is None or self._sighting.has_run_out(record):
                 self._tell(None)
-                claimed = await self._claim(record, version)
-                if claimed is not None:
-                    return claimed
-                continue
-            self._tell(record)
-            left_s = self._sighting.left_s(record)
-            await self._pause(min(record.lease_s / RENEWALS, left_s + _LOOK_LATER_S))
+                if await self._watch.may_claim():
+                    claimed = await self._claim(record, version)
+                    if claimed is not None:
+                        return claimed
+                    continue
+                left_s = self._own.lease_s
+            else:
+                self._tell(record)
+                left_s = self._sighting.left_s(record)
+            lasts_s = self._own.lease_s if record is None else record.lease_s
+            await self._pause(min(lasts_s / RENEWALS, left_s + _LOOK_LATER_S))
         return None
 
     async def _claim(
@@ -204,7 +222,7 @@ class Member:
         )
         sent_s = self._clock.now_s()
         try:
-            stat = await self._store.put(LEASE, _codec.encode(record), version)
+            stat = await self._store.put(LEASE, lease_codec.encode(record), version)
         except BadVersion:
             return None  # somebody else was quicker, or the leader is back
         ceilings = {"keys_after_ms": after_ms, "keys_until_ms": until_ms}
@@ -215,7 +233,15 @@ class Member:
     async def _hold(self, record: LeaseRecord, version: int, lease: Lease, wait_s: float) -> None:
         """Lead until the lease is lost, the services fail to open, or this server stops."""
         self._role = Role.TAKING_OVER
-        holding = _Holding(self._store, record, version, lease, clock=self._clock, time=self._time)
+        holding = Holding(
+            self._store,
+            record,
+            version,
+            lease,
+            clock=self._clock,
+            time=self._time,
+            is_better_elsewhere=self._watch.is_better_elsewhere,
+        )
         self._holding = holding
         leading = asyncio.create_task(self._lead(holding, wait_s))
         renewing = supervised("renewing the lease", holding.renew_until_lost)
@@ -223,12 +249,15 @@ class Member:
         try:
             await asyncio.wait({leading, renewing, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if renewing.done():
-                _log.error("another server leads now: this one closes its services")
+                reason = "does not reach the store, and leaves the lease to one that does"
+                if not holding.is_given_up:
+                    reason = "leads no more, because another has claimed the lease"
+                _log.error("this server %s; it closes its services", reason)
                 lease.end()
             self._tell(None)
             lease.is_last = await is_last(self._store, RETRY_S)
             holding.may_end.set()
-            await asyncio.wait({leading})
+            await self._forward_until(leading)
         finally:
             stopping.cancel()
             holding.may_end.set()
@@ -241,11 +270,11 @@ class Member:
         await holding.end(renewing, releases=has_led)
         leading.result()
 
-    async def _lead(self, holding: "_Holding", wait_s: float) -> bool:
+    async def _lead(self, holding: Holding, wait_s: float) -> bool:
         """Lead until that may end; return whether it had come to that before."""
         if wait_s:
             _log.warning("waiting %.1f s, by when nothing of the last leader can arrive", wait_s)
-            await _unless(holding.may_end, asyncio.sleep(wait_s))
+            await unless(holding.may_end, asyncio.sleep(wait_s))
         if holding.may_end.is_set():
             return False
         async with self._open_services(holding.lease):
@@ -255,6 +284,16 @@ class Member:
             await holding.may_end.wait()
         return True
 
+    async def _forward_until(self, closed: "asyncio.Task[bool]") -> None:
+        """Return when the services are closed, which may take long; meanwhile tell who leads."""
+        while not closed.done():
+            with suppress(TmsError):
+                found = await self._read()
+                record = None if found is None else found[0]
+                is_own = record is None or record.holder == self._instance.id
+                self._tell(None if is_own else record)
+            await asyncio.wait({closed}, timeout=self._own.lease_s / RENEWALS)
+
     def _tell(self, record: LeaseRecord | None) -> None:
         if record is not None and record.is_serving:
             self.on_leader(record.address, record.boot)
@@ -263,122 +302,7 @@ class Member:
 
     async def _pause(self, seconds: float) -> None:
         """Return after a time, or when the lease has changed."""
-        await _unless(self._news, asyncio.sleep(seconds))
-
-
-class _Holding:
-    """A lease that is renewed."""
-
-    def __init__(
-        self,
-        store: MetadataStore,
-        record: LeaseRecord,
-        version: int,
-        lease: Lease,
-        *,
-        clock: LeaseClock,
-        time: Clock,
-    ) -> None:
-        self.lease = lease
-        self._time = time
-        self.may_end = asyncio.Event()
-        """Set when the services are to be closed."""
-        self._store = store
-        self._record = record
-        self._version = version
-        self._clock = clock
-        self._is_due = asyncio.Event()
-        self._is_lost = False
-        self._is_over = False
-
-    def serve(self, fence_s: float) -> None:
-        """Let the others know that the services are open, and what is to be waited for now."""
-        self._record = replace(self._record, is_serving=True, fence_s=fence_s)
-        self._is_due.set()
-
-    def renew_now(self) -> None:
-        """Renew without waiting for when that is due."""
-        self._is_due.set()
-
-    def is_of(self, record: LeaseRecord) -> bool:
-        """Whether the lease is held now, and `record` tells of it."""
-        return self.lease.left_s > 0 and (record.holder, record.token) == self._whose()
-
-    async def renew_until_lost(self) -> None:
-        """Renew for as long as nobody else has claimed the lease."""
-        pause_s = self._record.lease_s / RENEWALS
-        sent_s = self._clock.now_s()
-        while True:
-            left_s = max(0.0, sent_s + pause_s - self._clock.now_s())
-            await _unless(self._is_due, asyncio.sleep(left_s))
-            self._is_due.clear()
-            if self._is_lost or self._is_over:
-                return
-            sent_s = self._clock.now_s()
-            try:
-                async with asyncio.timeout(self._record.lease_s):
-                    await self._renew()
-            except (TimeoutError, Unavailable) as error:
-                _log.warning("the lease is not renewed, %.1f s left: %s", self.lease.left_s, error)
-
-    async def _renew(self) -> None:
-        now_ms, renewals = self._time.now_ms(), self._record.renewals + 1
-        until_ms = self.lease.ceiling_ms(now_ms)
-        record = replace(self._record, renewals=renewals, keys_until_ms=until_ms, time_ms=now_ms)
-        sent_s = self._clock.now_s()
-        try:
-            stat = await self._store.put(LEASE, _codec.encode(record), self._version)
-        except BadVersion:
-            await self._look()
-            return
-        # Only these: what the services are may have changed meanwhile.
-        self._record = replace(self._record, renewals=record.renewals, keys_until_ms=until_ms)
-        self._version = stat.version
-        self.lease.renewed(sent_s, until_ms)
-
-    async def _look(self) -> None:
-        """Find out whether the lease is another's, or a renewal was accepted without an answer."""
-        found = await self._store.get(LEASE)
-        own = None if found is None else _codec.decode(found.value)
-        if found is None or own is None or (own.holder, own.token) != self._whose():
-            self._is_lost = True
-        else:
-            self._record = replace(self._record, renewals=own.renewals)
-            self._version = found.stat.version
-        self._is_due.set()
-
-    def _whose(self) -> tuple[int, int]:
-        return self._record.holder, self._record.token
-
-    async def end(self, renewing: "asyncio.Task[None]", *, releases: bool) -> None:
-        """Renew no more, and give the lease back, if it is held; else it runs out."""
-        self._is_over = True
-        self._is_due.set()
-        await asyncio.gather(renewing, return_exceptions=True)
-        if self._is_lost or not releases:
-            return
-        # With the services closed no more keys are given, so the next ones may begin here.
-        record = replace(
-            self._record,
-            is_serving=False,
-            is_released=True,
-            keys_until_ms=self.lease.last_given_ms,
-            time_ms=self._time.now_ms(),
-        )
-        try:
-            await self._store.put(LEASE, _codec.encode(record), self._version)
-        except TmsError as error:
-            _log.warning("the lease was not given back, and will run out: %s", error)
-
-
-async def _unless(event: asyncio.Event, other: Awaitable[object]) -> None:
-    """Return when the event is set, or `other` has ended."""
-    tasks = {asyncio.ensure_future(event.wait()), asyncio.ensure_future(other)}
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
+        await unless(self._news, asyncio.sleep(seconds))
 
 
 def _nobody(_: str | None, __: str) -> None:

@@ -30,6 +30,9 @@ class Instance:
     """When it registered, in milliseconds since 1970."""
     store_format: int = 1
     """The newest format of the shared store that it knows; versions that do not say it know 1."""
+    reaches_store_since_ms: int | None = None
+    """Since when it reaches the store, in milliseconds since 1970; None while it does not, and of
+    versions that do not say it."""
     boot: str = ""
     """Which process it is, of all that have its address; empty if it takes nothing sealed."""
 

@@ -17,6 +17,8 @@ from tms.serdes.avro_shape import RECORDS
 from tms.serdes.serde import Undecodable, Unencodable, shown_value
 
 _NUMBERS = ("float", "double")
+FLOAT_END = 2.0**128 - 2.0**103
+"""From here on, a number is infinity if it is rounded to a float of 32 bits."""
 _PAIR = 2
 """What a type's name and a value are."""
 _Known = dict[tuple[int, int], Any]
@@ -207,9 +209,17 @@ def _raw_of(given: Any, kind: str) -> Any:
     try:
         if kind in ("bytes", "fixed"):
             return given.encode("latin-1") if isinstance(given, str) else None
-        return float(given) if kind in _NUMBERS and _is_number(given) else given
+        if kind in _NUMBERS and _is_number(given):
+            return _finite(float(given), kind)
     except (UnicodeEncodeError, OverflowError):
         return None
+    return given
+
+
+def _finite(number: float, kind: str) -> float | None:
+    """Return a number that can be stored, None if infinity would be stored instead."""
+    is_stored = abs(number) < FLOAT_END if kind == "float" else math.isfinite(number)
+    return number if is_stored else None
 
 
 def _is_number(given: Any) -> bool:

@@ -16,11 +16,13 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from tms.core.avro_lengths import avro_varint
+from tms.core.credentials import shortened
 from tms.core.schemas import PROTOBUF
 from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.standard_protos import STANDARD_FILES
 from tms.serdes.wire_format import encode_path, read_path
 
+_NAMES_CHARS = 500
 _FILE_NAME = "schema.proto"
 """Of a file that nobody refers to."""
 Path = tuple[int, ...]
@@ -32,17 +34,20 @@ class ProtoSerde:
     kind = PROTOBUF
 
     def __init__(self, source: SchemaSource, message: str = "") -> None:
-        """Compile a schema; a mapping stands for a `message`, by default the file's first one.
+        """Compile a schema; a mapping stands for a `message`, by default the source's.
 
         Raises `UnusableSchema`.
         """
         self._source = source
         self._paths = dict(_messages(_file(source)))
         self._path_of = {each.full_name: path for path, each in self._paths.items()}
+        self._names = {path: name for name, path in self._path_of.items()}
+        message = message or source.message
         if not self._paths:
             raise UnusableSchema("it has no message")
         if message and message not in self._path_of:
-            raise UnusableSchema(f"it has no message {message}")
+            there = shortened(", ".join(self._path_of), _NAMES_CHARS)
+            raise UnusableSchema(f"it has no message {message}; there are {there}")
         path = self._path_of[message] if message else (0,)
         self._main = self._paths[path]
         self.record_name = str(self._main.full_name)
@@ -54,7 +59,7 @@ class ProtoSerde:
     def read_as(self, reader: "ProtoSerde") -> "ProtoSerde":
         """Return a serde that gives messages as another schema has them, by their numbers.
 
-        It decodes only those of the name that the reader's first message has.
+        It decodes only those of the name that the reader's message has.
         """
         made = copy(self)
         made._paths = {  # noqa: SLF001  its own class
@@ -99,6 +104,9 @@ class ProtoSerde:
         path, at = read_path(data, at)
         descriptor = self._paths.get(path)
         if descriptor is None:
+            name = self._names.get(path)
+            if name is not None:
+                raise Undecodable(f"it is a {name}, and another message of the file is read")
             raise Undecodable(f"its schema has no message to read at {list(path)}")
         message = _class(descriptor)()
         try:

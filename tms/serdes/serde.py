@@ -17,6 +17,8 @@ class SchemaSource:
     """Avro's with what it refers to in it; Protobuf's is a descriptor of the file in base64."""
     references: tuple[tuple[str, str], ...] = ()
     """Names and texts, each behind those that it needs; none of Avro's."""
+    message: str = ""
+    """Of Protobuf's: the full name of the message that values are; the file's first one."""
 
 
 _REPR = reprlib.Repr()

@@ -6,8 +6,8 @@
 
 `docs/spark.md` is the manual. Reading order: `offsets.py`, `options.py`, `plan.py`, which know
 nothing of Spark; `prerequisites.py`, what is looked at first; `server.py`, what is asked of the
-server; `rows.py`; `typed/`, payloads as columns; `reader.py`, `stream.py`, `writer.py`,
-`source.py`, which Spark calls; `jobs/`, what is built of them.
+server; `rows.py`; `typed/`, payloads as columns; `batch_owner.py`; `reader.py`, `stream.py`,
+`writer.py`, `source.py`, which Spark calls; `jobs/`, what is built of them.
 
 Importing this package imports neither PySpark nor Arrow; `register` does, and `from_tms` and
 `to_tms`, the functions of columns (`typed/functions.py`), when they are asked for.

@@ -15,9 +15,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from tms.core.credentials import shortened
 from tms.spark.option_values import refuse
 from tms.spark.rows import DEFAULT_COLUMNS, HEADERS, TYPES
 
+_TOPICS_CHARS = 500
 _SPARK_TYPES: dict[pa.DataType, DataType] = {
     pa.string(): StringType(),
     pa.binary(): BinaryType(),
@@ -47,6 +49,19 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def typed_schema(columns: Mapping[str, pa.DataType]) -> StructType:
     """Return Spark's schema of columns with types."""
     return StructType([StructField(name, from_arrow_type(each)) for name, each in columns.items()])
+
+
+def of_topics(schema: StructType, column: str, topics: str) -> StructType:
+    """Return a schema with the topics as the comment of a column: DESCRIBE shows it."""
+    comment = {"comment": f"of {shortened(topics, _TOPICS_CHARS)}"}
+    return StructType(
+        [
+            StructField(each.name, each.dataType, each.nullable, comment)
+            if each.name == column
+            else each
+            for each in schema
+        ]
+    )
 
 
 def typed_arrow_schema(schema: StructType, columns: Mapping[str, pa.DataType]) -> pa.Schema:

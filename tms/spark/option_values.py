@@ -54,7 +54,10 @@ def seconds(option: str, text: str) -> float:
 
 
 def time_ms(option: str, text: str) -> int:
-    """Return milliseconds since 1970, given as such or as ISO 8601, UTC where it does not say."""
+    """Return milliseconds since 1970, given as such or as ISO 8601, UTC where it does not say.
+
+    Of a finer time it is the next one: messages of the millisecond before are older.
+    """
     if text.isascii() and text.isdigit():
         value = int(text)
     else:
@@ -62,7 +65,7 @@ def time_ms(option: str, text: str) -> int:
             moment = datetime.fromisoformat(text)
         except ValueError:
             refuse(option, "milliseconds since 1970 or a time in ISO 8601 is expected", text)
-        value = ms_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        value = ceiling_ms(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     if not 0 <= value < 1 << 63:
         refuse(option, "a time from 1970 on is expected", text)
     return value
@@ -72,6 +75,11 @@ def ms_of(moment: datetime) -> int:
     """Return the millisecond, since 1970, that a time with a zone is in."""
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000
+
+
+def ceiling_ms(moment: datetime) -> int:
+    """Return the first millisecond that does not begin before a time with a zone."""
+    return ms_of(moment) + (moment.microsecond % 1000 > 0)
 
 
 def offsets_by_topic(option: str, text: str) -> dict[str, Bound]:

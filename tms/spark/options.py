@@ -40,14 +40,25 @@ _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _PER_TRIGGER = ("maxOffsetsPerTrigger", "maxBytesPerTrigger")
 _READ = (
     *("subscribe", "subscribePattern", *_STARTING, *_ENDING, *_PER_TRIGGER),
-    *("isolation", "failOnDataLoss", "minPartitions", "pushdown", "schema", "damaged"),
+    *("isolation", "failOnDataLoss", "minPartitions", "pushdown"),
+    *("schema", "message", "damaged"),
 )
-_WRITE = ("topic", "schema", "txnAppId", "txnVersion", "transactional", "transactionTimeout")
+_WRITE = (
+    *("topic", "schema", "message"),
+    *("txnAppId", "txnVersion", "transactional", "transactionTimeout"),
+)
 OPTIONS = (*_CONNECTION, *_READ, *_WRITE)
 """All there are, as they are written in the documentation."""
 
-_OF_SPARK = frozenset({"checkpointlocation", "queryname"})
+_CHECKPOINT = "checkpointlocation"
+_OF_SPARK = frozenset({_CHECKPOINT, "queryname"})
 """What Spark hands to sources and sinks of its own business."""
+
+_OF_TABLES = (
+    "Spark hands no options of a table on to its readers and writers: make a view instead, CREATE "
+    "TEMPORARY VIEW … USING tms OPTIONS (…), or name them in each query, … FROM a_table WITH "
+    "(url = '…', …)"
+)
 
 TIMEOUT_S = 60.0
 RETRY_FOR_S = 60.0
@@ -98,8 +109,14 @@ class ReadOptions:
     pushdown: bool
     schema: str | int | None = None
     """The reader's: LATEST, an id, or Avro's text; None for rows as they are."""
+    message: str = ""
+    """Of a file of Protobuf: the full name of the message that is read; by default the first."""
     gives_damaged: bool = False
     """Whether a payload that cannot be decoded is a row with an error, and not one itself."""
+
+    def __str__(self) -> str:
+        """Return which topics are read, for people."""
+        return self.pattern if self.pattern is not None else ", ".join(self.topics or ())
 
     def chosen(self, topics: Iterable[str]) -> list[str]:
         """Return which of all `topics` of the namespace the pattern takes, or those named."""
@@ -125,6 +142,10 @@ class WriteOptions:
     """After how long a transaction is given up that nobody ends."""
     schema: str | int | None = None
     """As a reader's; a text is registered under the topic's subject."""
+    message: str = ""
+    """As a reader's."""
+    checkpoint: str | None = None
+    """Where a stream has its checkpoint, if an option says so."""
 
 
 def batch_read(options: Mapping[str, str]) -> ReadOptions:
@@ -172,12 +193,14 @@ def any_read(options: Mapping[str, str]) -> ReadOptions:
     For what Spark asks before it says which one it is. Raises `InvalidRequest`.
     """
     given = _checked(options, _READ, "reading")
-    edges = RangeBounds(Edge.EARLIEST, {}), RangeBounds(Edge.LATEST, {})
-    return _read(given, *edges)
+    bounds = _bounds(given, _STARTING, Edge.EARLIEST), _bounds(given, _ENDING, Edge.LATEST)
+    return _read(given, *bounds)
 
 
 def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> GivenOptions:
     given = GivenOptions(options)
+    if any(name == "owner" or name.startswith("option.") for name in given.names()):
+        refuse("CREATE TABLE", _OF_TABLES)  # so Spark names a table's properties
     allowed = (*_CONNECTION, *wanted)
     known = {option.lower(): option for option in OPTIONS}
     for name in sorted(given.names() - _OF_SPARK - {option.lower() for option in allowed}):
@@ -189,15 +212,22 @@ def _checked(options: Mapping[str, str], wanted: Iterable[str], use: str) -> Giv
     return given
 
 
-def connection_to(url: str, *, retry_for_s: float = RETRY_FOR_S) -> ServerOptions:
-    """Return the connection to a server with the defaults. Raises `InvalidRequest`."""
-    return replace(_connection(GivenOptions({"url": url})), retry_for_s=retry_for_s)
+def connection_to(options: Mapping[str, str], *, retry_for_s: float) -> ServerOptions:
+    """Return the connection that options of a connection say. Raises `InvalidRequest`."""
+    given = _checked(options, (), "a connection")
+    return replace(_connection(given), retry_for_s=retry_for_s)
+
+
+def of_connection(options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the options that say which server it is, and as whom it is asked."""
+    wanted = {option.lower() for option in _CONNECTION}
+    return {name: text for name, text in options.items() if name.lower() in wanted}
 
 
 def _connection(given: GivenOptions) -> ServerOptions:
     url = given.text("url")
     if url is None:
-        refuse("url", "it is needed: the server's, http://HOST:PORT")
+        refuse("url", f"it is needed: the server's, http://HOST:PORT. {_OF_TABLES}")
     if given.has("tms.token") and given.has("tms.tokenFile"):
         refuse("tms.token and tms.tokenFile", "they say the same: give one")
     if not url.startswith(("http://", "https://")):
@@ -242,6 +272,8 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
                 refuse("subscribe", "a topic has an offset and is not read", topic)
     if given.has("damaged") and not given.has("schema"):
         refuse("damaged", "it needs schema: without one payloads are not decoded")
+    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    check_message(message, schema)
     return ReadOptions(
         connection,
         topics,
@@ -254,7 +286,8 @@ def _read(given: GivenOptions, starting: RangeBounds, ending: RangeBounds) -> Re
         given.value("failOnDataLoss", flag, otherwise=True),
         given.value("minPartitions", whole_number, None),
         given.value("pushdown", flag, otherwise=False),
-        given.value("schema", chosen_schema, None),
+        schema,
+        message,
         given.value("damaged", chosen_damaged, otherwise=False),
     )
 
@@ -275,8 +308,23 @@ def _written(given: GivenOptions) -> WriteOptions:
                 refuse(f"{option} and transactional", "without a transaction it means nothing")
     check_owner(owner, sequence)
     timeout_s = given.value("transactionTimeout", whole_number, TRANSACTION_TIMEOUT_S)
-    schema = given.value("schema", chosen_schema, None)
-    return WriteOptions(connection, topic, owner, sequence, transactional, timeout_s, schema)
+    schema, message = given.value("schema", chosen_schema, None), given.text("message") or ""
+    check_message(message, schema)
+    return WriteOptions(
+        *(connection, topic, owner, sequence, transactional, timeout_s, schema),
+        message=message,
+        checkpoint=given.text(_CHECKPOINT),
+    )
+
+
+def check_message(message: str, schema: str | int | None) -> None:
+    """Raise `InvalidRequest` if a message is named without a schema that can have several."""
+    if not message:
+        return
+    if schema is None:
+        refuse("message", "it needs schema: it names one of the messages of a Protobuf file")
+    if isinstance(schema, str) and schema != LATEST:
+        refuse("message", "schema is Avro's text: only a file of Protobuf has several messages")
 
 
 def _bounds(given: GivenOptions, options: tuple[str, str, str], otherwise: Edge) -> RangeBounds:

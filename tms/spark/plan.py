@@ -128,6 +128,16 @@ def latest(start: Offsets, standings: Standings) -> tuple[dict[str, Offset], lis
     return ends, losses
 
 
+def left(start: Offsets, chosen: Iterable[str]) -> tuple[dict[str, Offset], list[Loss]]:
+    """Return where a stream stands in topics that are not chosen any more, and that they are lost.
+
+    The offsets are kept, so that a topic that comes back is read on from there.
+    """
+    kept = {topic: start[topic] for topic in sorted(start.keys() - set(chosen))}
+    return kept, [Loss(topic, "the topic is not read any more", at, None)
+                  for topic, at in kept.items()]  # fmt: skip
+
+
 def shares(limit: int, sizes: Mapping[str, int]) -> dict[str, int]:
     """Return how much of `limit` each topic may have, in proportion to what it has, at least 1."""
     total = sum(sizes.values())

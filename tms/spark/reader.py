@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -27,7 +27,7 @@ from pyspark.sql.datasource import (
 from tms.core.errors import DataLost, TopicNotFound
 from tms.core.message import FIRST_ID, LAST_ID, first_id_at
 from tms.spark.offsets import Offset, Offsets, Standings, end_of, start_of
-from tms.spark.option_values import ms_of
+from tms.spark.option_values import ceiling_ms, ms_of
 from tms.spark.options import ReadOptions
 from tms.spark.plan import Loss, Plan, Range, packed, parts_wanted, plan
 from tms.spark.prerequisites import told_plainly
@@ -238,13 +238,13 @@ class PushdownReader(BatchReader):
             case In(("topic",), tuple() | list() as topics):
                 self._keep_topics(set(topics))
             case EqualTo(("timestamp",), datetime() as time):
-                self._keep_times(_ceiling_ms(time), ms_of(time) + 1)
+                self._keep_times(ceiling_ms(time), ms_of(time) + 1)
             case GreaterThanOrEqual(("timestamp",), datetime() as time):
-                self._keep_times(_ceiling_ms(time), None)
+                self._keep_times(ceiling_ms(time), None)
             case GreaterThan(("timestamp",), datetime() as time):
                 self._keep_times(ms_of(time) + 1, None)
             case LessThan(("timestamp",), datetime() as time):
-                self._keep_times(0, _ceiling_ms(time))
+                self._keep_times(0, ceiling_ms(time))
             case LessThanOrEqual(("timestamp",), datetime() as time):
                 self._keep_times(0, ms_of(time) + 1)
             case _:
@@ -258,8 +258,3 @@ class PushdownReader(BatchReader):
         self.start = max(self.start, first_id_at(max(0, first_ms)))
         if end_ms is not None:
             self.end = min(self.end, first_id_at(max(0, end_ms)))
-
-
-def _ceiling_ms(time: datetime) -> int:
-    """Return the first millisecond that does not begin before `time`."""
-    return ms_of(time + timedelta(microseconds=999))

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.message import ID_BYTES
 
@@ -49,6 +50,7 @@ STORE_ROWS_MAX = 10_000
 STORE_BYTES_MAX = 8 * 1024 * 1024
 """What goes to the server in one request: half of what it takes by default."""
 
+_SHOWN_CHARS = 60
 _HEX_BYTES = 2 * ID_BYTES
 _HEX = np.array([int.from_bytes(f"{byte:02x}".encode(), "little") for byte in range(256)], "<u2")
 """The two digits of each byte, as one number."""
@@ -97,7 +99,8 @@ def check_written(columns: list[str], topic: str | None) -> str:
         )
     lost = [name for name in columns if name not in TYPES]
     if lost:
-        raise InvalidRequest("invalid_row", unknown_columns=lost)
+        expected = f"{', '.join(TYPES)}: drop what is not of a message"
+        raise InvalidRequest("invalid_row", unknown_columns=lost, expected=expected)
     return payloads[0]
 
 
@@ -125,7 +128,9 @@ def parts_of(
         return
     topics = rows.column(column)
     if topics.null_count:
-        raise InvalidRequest("invalid_row", column=column, rows_with_null=topics.null_count)
+        raise InvalidRequest(
+            "invalid_row", column=column, rows_with_null=topics.null_count, expected="a topic"
+        )
     names = topics.unique()
     if len(names) == 1:
         yield names[0].as_py(), rows
@@ -139,7 +144,8 @@ def parts_of(
 def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
     """Return the columns that a message is made of; of key and headers, those that have any.
 
-    Raises `InvalidRequest` (invalid_row) for a row without a payload that has no key either.
+    Raises `InvalidRequest` for a row without a payload that has no key either (invalid_row), and,
+    as the server does, for one with headers that no message can have (invalid_body).
     """
     payloads = rows.column(payload)
     columns = {"payload": payloads}
@@ -148,13 +154,49 @@ def messages_of(rows: pa.RecordBatch, payload: str) -> pa.RecordBatch:
             columns[name] = rows.column(name)
     for name in ("payload", "key"):
         if name in columns and columns[name].type not in _WRITABLE:
-            raise InvalidRequest("invalid_row", column=name, type=str(columns[name].type))
+            kind = str(columns[name].type)
+            raise InvalidRequest("invalid_row", column=name, type=kind, expected="bytes or text")
     without = payloads.null_count
     if without and "key" in columns:
         without = pc.sum(pc.and_(payloads.is_null(), columns["key"].is_null())).as_py()
     if without:
-        raise InvalidRequest("invalid_row", column=payload, rows_with_null=without)
-    return pa.RecordBatch.from_pydict(columns)
+        expected = "a payload, or a key"
+        raise InvalidRequest(
+            "invalid_row", column=payload, rows_with_null=without, expected=expected
+        )
+    messages = pa.RecordBatch.from_pydict(columns)
+    if "headers" in columns:
+        _check_headers(messages)
+    return messages
+
+
+def _check_headers(messages: pa.RecordBatch) -> None:
+    """Raise `InvalidRequest` (invalid_body), which tells of the first row with wrong headers."""
+    headers = messages.column("headers")
+    if pa.types.is_map(headers.type):
+        pair = [("key", headers.type.key_type), ("value", headers.type.item_type)]
+        headers = headers.cast(pa.list_(pa.struct(pair)))
+    if not pa.types.is_list(headers.type) or not pa.types.is_struct(headers.type.value_type):
+        return  # the server says what it takes
+    names, values, *_ = headers.flatten().flatten()
+    lengths = pc.fill_null(pc.list_value_length(headers), 0)
+    rows = np.repeat(np.arange(len(headers)), lengths.to_numpy(zero_copy_only=False))
+    is_unfit = pc.or_(names.is_null(), values.is_null()).to_numpy(zero_copy_only=False)
+    known = names.dictionary_encode()
+    codes = pc.fill_null(known.indices, 0).to_numpy(zero_copy_only=False)
+    is_again = np.ones(len(names), bool)
+    is_again[np.unique(rows * (len(known.dictionary) + 1) + codes, return_index=True)[1]] = False
+    [unfit] = np.nonzero(is_unfit | is_again)
+    if len(unfit):
+        row = int(rows[unfit[0]])
+        shown = {
+            name: shortened(repr(messages.column(name)[row].as_py()), _SHOWN_CHARS)
+            for name in messages.schema.names
+            if name != "headers"
+        }
+        reason = "a header of a row has no name or no value, or stands twice"
+        header = names[unfit[0]].as_py()
+        raise InvalidRequest("invalid_body", reason=reason, header=header, row=row, **shown)
 
 
 Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]

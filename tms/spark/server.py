@@ -38,7 +38,13 @@ from tms.client.remote import topic_path
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.retry import may_pass
 from tms.core.credentials import without_credentials
-from tms.core.errors import InvalidRequest, OwnerBusy, TopicNotFound, TransactionNotInProgress
+from tms.core.errors import (
+    InvalidRequest,
+    NotPermitted,
+    OwnerBusy,
+    TopicNotFound,
+    TransactionNotInProgress,
+)
 from tms.core.limits import LIMIT_MAX
 from tms.core.message import FIRST_ID, ID_BYTES, id_after
 from tms.core.reading import Isolation
@@ -108,7 +114,7 @@ class SparkServer:
 
         try:
             self._bridge.call(lambda: self._calls.repeat(may_pass, ask))
-        except TopicNotFound:
+        except (TopicNotFound, NotPermitted):
             return
         except InvalidRequest as error:
             if is_without_arrow(error):
@@ -252,6 +258,19 @@ class SparkServer:
             self._end(error.detail["transaction_id"], "invalidate")
             answer = self._safely("POST", path, msgspec.json.encode(asked))
         return int(decode_json(answer, _StartedBody).transaction_id)
+
+    def check_not_done(self, owner: str, sequence: int, origin: str) -> None:
+        """Raise `TransactionDuplicate` or `OwnerElsewhere` where an owner's sequence is committed.
+
+        Of an owner under whose name nothing is to be written.
+        """
+        asked = {"client": "spark", "owner": owner, "sequence": sequence, "origin": origin}
+        path = f"{_TRANSACTIONS}?codec=false"
+        try:
+            answer = self._safely("POST", path, msgspec.json.encode(asked))
+        except OwnerBusy:  # which is told only of what is not committed
+            return
+        self.abort(int(decode_json(answer, _StartedBody).transaction_id))
 
     def checkpoint(self, transaction_id: int) -> int:
         """Return a write pointer of the transaction that nothing is written under yet."""

@@ -15,16 +15,21 @@ ANSWER_S_MAX = 5.0
 """A server that is away for longer is told of before Spark is started."""
 
 
-def open_session(name: str, master: str | None = None, url: str | None = None) -> SparkSession:
+def open_session(
+    name: str, master: str | None = None, url: str | None = None, **options: str
+) -> SparkSession:
     """Return a session, under a name for those who watch, that knows `format("tms")`.
 
     `master` is Spark's; None is this machine, unless spark-submit has said which. A new session on
     this machine is set up for it (`for_one_machine`). Times are UTC. `url` is the server that is to
-    be read or written: it is asked first if it can be. Raises `CannotRun` if not, or if the Python
-    of Spark's workers cannot, and `Unavailable` for a server that does not answer.
+    be read or written, and `options` more of its connection (`tms.tokenFile`): it is asked first if
+    it can be. Raises `CannotRun` if not, or if the Python of Spark's workers cannot, `Unavailable`
+    for a server that does not answer, `Unauthenticated`, and `ValueError` for files that cannot be
+    used.
     """
     if url is not None:
-        with SparkServer(connection_to(url, retry_for_s=ANSWER_S_MAX)) as server:
+        connection = connection_to({"url": url, **options}, retry_for_s=ANSWER_S_MAX)
+        with SparkServer(connection) as server:
             server.check_arrow()
     # Spark starts its workers with python3 otherwise, whichever that is.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

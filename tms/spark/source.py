@@ -10,13 +10,14 @@ import pyspark
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from tms.core.errors import TmsError
 from tms.spark.prerequisites import told_plainly
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from tms.spark.reader import BatchReader
-    from tms.spark.stream import StreamReader
+    from tms.spark.stream import RefusedStream, StreamReader
     from tms.spark.typed.schema import ReaderSchema
     from tms.spark.writer import BatchWriter, StreamWriter
 
@@ -55,14 +56,20 @@ class TmsDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of a reader that is not given any.
 
-        With the option `schema` they are asked of the registry. Raises `InvalidRequest`,
-        `SchemaRefused`, `TopicNotFound`.
+        With the option `schema` they are asked of the registry. Spark asks when a reader is
+        loaded, so that wrong options are told then. Raises `InvalidRequest`, `SchemaRefused`,
+        `TopicNotFound`.
         """
         # Arrow is loaded when it is used.
-        from tms.spark.columns import DEFAULT_SCHEMA, typed_schema  # noqa: PLC0415
+        from tms.spark.columns import DEFAULT_SCHEMA, of_topics, typed_schema  # noqa: PLC0415
+        from tms.spark.options import any_read  # noqa: PLC0415
+        from tms.spark.typed.names import TOPIC  # noqa: PLC0415
 
+        topics = str(any_read(self.options))
         reader = self._reader_schema()
-        return DEFAULT_SCHEMA if reader is None else typed_schema(reader.default_columns())
+        if reader is None:
+            return of_topics(DEFAULT_SCHEMA, "topic", topics)
+        return of_topics(typed_schema(reader.default_columns()), TOPIC, topics)
 
     def _reader_schema(self) -> "ReaderSchema | None":
         """Return the schema that payloads are read by; Spark takes it along to the reader."""
@@ -75,8 +82,13 @@ class TmsDataSource(DataSource):
             assert options.schema is not None
             with SparkServer(options.connection) as server:
                 names = options.chosen(server.topics() if options.pattern is not None else ())
-                choice, gives = options.schema, options.gives_damaged
-                self._found = reader_schema(server.schemas, names, choice, gives_damaged=gives)
+                self._found = reader_schema(
+                    server.schemas,
+                    names,
+                    options.schema,
+                    gives_damaged=options.gives_damaged,
+                    message=options.message,
+                )
         return self._found
 
     def _arrow(self, schema: StructType) -> "pa.Schema":
@@ -99,14 +111,18 @@ class TmsDataSource(DataSource):
         kind = PushdownReader if pushes else BatchReader
         return kind(options, self._arrow(schema), self._reader_schema())
 
-    @told_plainly
-    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802  Spark's name
-        """Return the reader of a stream. Raises `InvalidRequest`."""
+    def streamReader(  # noqa: N802  Spark's name
+        self, schema: StructType
+    ) -> "StreamReader | RefusedStream":
+        """Return the reader of a stream; one that raises when it is used if it cannot be read."""
         from tms.spark.options import stream_read  # noqa: PLC0415
-        from tms.spark.stream import StreamReader  # noqa: PLC0415
+        from tms.spark.stream import RefusedStream, StreamReader  # noqa: PLC0415
 
-        options = stream_read(self.options)
-        return StreamReader(options, self._arrow(schema), self._reader_schema())
+        try:
+            options = stream_read(self.options)
+            return StreamReader(options, self._arrow(schema), self._reader_schema())
+        except TmsError as error:
+            return RefusedStream(error)
 
     @told_plainly
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":  # noqa: FBT001

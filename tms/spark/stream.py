@@ -2,12 +2,13 @@
 
 Guarantees that a batch, once its end is in the checkpoint, is the same rows whenever it is read,
 and that batches leave nothing out in between: a topic that is gone, created anew or overtaken by
-its time to live is a loss, which fails the stream or is logged (`failOnDataLoss`). Topics that come
-later and match the pattern are read from their oldest message on.
+its time to live is a loss, which fails the stream or is logged (`failOnDataLoss`). So is a topic of
+the checkpoint that is not read any more; its offset is kept, and it is read on from there if it
+comes back. Topics that come later are read from their oldest message on.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,10 +20,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from tms.core.errors import TopicNotFound
+from tms.core.errors import TmsError, TopicNotFound
 from tms.spark.offsets import Offset, Offsets, read_back, start_of, written
 from tms.spark.options import ReadOptions
-from tms.spark.plan import latest, plan, shares
+from tms.spark.plan import latest, left, plan, shares
 from tms.spark.prerequisites import told_plainly
 from tms.spark.reader import ReadPlan, standings_for
 from tms.spark.server import SparkServer
@@ -43,6 +44,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._nothing_behind: dict[tuple[str, Offset], int] = {}
         """When a topic's end was looked at last: nothing was behind it by then."""
         self._ends: Offsets = {}
+        self._told_left: set[str] = set()
+        """Topics that are not read any more, of which that was told."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave behind what a task has no use for."""
@@ -95,13 +98,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, str]:
         """Return where the next batch ends. Raises `DataLost`."""
         begin = read_back(start)
+        topics = self._topics(begin)
+        kept, losses = left(begin, topics)
+        self._reading.lose(each for each in losses if each.topic not in self._told_left)
+        self._told_left |= kept.keys()
+        begin = {topic: at for topic, at in begin.items() if topic not in kept}
         standings, time_ms = standings_for(
-            self._server, self._topics(begin), begin, self._reading, self._nothing_behind
+            self._server, topics, begin, self._reading, self._nothing_behind
         )
         found, losses = latest(begin, standings)
         self._reading.lose(losses)
         ends: Offsets = found
-        self._ends = found
+        self._ends = {**found, **kept}
         self._nothing_behind = {
             key: seen_ms for key, seen_ms in self._nothing_behind.items() if key in begin.items()
         } | dict.fromkeys(found.items(), time_ms)
@@ -109,7 +117,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = _no_further(ends, begin, self._target)
         if not isinstance(limit, ReadAllAvailable):
             ends = self._limited(begin, ends)
-        return written(ends)
+        return written({**ends, **kept})
 
     def _limited(self, begin: Offsets, ends: Offsets) -> Offsets:
         """Return ends that as many rows and bytes reach as a trigger may have."""
@@ -141,6 +149,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Return what the tasks of a batch read. Raises `DataLost`."""
         begin, finish = read_back(start), read_back(end)
+        finish = {topic: at for topic, at in finish.items() if begin.get(topic) != at}
         standings, _ = standings_for(
             self._server, finish, begin, self._reading, self._nothing_behind
         )
@@ -159,6 +168,39 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close the connections."""
         if self._open_server is not None:
             self._open_server.close()
+
+
+class RefusedStream(DataSourceStreamReader):
+    """Tells why a stream cannot be read.
+
+    What is raised while a reader is made, PySpark hides behind an error of its own.
+    """
+
+    def __init__(self, error: TmsError) -> None:
+        """Raise `error` as soon as something is asked."""
+        self._error = error
+
+    @told_plainly
+    def initialOffset(self) -> NoReturn:  # noqa: N802
+        """Raise it."""
+        raise self._error
+
+    @told_plainly
+    def latestOffset(  # noqa: N802
+        self,
+        start: dict[str, str],  # noqa: ARG002
+        limit: ReadLimit,  # noqa: ARG002
+    ) -> NoReturn:
+        """Raise it."""
+        raise self._error
+
+    def partitions(self, start: dict[str, str], end: dict[str, str]) -> NoReturn:  # noqa: ARG002
+        """Raise it."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> NoReturn:  # noqa: ARG002
+        """Raise it."""
+        raise self._error
 
 
 def _no_further(ends: Offsets, begin: Offsets, target: Offsets) -> dict[str, Offset]:

@@ -7,11 +7,11 @@
 3. The transaction bears an owner and a sequence, recorded with the commit: a batch that was
    committed before is a duplicate, of which nothing is stored, or nothing published.
 
-A stream's owner is the query's id, which is in its checkpoint, or `txnAppId`; the sequence is the
-batch's number. Its tasks find their transaction by these: the first starts it, the others join. So
-do two drivers on one checkpoint, and the first that commits wins. A batch of `df.write` has its
-transaction from the driver. Where nobody ends a transaction it is given up after
-`transactionTimeout`, and what is stored later is refused.
+A stream's owner is the query's id, which is in its checkpoint, or `txnAppId` and the topic; the
+sequence is the batch's number (`batch_owner.py`). Its tasks find their transaction by these: the
+first starts it, the others join. So do two drivers on one checkpoint, and the first that commits
+wins. A batch of `df.write` has its transaction from the driver. Where nobody ends a transaction it
+is given up after `transactionTimeout`, and what is stored later is refused.
 
 With `transactional=false` tasks publish at once: at least once, and in any order.
 """
@@ -28,15 +28,13 @@ from pyspark.sql.datasource import (
 )
 
 from tms.core.errors import TransactionDuplicate, TransactionNotInProgress
+from tms.spark.batch_owner import BATCH_ORIGIN, BatchOwner, check_is_last, named_owner, start
 from tms.spark.options import WriteOptions
 from tms.spark.rows import by_topic, check_written, requests_of
 from tms.spark.server import SparkServer, StoredMessages
 from tms.spark.typed.registered import KnownSchema
 from tms.spark.typed.schema import written_schema
 from tms.spark.typed.writing import TypedMessages, check_typed
-
-BATCH_ORIGIN = "spark batch"
-"""The origin of what `df.write` commits: repeated by whichever run, it is the same work."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,6 @@ class TaskOutcome(WriterCommitMessage):
     """Whether the batch was committed before the task began."""
 
 
-@dataclass(frozen=True)
-class BatchOwner:
-    """Whose work a batch is, as transactions name it."""
-
-    owner: str
-    sequence: int
-    origin: str
-
-
 ByTopic = Callable[[pa.RecordBatch], Iterator[tuple[str, pa.RecordBatch]]]
 
 
@@ -69,7 +58,7 @@ def known_schema(server: SparkServer, options: WriteOptions) -> KnownSchema | No
     """
     if options.schema is None or options.topic is None:
         return None
-    return written_schema(server.schemas, options.topic, options.schema)
+    return written_schema(server.schemas, options.topic, options.schema, options.message)
 
 
 def _check(options: WriteOptions, columns: list[str], known: KnownSchema | None) -> None:
@@ -85,7 +74,9 @@ def _by_topic(
 ) -> ByTopic:
     """Return what gives the messages of rows by their topic."""
     if options.schema is not None:
-        return TypedMessages(server.schemas, options.topic, options.schema, known).by_topic
+        return TypedMessages(
+            server.schemas, options.topic, options.schema, options.message, known
+        ).by_topic
     payload = check_written(columns, options.topic)
     return lambda batch: by_topic(batch, payload, options.topic)
 
@@ -131,13 +122,6 @@ class _Task:
                     yield topic, request
 
 
-def start(server: SparkServer, options: WriteOptions, work: BatchOwner | None) -> int:
-    """Return the id of the work's transaction. Raises `TransactionDuplicate`, `OwnerElsewhere`."""
-    if work is None:
-        return server.start(options.timeout_s)
-    return server.start(options.timeout_s, work.owner, work.sequence, work.origin)
-
-
 def commit(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) -> bool:
     """Publish and commit what tasks stored; return whether that was done before.
 
@@ -171,6 +155,16 @@ def abort(server: SparkServer, messages: Sequence[WriterCommitMessage | None]) -
         server.abort(transaction_id)
 
 
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
+
+
+def _of_stream(name: str) -> str | None:
+    """Return what Spark tells a task of its stream; None in a job that is not of a stream."""
+    context = TaskContext.get()
+    told: str | None = None if context is None else context.getLocalProperty(name)
+    return told
+
+
 class BatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame once. It is made by the driver, and the tasks have copies of it."""
 
@@ -179,7 +173,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = columns
         self._transaction_id: int | None = None
-        self._is_duplicate = False
+        self._done: TransactionDuplicate | None = None
         _check(options, columns, None)
         with SparkServer(options.connection) as server:
             server.check_arrow()
@@ -189,16 +183,21 @@ class BatchWriter(DataSourceArrowWriter):
                 return
             try:
                 self._transaction_id = start(server, options, self._work())
-            except TransactionDuplicate:
-                self._is_duplicate = True
+            except TransactionDuplicate as done:
+                self._done = done
 
     def _work(self) -> BatchOwner | None:
-        owner, sequence = self._options.owner, self._options.sequence
-        return None if owner is None else BatchOwner(owner, sequence or 0, BATCH_ORIGIN)
+        options = self._options
+        if options.owner is None:
+            return None
+        return named_owner(options, options.sequence or 0, BATCH_ORIGIN)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskOutcome:
         """Store a partition's rows."""
-        if self._is_duplicate:
+        if self._done is not None:
+            query = _of_stream(_QUERY)
+            if query is not None:  # within foreachBatch the version is that of a checkpoint
+                check_is_last(self._done, query=query)
             for _ in iterator:
                 pass  # Spark wants its rows taken
             return TaskOutcome(is_duplicate=True)
@@ -245,19 +244,19 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 return TaskOutcome()
             try:
                 return task.store(iterator, None, self._work())
-            except TransactionDuplicate:
+            except TransactionDuplicate as done:
+                check_is_last(done, checkpoint=self._options.checkpoint)
                 for _ in iterator:
                     pass  # Spark wants its rows taken
                 return TaskOutcome(is_duplicate=True)
 
     def _work(self) -> BatchOwner:
-        context = TaskContext.get()
-        assert context is not None, "only a task writes"
-        query = context.getLocalProperty("sql.streaming.queryId")
-        batch = context.getLocalProperty("streaming.sql.batchId")
+        query, batch = _of_stream(_QUERY), _of_stream(_BATCH)
         assert query is not None, "only a streaming query writes so"
         assert batch is not None, "only a streaming query writes so"
-        return BatchOwner(self._options.owner or query, int(batch), query)
+        if self._options.owner is None:
+            return BatchOwner(query, int(batch), query)
+        return named_owner(self._options, int(batch), query)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Publish what the tasks stored, in the order of the partitions."""

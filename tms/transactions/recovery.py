@@ -37,6 +37,8 @@ class RecoveredState:
     """How many edits the log had since the snapshot."""
     before_last: int | None = None
     """The last write pointer before the leader before this one; None if the log begins later."""
+    last_token: int = 0
+    """Of the segment before this leader's; its own if it had begun that already."""
 
 
 @repeatable()
@@ -74,7 +76,7 @@ def recover(
         table.put_row(first_of(token), encode_first(next_sequence))
         next_sequence = first_of(token) + 1
     state.opened.clamp_expiries(now_ms)
-    return RecoveredState(state, next_sequence, edits_replayed, before_last)
+    return RecoveredState(state, next_sequence, edits_replayed, before_last, last)
 
 
 def _replay(

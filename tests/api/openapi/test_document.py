@@ -43,7 +43,7 @@ AT_OPENING = {
     "store_of_a_cluster",
 }
 """Raised before there is a server."""
-WITHOUT_SERVER = {"copy_refused", "data_lost", "invalid_option", "invalid_row"}
+WITHOUT_SERVER = {"checkpoint_behind", "copy_refused", "data_lost", "invalid_option", "invalid_row"}
 """Of commands and Spark jobs that work on a store or on a server's answers."""
 
 

@@ -62,7 +62,7 @@ RULES = st.builds(
 NEAR_RULES = st.tuples(
     st.lists(RULES, max_size=4),
     st.sampled_from(sorted(REFERS)),
-    st.sampled_from(SUBJECTS),
+    st.sampled_from([*SUBJECTS, "a", ":.a:a"]),
 ).map(lambda drawn: [*drawn[0], allowing("read", drawn[1]), allowing("write", drawn[2])])
 """What refers to something may be read, something may be written to; and some more."""
 TAGS = [{"schemaEntity": {"entityPath": "n.Mine", "entityType": "sr_record"}, "tags": ["t"]}]
@@ -124,7 +124,8 @@ class Asking:
     def near_request(self) -> tuple[str, str, Any]:
         """Return a request whose answer has words of what may not be read, if nobody looks."""
         one, state = self.one, self.secured.registry.state
-        asked = one(*REFERS, *(each for each in SUBJECTS if self.may("write", each)))
+        written = [each for each in SUBJECTS if self.may("write", each)]
+        asked = one(one(*REFERS), one(*written or SUBJECTS))
         form = one("format=resolved", "format=resolved&findTags=true", "findTags=true")
         version = f"/subjects/{asked}/versions/{one('1', 'latest')}"
         latest = state.latest(asked)
@@ -137,7 +138,11 @@ class Asking:
             ("GET", f"{version}{one('', '/schema')}?{form}", None),
             ("GET", f"/schemas/ids/{schema_id}{one('', '/schema')}?{form}{hint}", None),
             ("GET", f"/schemas/guids/{one(*self.guids)}?{form}", None),
-            ("POST", f"/subjects/{asked}/versions?{form}", one(unfit, unfit, same)),
+            (
+                "POST",
+                f"/subjects/{asked}/versions?{form}",
+                one(unfit, same, {}, {"schemaTagsToAdd": TAGS}),
+            ),
             ("POST", f"/compatibility{version}?verbose=true", unfit),
             ("POST", f"/subjects/{asked}?{form}", same),
         )

@@ -143,6 +143,8 @@ class Rounds:
             "pause 8 s": lambda leader: self.pause(leader, 8),
             "kill twice": self.kill_twice,
             "gateway held": self.hold_gateway,
+            "standby's gateway silent": self.silence_standby,
+            "leader's gateway silent": self.silence_leader,
             "metadata away 4 s": lambda _: self.metadata_away(4),
             "metadata away 12 s": lambda _: self.metadata_away(12),
             "pause 60 s": lambda leader: self.pause(leader, 60),
@@ -190,6 +192,40 @@ class Rounds:
         self.held.append(leader.gateway)
         if len(self.held) > 2:
             self.held.pop(0).release()
+
+    def silence_standby(self, leader: Server) -> None:
+        """Kill the leader while one of the others does not reach HBase: the third one leads."""
+        blind, good = [each for each in self.cluster.servers if each is not leader]
+        blind.gateway.hold()
+        self.until_told(blind, reaches=False)
+        time.sleep(LEASE_S)  # for so long it may claim, because it did reach it
+        leader.process.kill()
+        assert self.cluster.leader(but=leader) is good
+        blind.gateway.release()
+        leader.start()
+        self.until_told(blind, reaches=True)
+
+    def silence_leader(self, leader: Server) -> None:
+        """Let the leader's gateway carry nothing: one of the others leads before it is back."""
+        leader.gateway.hold()
+        other = self.cluster.leader(but=leader)
+        self.clients.until_more(AFTER)
+        leader.gateway.release()
+        self.until_told(leader, reaches=True)
+        assert self.cluster.leader() is other
+
+    def until_told(self, server: Server, *, reaches: bool) -> None:
+        """Wait until the others are told whether a server reaches HBase."""
+        give_up = time.monotonic() + S_MAX
+        while time.monotonic() < give_up:
+            found = self.cluster.ask("GET", "/v1/cluster")["instances"]
+            told = [
+                each["reaches_store_since_ms"] for each in found if each["address"] == server.url
+            ]
+            if told and all((each is not None) == reaches for each in told):
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"nobody tells whether {server.url} reaches HBase")
 
     def metadata_away(self, seconds: float) -> None:
         self.cluster.to_metadata.hold()

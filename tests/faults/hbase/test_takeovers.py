@@ -11,8 +11,8 @@ from tests.faults.hbase.takeovers import Cluster, Rounds
 pytestmark = pytest.mark.slow
 
 FAULTS = {
-    "zk": ("gateway held", "pause 8 s", "kill", "gateway held", "stop"),
-    "etcd": ("kill twice", "pause 1 s", "metadata away 4 s", "gateway held"),
+    "zk": ("gateway held", "pause 8 s", "leader's gateway silent", "gateway held", "stop"),
+    "etcd": ("kill twice", "standby's gateway silent", "metadata away 4 s", "gateway held"),
 }
 
 

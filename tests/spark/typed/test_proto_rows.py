@@ -1,5 +1,6 @@
 """Protobuf's messages as columns and back, by the same file and by later ones."""
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -112,6 +113,25 @@ def test_a_row_that_does_not_fit_is_told_by_its_field(columns: Any, reason: str)
 
 def test_another_message_of_the_file_is_told() -> None:
     data = SERDE.with_message("shop.Tree").encode({"n": 1})
-    found = decoded(SOURCE, {1: SOURCE}, [payload(1, data)])
+    found = decoded(SOURCE, {1: SOURCE}, [payload(1, data), payload(1, b"\x02\x0e")])
 
-    assert found.errors == ["its schema has no message to read at [1]"]
+    assert found.errors == [
+        "it is a shop.Tree, and another message of the file is read",
+        "its schema has no message to read at [7]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("shop.Tree", {"n": 1}), ("shop.Order.Line", {"article": "x"})]
+)
+def test_any_message_of_a_file_is_read_and_written_by_its_name(name: str, value: Any) -> None:
+    chosen = replace(SOURCE, message=name)
+    data = SERDE.with_message(name).encode(value)
+    first = SERDE.encode({"id": "x"})
+    found = decoded(chosen, {1: SOURCE}, [payload(1, data), payload(1, first)])
+    rows = {field: column.slice(0, 1) for field, column in found.columns.items()}
+
+    assert found.errors[0] is None
+    assert "it is a shop.Order" in str(found.errors[1])
+    assert {field: column.to_pylist()[0] for field, column in rows.items()}.items() >= value.items()
+    assert encoded(chosen, rows, 1) == [data]

@@ -64,4 +64,5 @@ def test_what_an_archive_needs_is_told(
         archive(spark, source, str(tmp_path), errors="errors")
     with pytest.raises(InvalidRequest, match="tms_date"):
         archive(spark, {**source, "schema": taken}, str(tmp_path))
-    assert run_command("spark", "archive", "folder", "orders", "--errors", "e")[0] == 2
+    for option in ("--errors", "--message"):
+        assert run_command("spark", "archive", "folder", "orders", option, "e")[0] == 2

@@ -14,7 +14,9 @@ from tms.spark.columns import typed_arrow_schema, typed_schema
 from tms.spark.options import batch_read, batch_write, stream_read
 from tms.spark.reader import PushdownReader
 from tms.spark.typed.names import column_of, field_of
+from tms.spark.typed.registered import KnownSchema
 from tms.spark.typed.schema import ReaderSchema
+from tms.spark.typed.writing import check_typed
 
 READ = {"url": "http://localhost:11015", "subscribe": "a"}
 READER = ReaderSchema(avro_source(record("R", topic="string", _x="int")), gives_damaged=False)
@@ -55,6 +57,15 @@ def test_damaged_rows_have_columns_only_if_they_are_given() -> None:
 def test_other_columns_are_refused(name: str, said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         typed_arrow_schema(StructType().add(name, IntegerType()), READER.columns())
+
+
+def test_a_column_that_is_not_in_the_schema_is_told_with_those_that_are() -> None:
+    known = KnownSchema(1, READER.source)
+    with pytest.raises(InvalidRequest, match=r"unknown_columns=.'other'") as caught:
+        check_typed(["topic", "__x", "_topic", "other"], None, known)
+
+    assert "fields of the schema (topic, __x), and _topic, " in str(caught.value)
+    assert "payload, bytes or text" not in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["newest", "0", "-1", "1.5", "", "\u0663"])

@@ -1,14 +1,19 @@
 """Runs of stored payloads that leaders hand on, on rows that may come late."""
 
 from collections.abc import Callable, Collection
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tables.keys import after_prefix, payload_prefix, prefix
 from tables.memory import MemoryStore
+from tables.sealing import runs
 from tables.sealing.runs import SEAL_KEY, is_seal, run_of
 from tables.sealing.store import SealedStore
 from tables.sealing.tables import SealedTables
+from tables.sealing.takeovers import Crossings
 from tables.store import PAYLOAD, Row
 from tests.contracts.store_contract import rows_of
 from tests.tables.sealing.reign import Reign
@@ -31,7 +36,7 @@ class World:
     def leader(self, token: int, going_on: Collection[int] = (POINTER,)) -> SealedTables:
         lease = Reign(token, 100 * token - 1, 100 * token + 99)
         tables = SealedTables(SealedStore(self.rows, lease))
-        tables.sealed.runs.know(YOUNG - 1, going_on)
+        tables.sealed.runs.know(YOUNG - 1, going_on, Crossings(YOUNG - 1))
         return tables
 
     def alone(self) -> SealedTables:
@@ -50,11 +55,15 @@ def store(tables: SealedTables, time_ms: int, pointer: int = POINTER) -> None:
     tables.write(batch)
 
 
-def late(world: World, time_ms: int) -> None:
+def late(world: World, time_ms: int, pointer: int = POINTER) -> None:
     """Have a row of an earlier leader come late."""
     batch = world.rows.batch()
-    batch.put(PAYLOAD, payload_prefix(START, POINTER) + KEY.pack(time_ms, 0), b"late")
+    batch.put(PAYLOAD, payload_prefix(START, pointer) + KEY.pack(time_ms, 0), b"late")
     world.rows.write(batch)
+
+
+def seals(world: World) -> list[Row]:
+    return [row for row in rows_of(world.rows, PAYLOAD) if is_seal(row[0])]
 
 
 def refer(tables: SealedTables, time_ms: int) -> None:
@@ -118,29 +127,109 @@ def test_what_began_under_this_leader_needs_no_seal(world: World) -> None:
     store(first, 101, YOUNG)
 
     assert read(first, YOUNG) == [b"101"]
-    assert not any(is_seal(key) for key, _ in rows_of(world.rows, PAYLOAD))
+    assert not seals(world)
 
 
 def test_what_has_ended_is_sealed_once(world: World) -> None:
     store(world.leader(1), 101)
     assert read(world.leader(2, going_on=())) == [b"101"]
     late(world, 102)
-    [seal] = [row for row in rows_of(world.rows, PAYLOAD) if is_seal(row[0])]
+    [seal] = seals(world)
 
     assert read(world.leader(3, going_on=())) == [b"101"]
     assert seal in rows_of(world.rows, PAYLOAD)
     assert b'"ended":true' in seal[1]
 
 
-def test_what_began_and_ended_under_the_last_leader_needs_no_seal(world: World) -> None:
+@pytest.mark.parametrize("token", [2, 3, 9])
+def test_what_went_on_over_no_takeover_needs_no_seal(world: World, token: int) -> None:
     first = world.leader(1)
-    first.sealed.runs.know(0, going_on=())
+    first.sealed.runs.know(0, (), Crossings(0))
     store(first, 101)
-    second = world.leader(2, going_on=())
-    second.sealed.runs.know(YOUNG - 1, going_on=(), before_last=0)
-    assert read(second) == [b"101"]
+    leader = world.leader(token, going_on=())
+    leader.sealed.runs.know(YOUNG - 1, (), Crossings(0, frozenset({POINTER + 1})))
+    assert read(leader) == [b"101"]
+    assert not seals(world)
 
-    assert not any(is_seal(key) for key, _ in rows_of(world.rows, PAYLOAD))
+    assert read(leader, POINTER + 1) == []
+    assert len(seals(world)) == 1
+
+
+class Counted(MemoryStore):
+    """Rows of which each look and each change is counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scans = self.swaps = 0
+
+    def scan(self, *args: Any, **options: Any) -> Any:
+        self.scans += 1
+        return super().scan(*args, **options)
+
+    def compare_and_put(self, *args: Any) -> bool:
+        self.swaps += 1
+        return super().compare_and_put(*args)
+
+
+def test_runs_behind_one_that_is_read_are_sealed_with_it_by_one_scan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.tables.sealing.test_runs.MemoryStore", Counted)
+    world, count = World(), 300
+    assert isinstance(world.rows, Counted)
+    first = world.leader(1, going_on=range(1, count + 1))
+    for pointer in range(1, count + 1):
+        store(first, 101, pointer)
+        store(first, 102, pointer)
+    second = world.leader(2, going_on=range(1, count + 1))
+    assert read(second, 1) == [b"101", b"102"]
+    assert len(seals(world)) == count
+    world.rows.scans = world.rows.swaps = 0
+
+    for pointer in range(1, count + 1):
+        late(world, 103, pointer)
+        assert read(second, pointer) == [b"101", b"102"]
+    assert world.rows.swaps == 0
+    # What came late was met: behind it another scan goes on.
+    assert world.rows.scans <= 2 * count
+
+    third = world.leader(3, going_on=())
+    world.rows.scans = 0
+    assert [read(third, pointer) for pointer in range(1, count + 1)] == [[b"101", b"102"]] * count
+    assert world.rows.swaps == count + 1  # the topic is sealed too
+    assert world.rows.scans <= 2 * count + 10
+
+
+@given(
+    stored=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(101, 199), st.booleans()), max_size=12, unique=True
+    ),
+    rows_max=st.integers(1, 9),
+)
+def test_runs_sealed_together_are_sealed_as_each_alone(
+    stored: list[tuple[int, int, bool]], rows_max: int
+) -> None:
+    worlds = World(), World()
+    for world in worlds:
+        first = world.leader(1, going_on=range(1, 5))
+        for pointer, time_ms, is_late in stored:
+            if not is_late:
+                store(first, time_ms, pointer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "_TOGETHER_ROWS", rows_max)
+        for world in worlds:
+            for token in (2, 3):
+                leader = world.leader(token, going_on=range(1, 5))
+                for pointer in range(1, 5):
+                    run = payload_prefix(START, pointer)
+                    if world is worlds[0]:
+                        leader.sealed.runs.seal(run)
+                    leader.sealed.runs.hidden(run)
+                for pointer, time_ms, is_late in stored:
+                    if is_late and token == 2:
+                        late(world, time_ms, pointer)
+
+    assert rows_of(worlds[0].rows, PAYLOAD) == rows_of(worlds[1].rows, PAYLOAD)
 
 
 def test_a_later_leader_is_found_out(world: World) -> None:

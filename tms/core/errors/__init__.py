@@ -16,7 +16,7 @@ TmsError
 │       ├── TopicMoved
 │       ├── TransactionExpired, TransactionNotInProgress
 │       ├── TransactionConflict, TransactionDuplicate
-│       ├── OwnerBusy, OwnerElsewhere
+│       ├── OwnerBusy, OwnerElsewhere, CheckpointBehind
 │       ├── PublicationRefused, TopicIsCompact
 │       ├── InvalidTrimTime, InvalidTruncateTime
 │       ├── TransactionsElsewhere, ClockMoved
@@ -94,6 +94,7 @@ from tms.core.errors.classes import (
 from tms.core.errors.conflicts import (
     AuthenticationOff,
     BadVersion,
+    CheckpointBehind,
     ClockMoved,
     Conflict,
     InvalidTrimTime,
@@ -121,6 +122,7 @@ from tms.core.errors.conflicts import (
 __all__ = [
     "AuthenticationOff",
     "BadVersion",
+    "CheckpointBehind",
     "ClockMoved",
     "Conflict",
     "CopyRefused",

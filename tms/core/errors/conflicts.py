@@ -58,6 +58,12 @@ class OwnerElsewhere(Conflict):
     code = "owner_elsewhere"
 
 
+class CheckpointBehind(Conflict):
+    """Raised when a stream has written a later batch than its checkpoint has; `detail` has both."""
+
+    code = "checkpoint_behind"
+
+
 class PublicationRefused(Conflict):
     """Raised when a commit is to publish what is not under a write pointer of its transaction."""
 

@@ -88,7 +88,10 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "invalid_option": (
                 "An option of the data source is none of what it can be, or contradicts another."
             ),
-            "invalid_row": "A row is a message if it has a payload, bytes or text, and a topic.",
+            "invalid_row": (
+                "A row cannot be written as a message; `detail` says which column or row it is, "
+                "and what is expected."
+            ),
             "malformed_request": "This is no HTTP/1.1 request.",
             "invalid_rule": (
                 "A rule says who, allow or deny, which actions, and on what; `detail` says what is "
@@ -192,6 +195,13 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
             "owner_elsewhere": (
                 "The owner committed this sequence, or a later one, in another run; take another "
                 "owner."
+            ),
+        },
+        "CheckpointBehind": {
+            "checkpoint_behind": (
+                "A later batch of this stream is written already: its checkpoint has gone back, "
+                "and new rows would be taken as done. Put the newest checkpoint back, or begin "
+                "with a new one, without this txnAppId."
             ),
         },
         "PublicationRefused": {

@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from tms.spark.jobs.running import OnBatch, nothing, run_to_its_end
 from tms.spark.option_values import refuse
-from tms.spark.options import GIVE
+from tms.spark.options import GIVE, of_connection
 from tms.spark.typed.names import ERROR, MESSAGE_ID, PAYLOAD, TOPIC
 
 ROWS_PER_BATCH = 1_000_000
@@ -92,15 +92,10 @@ class _Batches:
     """What is done with the batches of one archive."""
 
     def __init__(self, folder: str, source: Mapping[str, str], errors: str | None) -> None:
-        given = {name.lower(): text for name, text in source.items()}
-        self.is_typed = "schema" in given
+        self.is_typed = "schema" in {name.lower() for name in source}
         self._folder = folder
         self._errors = errors
-        self._server = {
-            name: given[name]
-            for name in ("url", "namespace", "tms.timeout", "tms.retryfor", "tms.compress")
-            if name in given
-        }
+        self._server = of_connection(source)
         own, prefix = ("_", "tms_") if self.is_typed else ("", "")
         self._topic, self._id, self._time = f"{own}topic", f"{own}message_id", f"{own}timestamp"
         self._folders = [f"{prefix}{name}" for name in ("topic", "date", "batch")]

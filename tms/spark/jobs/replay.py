@@ -16,11 +16,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StringType, StructField, StructType
 
 from tms.core.errors import InvalidRequest, TransactionDuplicate
+from tms.spark.batch_owner import BATCH_ORIGIN, named_owner, start
 from tms.spark.options import batch_write
 from tms.spark.server import SparkServer
-from tms.spark.writer import BATCH_ORIGIN, BatchOwner, start
 
 _NAME_CHARS = 32
 
@@ -84,11 +85,11 @@ def replay(
     with SparkServer(options.connection) as server:
         try:
             # Left open for the writer, which joins it.
-            start(server, options, BatchOwner(name, 0, BATCH_ORIGIN))
+            start(server, options, named_owner(options, 0, BATCH_ORIGIN))
         except TransactionDuplicate:
             return Replayed(0, 0, 0, name, is_duplicate=True)
     # Archives of earlier versions have no keys and headers; a folder may have files of both.
-    archived = spark.read.option("mergeSchema", "true").parquet(folder)
+    archived = _archived(spark, folder)
     if not {"topic", "message_id", "payload"} <= set(archived.columns):
         expected = "topic, message_id, payload: an archive without types"
         raise InvalidRequest("invalid_row", folder=folder, expected=expected)
@@ -105,7 +106,8 @@ def replay(
     ).collect()[0]
     if totals.bad:
         if bad is None:
-            raise InvalidRequest("invalid_row", rows=totals.bad, folder=folder)
+            expected = "a payload or a key, and a topic; or `bad`, where other rows go"
+            raise InvalidRequest("invalid_row", rows=totals.bad, folder=folder, expected=expected)
         rows.where(~is_good).write.mode("overwrite").parquet(bad)
     good = rows.where(is_good).orderBy("message_id", "topic")
     payload = _enveloped() if envelope else f.col("payload")
@@ -113,6 +115,17 @@ def replay(
     written = sent.write.format("tms").mode("append").options(**target)
     written.options(txnAppId=name, txnVersion="0").save()
     return Replayed(totals.messages, totals.payload_bytes, totals.bad, name, is_duplicate=False)
+
+
+def _archived(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the rows of an archive. Topics are text, also where folders look like numbers."""
+    reader = spark.read.option("mergeSchema", "true")
+    found = reader.parquet(folder)
+    fields = [
+        StructField(each.name, StringType() if each.name == "topic" else each.dataType)
+        for each in found.schema
+    ]
+    return reader.schema(StructType(fields)).parquet(folder)
 
 
 def _name(folder: str, target: Mapping[str, str], selection: Selection, *, envelope: bool) -> str:

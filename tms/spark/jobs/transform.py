@@ -2,25 +2,43 @@
 
 A message that cannot be transformed does not stop the job: it goes to the topic of errors, in the
 same transaction, as a JSON object of `topic`, `message_id`, `error` and `payload` (base64).
+
+Keys and headers are kept: a function's results and errors have those of their message, and a
+query's those that it selects. A query that selects none fails at a message that has some. A
+tombstone has no payload to be transformed: a function is not called for it, and it is published as
+it is; a query that gives no payload for it gives an error.
 """
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import NullType
 
 from tms.core.credentials import shortened
 from tms.spark.jobs.running import OnBatch, nothing, run_to_its_end
+from tms.spark.rows import HEADERS
 
 VIEW = "messages"
 """What a query selects from."""
 
 _OBSERVED = "transformed"
-_WRITTEN = pa.schema([("topic", pa.string()), ("payload", pa.binary()), ("is_error", pa.bool_())])
+_WRITTEN = pa.schema(
+    [
+        *(("topic", pa.string()), ("payload", pa.binary())),
+        *(("key", pa.binary()), ("headers", HEADERS), ("is_error", pa.bool_())),
+    ]
+)
+_WRITTEN_DDL = (
+    "topic STRING, payload BINARY, key BINARY, headers MAP<STRING, BINARY>, is_error BOOLEAN"
+)
+_KEPT = ("key", "headers")
 _ERROR_CHARS_MAX = 1000
 
 Function = Callable[[bytes], bytes | str | Iterable[bytes] | None]
@@ -59,15 +77,16 @@ def transform(
 
     `source` has options of `readStream`, `target` those of `writeStream`. `how` is a function of
     a payload, or a query over the view `messages` (the columns of `format("tms")`, and `text`, the
-    payload as a string) that selects `payload`, text or bytes; a row whose payload is NULL is an
-    error, told with the other columns selected. With `until_stopped` it goes on with what comes.
+    payload as a string, NULL if it is not UTF-8) that selects `payload`, text or bytes, and `key`
+    and `headers`, which may be NULL, if there are any; a row whose payload is NULL is an error,
+    told with the other columns selected. With `until_stopped` it goes on with what comes.
     """
     options = {"startingOffsets": "earliest", **source}
     rows = spark.readStream.format("tms").options(**options).load()
     if isinstance(how, str):
         done = _by_query(spark, rows, how, to)
     else:
-        done = rows.mapInArrow(_Applied(how, to), "topic string, payload binary, is_error boolean")
+        done = rows.mapInArrow(_Applied(how, to), _WRITTEN_DDL)
     observed = done.observe(
         _OBSERVED,
         f.count_if(~f.col("is_error")).alias("messages"),
@@ -86,9 +105,12 @@ def transform(
 
 
 def _by_query(spark: SparkSession, rows: DataFrame, query: str, to: Destinations) -> DataFrame:
-    rows.withColumn("text", f.decode("payload", "utf-8")).createOrReplaceTempView(VIEW)
-    made = spark.sql(query)
-    others = [name for name in made.columns if name not in ("payload", "topic")]
+    made = _queried(spark, rows, query)
+    lost = [name for name in _KEPT if name not in made.columns]
+    if lost:
+        made = _queried(spark, rows.where(_has_none(lost)), query)
+    others = [name for name in made.columns if name not in ("payload", *_KEPT)]
+    kept = [_typed(made, name) for name in _KEPT if name not in lost]
     error = f.to_json(
         f.struct(
             f.lit("the query gave no payload").alias("error"), *(f.col(name) for name in others)
@@ -98,8 +120,30 @@ def _by_query(spark: SparkSession, rows: DataFrame, query: str, to: Destinations
     return made.select(
         f.when(is_error, to.errors).otherwise(to.topic).alias("topic"),
         f.coalesce(f.col("payload").cast("binary"), error.cast("binary")).alias("payload"),
+        *kept,
         is_error.alias("is_error"),
     )
+
+
+def _queried(spark: SparkSession, rows: DataFrame, query: str) -> DataFrame:
+    text = f.expr("try_validate_utf8(cast(payload AS STRING))")
+    rows.withColumn("text", text).createOrReplaceTempView(VIEW)
+    return spark.sql(query)
+
+
+def _has_none(lost: Sequence[str]) -> Column:
+    """Return a condition that is true of messages without what is lost, and fails at others."""
+    names = " or ".join(lost)
+    advice = f"a message has {names}, and the query selects none: SELECT {', '.join(lost)}, …"
+    has_some = reduce(or_, (f.col(name).isNotNull() for name in lost))
+    return f.when(has_some, f.raise_error(f.lit(advice)).cast("boolean")).otherwise(f.lit(True))
+
+
+def _typed(made: DataFrame, name: str) -> Column:
+    """Return the column of keys or headers, of its type also if it is NULL alone."""
+    is_void = made.schema[name].dataType == NullType()
+    kind = {"key": "binary", "headers": "map<string, binary>"}[name]
+    return f.col(name).cast(kind) if is_void or name == "key" else f.col(name)
 
 
 class _Applied:
@@ -111,13 +155,19 @@ class _Applied:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            columns = (
-                batch.column(name).to_pylist() for name in ("topic", "message_id", "payload")
-            )
-            made = [one for row in zip(*columns, strict=True) for one in self._of(*row)]
+            names = ("topic", "message_id", "payload")
+            columns = (batch.column(name).to_pylist() for name in names)
+            frames = batch.select(_KEPT).to_pylist()
+            made = [
+                {**one, **frame}
+                for frame, *row in zip(frames, *columns, strict=True)
+                for one in self._of(*row)
+            ]
             yield pa.RecordBatch.from_pylist(made, schema=_WRITTEN)
 
-    def _of(self, topic: str, message_id: str, payload: bytes) -> list[dict[str, object]]:
+    def _of(self, topic: str, message_id: str, payload: bytes | None) -> list[dict[str, object]]:
+        if payload is None:
+            return [{"topic": self._to.topic, "payload": None, "is_error": False}]
         try:
             return [
                 {"topic": self._to.topic, "payload": one, "is_error": False}

@@ -26,6 +26,7 @@ _UNFIT = (
 _EXACT = decimal.Context(prec=100)
 _DECIMAL_BYTES = 16
 _REASON_CHARS = 500
+_FINER = "has microseconds, and the schema counts milliseconds: use date_trunc('millisecond', …)"
 _FAMILIES: Sequence[tuple[str, Callable[[Any], bool]]] = (
     ("number", kinds.is_integer),
     ("floating", kinds.is_floating),
@@ -57,14 +58,25 @@ def _family(kind: pa.DataType) -> str:
     return next((name for name, belongs in _FAMILIES if belongs(kind)), str(kind))
 
 
-def _as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Return a column as another type of the same kind. Raises `Unencodable`."""
     given, family = _family(column.type), _family(wanted)
     zones = [getattr(each, "tz", None) is None for each in (column.type, wanted)]
     is_same = given in _TAKES.get(family, (family,)) and zones[0] == zones[1]
     if not is_same and not kinds.is_null(column.type):
         raise Unencodable(f"it is {column.type}, and {wanted} is expected")
-    return column.cast(wanted)
+    made = column.cast(wanted)
+    if given == family == "floating":  # the one cast of Arrow's that gives another value
+        infinite = pc.and_(pc.is_inf(made), pc.is_finite(column))
+        refuse_first(column, infinite, f"is too large for {wanted}")
+    return made
+
+
+def refuse_first(column: pa.Array, is_unfit: pa.Array, reason: str) -> None:
+    """Raise `Unencodable` for the first value that is marked, if there is one."""
+    row = pc.index(is_unfit, pa.scalar(value=True)).as_py()
+    if row >= 0:
+        raise Unencodable(f"{column[row]} {reason}")
 
 
 class PlainColumn:
@@ -80,7 +92,7 @@ class PlainColumn:
 
     def values(self, column: pa.Array) -> list[Any]:
         """Return the values of a column."""
-        found: list[Any] = _as_type(column, self.arrow).to_pylist()
+        found: list[Any] = as_type(column, self.arrow).to_pylist()
         return found
 
 
@@ -101,11 +113,15 @@ class NumberedColumn:
         return numbers.cast(self.arrow)
 
     def values(self, column: pa.Array) -> list[Any]:
-        """Return the values of a column; what is finer than their unit is left out."""
-        numbers: list[Any] = _as_type(column, self.arrow).cast(self._number).to_pylist()
-        if self._times == 1:
-            return numbers
-        return [None if each is None else each // self._times for each in numbers]
+        """Return the values of a column. Raises `Unencodable` for one finer than their unit."""
+        numbers = as_type(column, self.arrow).cast(self._number)
+        if self._times > 1:
+            units = pc.divide(numbers, pa.scalar(self._times, self._number))
+            is_finer = pc.not_equal(pc.multiply(units, self._times), numbers)
+            refuse_first(column, is_finer, _FINER)
+            numbers = units
+        found: list[Any] = numbers.to_pylist()
+        return found
 
 
 class DecimalColumn:
@@ -135,7 +151,7 @@ class DecimalColumn:
         """Return the values of a column."""
         return [
             None if each is None else self._bytes(int(each.scaleb(self._scale, _EXACT)))
-            for each in _as_type(column, self.arrow).to_pylist()
+            for each in as_type(column, self.arrow).to_pylist()
         ]
 
     def _bytes(self, number: int) -> bytes:
@@ -160,7 +176,7 @@ class JsonColumn:
 
     def values(self, column: pa.Array) -> list[Any]:
         """Return the values of a column."""
-        texts = _as_type(column, self.arrow).to_pylist()
+        texts = as_type(column, self.arrow).to_pylist()
         return [None if each is None else self._from_json(each.encode()) for each in texts]
 
 

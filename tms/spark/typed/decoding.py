@@ -21,6 +21,7 @@ from tms.spark.typed.forms import ValueForm, avro_types, form_of
 from tms.spark.typed.names import field_of
 
 _KEPT_MAX = 1000
+_RUN_ROWS = 64
 FindSource = Callable[[int], SchemaSource]
 """Returns the schema of an id. Raises `Undecodable` for one that is not there."""
 
@@ -94,19 +95,26 @@ class PayloadDecoder:
                     values[row] = value_of(payloads[row] or b"")
                 except Undecodable as error:
                     errors[row] = str(error)
-        return Decoded(self._columns(values, errors), ids, errors)
+        return Decoded(self._columns(values, errors, 0, len(values)), ids, errors)
 
-    def _columns(self, values: list[Any], errors: list[str | None]) -> dict[str, pa.Array]:
-        """Return the columns of values; one that does not fit has its error instead."""
+    def _columns(
+        self, values: Sequence[Any], errors: list[str | None], start: int, end: int
+    ) -> dict[str, pa.Array]:
+        """Return the columns of some values; one that does not fit has its error instead.
+
+        It is looked for in short runs, and then by halving, so that it costs the others little.
+        """
         try:
-            return self._form.columns(values, self._wanted)
-        except Undecodable:
-            for row, value in enumerate(values):
-                try:
-                    self._form.columns([value], self._wanted)
-                except Undecodable as error:
-                    values[row], errors[row] = None, str(error)
-            return self._form.columns(values, self._wanted)
+            return self._form.columns(values[start:end], self._wanted)
+        except Undecodable as error:
+            if end - start == 1:
+                errors[start] = str(error)
+                return self._form.columns([None], self._wanted)
+        size = _RUN_ROWS if end - start > _RUN_ROWS else (end - start + 1) // 2
+        parts = [
+            self._columns(values, errors, at, min(at + size, end)) for at in range(start, end, size)
+        ]
+        return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
     def _reader(self, schema_id: int) -> VersionReader:
         known = self._readers.get(schema_id)

@@ -19,7 +19,13 @@ from pyspark.sql.types import BinaryType, DataType
 from tms.core.errors import PayloadUndecodable
 from tms.serdes.serde import Unencodable
 from tms.spark.columns import typed_schema
-from tms.spark.options import ServerOptions, batch_write, chosen_damaged, chosen_schema
+from tms.spark.options import (
+    ServerOptions,
+    batch_write,
+    check_message,
+    chosen_damaged,
+    chosen_schema,
+)
 from tms.spark.server import SparkServer
 from tms.spark.typed.decoding import Decoded
 from tms.spark.typed.encoding import RowEncoder
@@ -38,20 +44,25 @@ def from_tms(
     url: str,
     topic: str,
     schema: str | int = "latest",
+    message: str = "",
     damaged: str = "raise",
     **options: str,
 ) -> Column:
     """Return a column's payloads as structs of their fields; NULL stays NULL.
 
     The schemas are those of the registry at `url`, and `schema` is as in `format("tms")`: "latest"
-    of the topic's subject, an id, or Avro's text. With `damaged="give"` a struct has `_payload` and
-    `_error` too. More `options` are those of the connection (`namespace`). Raises `InvalidRequest`.
+    of the topic's subject, an id, or Avro's text; `message` is the full name of one in a file of
+    Protobuf, by default of the first. With `damaged="give"` a struct has `_payload` and `_error`
+    too. More `options` are those of the connection (`namespace`). Raises `InvalidRequest`.
     """
     connection = batch_write({"url": url, **options}).connection
     gives = chosen_damaged("damaged", damaged)
+    choice = chosen_schema("schema", str(schema))
+    check_message(message, choice)
     with SparkServer(connection) as server:
-        choice = chosen_schema("schema", str(schema))
-        reader = reader_schema(server.schemas, [topic], choice, gives_damaged=gives)
+        reader = reader_schema(
+            server.schemas, [topic], choice, gives_damaged=gives, message=message
+        )
         subject = server.schemas.topic(topic).subject or ""
     wanted = {
         name: each
@@ -65,16 +76,23 @@ def from_tms(
 
 
 def to_tms(
-    *columns: str | Column, url: str, topic: str, schema: str | int = "latest", **options: str
+    *columns: str | Column,
+    url: str,
+    topic: str,
+    schema: str | int = "latest",
+    message: str = "",
+    **options: str,
 ) -> Column:
     """Return payloads made of columns, each a field by its name, or of one column of structs.
 
-    The schema is as in `from_tms`; a text is registered under the topic's subject. A row that does
-    not fit is an error that names its field. A struct that is NULL stays NULL.
+    Schema and message are as in `from_tms`; a text is registered under the topic's subject. A row
+    that does not fit is an error that names its field. A struct that is NULL stays NULL.
     """
     connection = batch_write({"url": url, **options}).connection
+    choice = chosen_schema("schema", str(schema))
+    check_message(message, choice)
     with SparkServer(connection) as server:
-        known = written_schema(server.schemas, topic, chosen_schema("schema", str(schema)))
+        known = written_schema(server.schemas, topic, choice, message)
     work = _Encoding(known, topic)
     given = columns[0] if len(columns) == 1 else f.struct(*columns)
     return _applied(work, BinaryType(), given)

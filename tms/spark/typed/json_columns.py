@@ -1,6 +1,7 @@
 """What the values of a JSON Schema are in columns.
 
-boolean, integer, number, string     BOOLEAN, BIGINT, DOUBLE, STRING
+boolean, integer, string             BOOLEAN, BIGINT, STRING
+number                               DOUBLE: the nearest there is, of whole numbers too
 array with one schema for its items  ARRAY
 object with properties               STRUCT of them; what else an object has is left out, and so is
                                      a property that is NULL, unless it is required
@@ -11,11 +12,12 @@ all else                             STRING of JSON
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tms.spark.typed.columns import (
     ColumnForm,
@@ -24,17 +26,32 @@ from tms.spark.typed.columns import (
     MapColumn,
     PlainColumn,
     StructColumn,
+    as_type,
+    refuse_first,
 )
 
-_PLAIN = {
-    "boolean": pa.bool_(),
-    "integer": pa.int64(),
-    "number": pa.float64(),
-    "string": pa.string(),
-}
+_PLAIN = {"boolean": pa.bool_(), "integer": pa.int64(), "string": pa.string()}
 _CHOICES = ("anyOf", "oneOf")
 _REFERENCES_MAX = 100
 """One behind the other."""
+
+
+class NumberColumn(PlainColumn):
+    """Numbers, which JSON may write as whole ones that no double is exactly."""
+
+    def __init__(self) -> None:
+        """Give a column of doubles."""
+        super().__init__(pa.float64())
+
+    def column(self, values: Sequence[Any]) -> pa.Array:
+        """Return a column of values. Raises `OverflowError` for those over all doubles."""
+        return super().column([None if each is None else float(each) for each in values])
+
+    def values(self, column: pa.Array) -> list[Any]:
+        """Return the values of a column. Raises `Unencodable` for those that JSON does not have."""
+        is_unfit = pc.invert(pc.is_finite(as_type(column, self.arrow)))
+        refuse_first(column, is_unfit, "is not a number of JSON")
+        return super().values(column)
 
 
 class ObjectColumn(StructColumn):
@@ -82,6 +99,8 @@ def _form(whole: Any, part: Any, within: tuple[int, ...]) -> ColumnForm:
         )
     if kind == "object" and isinstance(others, dict) and not part.get("patternProperties"):
         return MapColumn(_form(whole, others, within))
+    if kind == "number":
+        return NumberColumn()
     plain = _PLAIN.get(kind)
     return _any() if plain is None else PlainColumn(plain)
 

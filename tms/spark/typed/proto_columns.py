@@ -191,6 +191,8 @@ def _to_json(message: Any) -> bytes:
 def _from_json(message: Any, text: bytes) -> Any:
     pool: Any = message.DESCRIPTOR.file.pool
     try:
-        return json_format.Parse(text, message, descriptor_pool=pool)
+        made = json_format.Parse(text, message, descriptor_pool=pool)
+        _to_json(made)  # a number of a Struct may be too large for a double
     except Exception as error:  # it raises what Python does with a wrong value
         raise Unencodable(str(error)) from None
+    return made

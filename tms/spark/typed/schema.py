@@ -4,13 +4,13 @@ So all tasks of a query agree, whatever is registered or deleted meanwhile.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from tms.core.errors import PayloadRefused
-from tms.core.schemas import AVRO, LATEST
-from tms.serdes.serde import SchemaSource, UnusableSchema
+from tms.core.schemas import AVRO, LATEST, PROTOBUF
+from tms.serdes.serde import SchemaSource, UnusableSchema, compiled
 from tms.spark.option_values import refuse
 from tms.spark.typed.forms import form_of
 from tms.spark.typed.names import DEFAULT_OWN, OF_DAMAGED, OWN_TYPES
@@ -46,11 +46,23 @@ class ReaderSchema:
 
 
 def reader_schema(
-    schemas: RegisteredSchemas, topics: Sequence[str], choice: str | int, *, gives_damaged: bool
+    schemas: RegisteredSchemas,
+    topics: Sequence[str],
+    choice: str | int,
+    *,
+    gives_damaged: bool,
+    message: str = "",
 ) -> ReaderSchema:
     """Return what topics are read by, all of them by the same. Raises `InvalidRequest`."""
+    source = _reader_source(schemas, topics, choice)
+    return ReaderSchema(_of_message(source, message), gives_damaged)
+
+
+def _reader_source(
+    schemas: RegisteredSchemas, topics: Sequence[str], choice: str | int
+) -> SchemaSource:
     if isinstance(choice, str) and choice != LATEST:
-        return ReaderSchema(SchemaSource(AVRO, choice), gives_damaged)
+        return SchemaSource(AVRO, choice)
     if not topics:
         refuse(_OPTION, "there is no topic yet whose schema could be read: give Avro's text")
     found = [schemas.topic(topic) for topic in topics]
@@ -65,7 +77,21 @@ def reader_schema(
             known = schemas.latest(next(iter(subjects)))
     except UnusableSchema as error:
         refuse(_OPTION, str(error))
-    return ReaderSchema(known.source, gives_damaged)
+    return known.source
+
+
+def _of_message(source: SchemaSource, message: str) -> SchemaSource:
+    """Return the source of one message of a file. Raises `InvalidRequest` if it is not there."""
+    if not message:
+        return source
+    if source.kind != PROTOBUF:
+        refuse("message", f"the schema is {source.kind}: only Protobuf's have several", message)
+    chosen = replace(source, message=message)
+    try:
+        compiled(chosen)
+    except UnusableSchema as error:
+        refuse("message", str(error), message)
+    return chosen
 
 
 def _refuse_several(what: str, found: Mapping[str, object]) -> None:
@@ -78,11 +104,18 @@ def _refuse_several(what: str, found: Mapping[str, object]) -> None:
         )
 
 
-def written_schema(schemas: RegisteredSchemas, topic: str, choice: str | int) -> KnownSchema:
+def written_schema(
+    schemas: RegisteredSchemas, topic: str, choice: str | int, message: str = ""
+) -> KnownSchema:
     """Return what rows for a topic are encoded by; a text is registered under its subject.
 
-    Raises `PayloadRefused`, `TopicNotFound`.
+    Raises `InvalidRequest` for a message that is not there, `PayloadRefused`, `TopicNotFound`.
     """
+    known = _known_schema(schemas, topic, choice)
+    return known._replace(source=_of_message(known.source, message))
+
+
+def _known_schema(schemas: RegisteredSchemas, topic: str, choice: str | int) -> KnownSchema:
     found = schemas.topic(topic)
     try:
         if isinstance(choice, int):

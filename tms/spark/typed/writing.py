@@ -5,11 +5,12 @@ the message's; the other columns of a reader are passed over, so that what was r
 save those of damaged rows: they cannot be written, so they are not to be lost silently.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest, PayloadRefused
 from tms.serdes.serde import Unencodable, UnusableSchema
 from tms.spark.rows import messages_of, parts_of
@@ -29,6 +30,7 @@ from tms.spark.typed.schema import written_schema
 
 _FRAME = {"key": KEY, "headers": HEADERS}
 _INVALID = "invalid_row"
+_FIELDS_CHARS = 500
 
 
 def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | None) -> None:
@@ -41,6 +43,7 @@ def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | 
         raise InvalidRequest(_INVALID, columns=list(columns), expected=expected)
     own = [name for name in columns if field_of(name) is None]
     lost = [name for name in own if name not in OWN_TYPES or name in OF_DAMAGED]
+    fields: Collection[str] = ()
     if known is not None:
         try:
             fields = form_of(known.source).types
@@ -48,7 +51,14 @@ def check_typed(columns: Sequence[str], topic: str | None, known: KnownSchema | 
             raise PayloadRefused("schema_unusable", topic=topic, reason=str(error)) from None
         lost += [name for name in columns if name not in own and name not in fields]
     if lost:
-        raise InvalidRequest(_INVALID, unknown_columns=lost)
+        expected = _expected(fields)
+        raise InvalidRequest(_INVALID, unknown_columns=lost, expected=expected)
+
+
+def _expected(fields: Collection[str]) -> str:
+    there = ", ".join(name for name in OWN_TYPES if name not in OF_DAMAGED)
+    of_schema = f" ({shortened(', '.join(fields), _FIELDS_CHARS)})" if fields else ""
+    return f"fields of the schema{of_schema}, and {there}: drop the others, or change the schema"
 
 
 class TypedMessages:
@@ -59,12 +69,14 @@ class TypedMessages:
         schemas: RegisteredSchemas,
         topic: str | None,
         choice: str | int,
+        message: str,
         known: KnownSchema | None,
     ) -> None:
         """Encode by what is known, or by what is chosen for each topic."""
         self._schemas = schemas
         self._topic = topic
         self._choice = choice
+        self._message = message
         self._known = known
         self._encoders: dict[str, RowEncoder] = {}
 
@@ -99,7 +111,9 @@ class TypedMessages:
     def _encoder(self, topic: str) -> RowEncoder:
         known = self._encoders.get(topic)
         if known is None:
-            schema = self._known or written_schema(self._schemas, topic, self._choice)
+            schema = self._known or written_schema(
+                self._schemas, topic, self._choice, self._message
+            )
             try:
                 known = RowEncoder(schema)
             except UnusableSchema as error:

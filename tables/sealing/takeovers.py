@@ -1,0 +1,98 @@
+"""Which transactions went on over a takeover: only of what these stored may anything come late.
+
+    crossings row key := "c", token int64                       in the Transaction table
+    crossings row     := version byte (1), crc32 uint32 over what follows,
+                         since int64, write pointers int64 each, ascending
+
+A leader writes down which transactions went on when it began, and with them those that the leader
+before had written down. So there is one row that counts: that of the leader who began the last
+segment of the log (`tms.transactions.segments`). If that one wrote none, because it is of an older
+version or died too early, what is known begins anew.
+
+Rows of earlier leaders say the same whenever they come, and nobody asks for them; the next leader
+deletes them. Versions that do not know these rows do not see them, and seal each run.
+
+Big-endian. DO NOT CHANGE: stored.
+"""
+
+import struct
+from collections.abc import Collection
+from dataclasses import dataclass
+from zlib import crc32
+
+from tables.keys import after_prefix
+from tables.store import TRANSACTION, Store
+from tms.core.errors import StoreCorrupt
+from tms.core.repeatable import repeatable
+
+POINTERS_MAX = 10_000
+"""Kept in a row: the greatest. Those up to the others count as if they had all gone on."""
+_KIND = b"c"
+_NUMBER = struct.Struct(">q")
+_VERSION = 1
+_START = struct.Struct(">BI")
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings:
+    """The write pointers of transactions that went on over a takeover."""
+
+    since: int
+    """Of those up to this one nothing is known: any may have gone on."""
+    pointers: frozenset[int] = frozenset()
+    """Of the others these did."""
+
+    def has_none_of(self, pointer: int) -> bool:
+        """Whether a transaction was in progress at no takeover."""
+        return pointer > self.since and pointer not in self.pointers
+
+    def with_those(self, going_on: Collection[int]) -> "Crossings":
+        """Return what is known when these go on over the next takeover."""
+        known = sorted({each for each in (*self.pointers, *going_on) if each > self.since})
+        left, kept = known[:-POINTERS_MAX], known[-POINTERS_MAX:]
+        return Crossings(max(left, default=self.since), frozenset(kept))
+
+
+def encode_crossings(crossings: Crossings) -> bytes:
+    """Return the row."""
+    numbers = (crossings.since, *sorted(crossings.pointers))
+    body = b"".join(map(_NUMBER.pack, numbers))
+    return _START.pack(_VERSION, crc32(body)) + body
+
+
+def decode_crossings(row: bytes) -> Crossings:
+    """Return what a row says. Raises `StoreCorrupt`."""
+    body = row[_START.size :]
+    is_whole = row[: _START.size] == _START.pack(_VERSION, crc32(body))
+    if not is_whole or not body or len(body) % _NUMBER.size:
+        raise StoreCorrupt(table=TRANSACTION, reason="what went on over takeovers is damaged")
+    since, *pointers = (number for [number] in _NUMBER.iter_unpack(body))
+    return Crossings(since, frozenset(pointers))
+
+
+@repeatable()
+def take_over(
+    store: Store, token: int, last_token: int, before: int, going_on: Collection[int]
+) -> Crossings:
+    """Return what went on over takeovers, that of this leader too, and write it down. Blocks.
+
+    `last_token` is that of the last segment of the log before this leader's. Where its leader wrote
+    nothing down, all up to the write pointer `before` may have gone on over a takeover earlier.
+    Raises `StoreUnavailable`, `StoreCorrupt`.
+    """
+    with store.scan(TRANSACTION, _KIND, after_prefix(_KIND)) as found:
+        rows = dict(found)
+    last = rows.get(_key(last_token))
+    known = Crossings(before) if last is None else decode_crossings(last)
+    crossings = known.with_those(going_on)
+    batch = store.batch()
+    batch.put(TRANSACTION, _key(token), encode_crossings(crossings))
+    old = [key for key in rows if key < _key(last_token)]
+    if old:
+        batch.delete_rows(TRANSACTION, old)
+    store.write(batch)
+    return crossings
+
+
+def _key(token: int) -> bytes:
+    return _KIND + _NUMBER.pack(token)

@@ -1,0 +1,116 @@
+"""Looks at the store all along, tells the others since when it is reached, and asks them.
+
+Each look is one read with a short time limit of its own, in a thread of its own. What follows from
+the answers is decided in `tms.cluster.reach`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from tms.cluster.instances import Registration, instances_of
+from tms.cluster.lease import RENEWALS, LeaseClock
+from tms.cluster.reach import StoreReach
+from tms.core.clock import Clock
+from tms.core.errors import TmsError
+from tms.core.supervision import supervised
+from tms.metadata.interface import MetadataStore
+
+Look = Callable[[], object]
+"""Reads something of the store, and raises `TmsError` if it is not reached. Blocks; the time limit
+of `look_s_max` is its own, too."""
+
+_log = logging.getLogger(__name__)
+
+
+def look_s_max(lease_s: float) -> float:
+    """Return how long a look may take, in seconds."""
+    return lease_s / RENEWALS
+
+
+class StoreWatch:
+    """One server's looks at the store. Used from one event loop."""
+
+    def __init__(
+        self,
+        look: Look,
+        metadata: MetadataStore,
+        registration: Registration,
+        *,
+        lease_s: float,
+        clock: LeaseClock,
+        time: Clock,
+    ) -> None:
+        """Look from `open` on; `registration` tells the others what is found."""
+        self._look = look
+        self._metadata = metadata
+        self._registration = registration
+        self._clock = clock
+        self._time = time
+        self._reach = StoreReach(lease_s)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tms-look")
+        self._watching: asyncio.Task[None] | None = None
+        self.on_reached: Callable[[], None] = lambda: None
+        """Called when the store is reached after it was not."""
+
+    def open(self) -> None:
+        """Begin."""
+        self._watching = supervised("looking at the store", self._watch)
+
+    async def close(self) -> None:
+        """Look no more; a look that is under way ends by itself."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _watch(self) -> None:
+        every_s = self._reach.lease_s / RENEWALS
+        while True:
+            sent_s = self._clock.now_s()
+            await self._look_once(sent_s)
+            await asyncio.sleep(max(0.0, sent_s + every_s - self._clock.now_s()))
+
+    async def _look_once(self, sent_s: float) -> None:
+        loop, reach = asyncio.get_running_loop(), self._reach
+        was_reached, was_failing = reach.is_reached, reach.unserved_from_s is not None
+        try:
+            async with asyncio.timeout(look_s_max(reach.lease_s)):
+                await loop.run_in_executor(self._thread, self._look)
+        except Exception as error:
+            reach.failed(sent_s, self._clock.now_s())
+            if not was_failing:
+                _log.warning("the store is not reached: %s", error or "no answer in time")
+                self._registration.tell_reached(None)
+            if not isinstance(error, TmsError | TimeoutError):
+                raise
+        else:
+            reach.answered(sent_s, self._clock.now_s())
+            if not was_reached:
+                _log.info("the store is reached")
+                self._registration.tell_reached(self._time.now_ms())
+                self.on_reached()
+
+    async def may_claim(self) -> bool:
+        """Return whether this server may claim a lease that is free. Raises `Unavailable`."""
+        if self._reach.may_claim(self._clock.now_s()):
+            return True
+        own = self._registration.instance.id
+        return all(each.id == own for each in await instances_of(self._metadata))
+
+    async def is_better_elsewhere(self) -> bool:
+        """Return whether this server is to give its lease up, and take note if it is."""
+        if self._reach.unserved_from_s is None:
+            return False
+        own = self._registration.instance.id
+        try:
+            others = [each for each in await instances_of(self._metadata) if each.id != own]
+        except TmsError:
+            return False  # nothing is known of the others
+        reached = any(each.reaches_store_since_ms is not None for each in others)
+        now_s = self._clock.now_s()
+        if not self._reach.hear(now_s, does_another_reach=reached):
+            return False
+        self._reach.give_up(now_s)
+        return True
