@@ -224,11 +224,15 @@ OPERATIONS = (
         handler=rows,
         tag="Server",
         summary="Show rows of a table",
-        description="Decoded, in the order of their keys; nothing is changed.",
+        description=(
+            "Decoded, in the order of their keys; nothing is changed. Rows with messages are for "
+            "those who may consume the topic too: of one topic that is asked, of all others are "
+            "left out."
+        ),
         query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
         success="The rows.",
         answer={"application/json": json_media(_ROWS, rows={"rows": [_ROW], "next": None})},
-        errors=("invalid_namespace_name", "invalid_topic_name", *_ERRORS),
+        errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
         is_compressed=True,
     ),
     Operation(
@@ -291,6 +295,12 @@ OPERATIONS = (
                 _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
             )
         },
-        errors=("invalid_message_id", "invalid_namespace_name", "invalid_topic_name", *_ERRORS),
+        errors=(
+            "invalid_message_id",
+            "invalid_namespace_name",
+            "invalid_topic_name",
+            "topic_not_found",
+            *_ERRORS,
+        ),
     ),
 )
