@@ -96,6 +96,7 @@ class RegistryPart:
         self._address = settings.registry_address
         self._remote: RemoteServices | None = None
         self._url: str | None = None
+        self._boot = ""
         self._tasks: set[asyncio.Task[None]] = set()
         self._reading: asyncio.Task[None] | None = None
 
@@ -156,30 +157,33 @@ class RegistryPart:
         self._way.lead_to(messaging)
         self._start_reading()
 
-    def follow(self, url: str | None) -> None:
-        """Reach the log at the server of a URL; None: nowhere for now."""
-        if url == self._url and self._remote is not None:
+    def follow(self, url: str | None, boot: str = "") -> None:
+        """Reach the log at the server of a URL; None: nowhere for now.
+
+        `boot` says which process of it that is; empty: that is not known.
+        """
+        if (url, boot) == (self._url, self._boot) and self._remote is not None:
             return
         self._leave()
         if url is None:
             return
-        self._url = url
+        self._url, self._boot = url, boot
         # Retries are the log's own: where it is may change in between.
         self._remote = RemoteServices(
             url,
             timeout_s=REACHED_S_MAX,
             retry_for_s=0,
             compress=False,
-            access=self._access_to(url),
+            access=self._access_to(url, boot),
         )
         self._way.lead_to(self._remote.messaging)
         self._start_reading()
 
-    def _access_to(self, url: str) -> Access:
+    def _access_to(self, url: str, boot: str) -> Access:
         """Return as whom the log is reached: by a token if there is one, else as this server."""
         signing = None
         if self._credentials is None and self._security is not None:
-            signing = self._security.signing(url)
+            signing = self._security.signing(url, boot)
         allow_plaintext = self._settings.allow_plaintext
         return Access(self._credentials, self._tls, signing, allow_plaintext=allow_plaintext)
 

@@ -6,7 +6,7 @@ signs tokens, and the keys by which the servers of a cluster believe each other.
 
 import contextlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Any
 
 import httpx
@@ -20,7 +20,7 @@ from tms.metadata.interface import MetadataStore
 from tms.security.audit import Audit
 from tms.security.audit_destinations import open_audit
 from tms.security.forward_keys import ForwardKeys
-from tms.security.forwards import HEADER, Opener, Sealer, server_identity
+from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot, server_identity
 from tms.security.grants import GrantOptions, Grants
 from tms.security.quotas import PrincipalLimits, Quotas, SharedBounds
 from tms.security.sessions import Sessions, VerifyPassword, VerifyWebToken
@@ -74,6 +74,8 @@ class SecurityPart:
         ]
         self.access, self.registry_access = made
         """What the service's operations ask, and what the registry's do."""
+        self.boot = new_boot()
+        """Which process of this server seals have to be for."""
         self.sealer: Sealer | None = None
         """What tells other servers who asked; None if they have no keys in common."""
         self._audit: Audit | None = None
@@ -115,7 +117,7 @@ class SecurityPart:
         settings = self._settings
         publish = self._publish if settings.audit_topic else None
         self._audit = open_audit(settings.audit_file, self._clock, publish)
-        self.access.audit = self.registry_access.audit = self._audit
+        self.access.trail.audit = self.registry_access.trail.audit = self._audit
         self._closed_with.append(self._audit)
         if self._web_keys is not None:
             self._closed_with.append(self._web_keys)
@@ -128,13 +130,17 @@ class SecurityPart:
         await keys.open()
         self.sealer = Sealer(keys, str(instance_id), self._clock)
         if settings.advertise:
-            self.access.open_forwards(Opener(keys, settings.advertise, self._clock))
+            self.access.open_forwards(Opener(keys, settings.advertise, self._clock, self.boot))
         if settings.registry_url:
-            self.registry_access.open_forwards(Opener(keys, settings.registry_url, self._clock))
+            opener = Opener(keys, settings.registry_url, self._clock, self.boot)
+            self.registry_access.open_forwards(opener)
 
-    def signing(self, url: str) -> httpx.Auth | None:
-        """Return what signs this server's own requests to another; None if nothing can."""
-        return None if self.sealer is None else _Signing(self.sealer, url)
+    def signing(self, url: str, boot: str = "") -> httpx.Auth | None:
+        """Return what signs this server's own requests to another; None if nothing can.
+
+        `boot`: which process of it they are for, empty if that is not known.
+        """
+        return None if self.sealer is None else _Signing(self.sealer, url, boot)
 
     def stand_on(self, messaging: Messaging | None) -> None:
         """Publish the audit there; None: wait with it."""
@@ -162,11 +168,20 @@ class _Signing(httpx.Auth):
 
     requires_request_body = True
 
-    def __init__(self, sealer: Sealer, url: str) -> None:
+    def __init__(self, sealer: Sealer, url: str, boot: str) -> None:
         self._sealer = sealer
         self._url = url
+        self._boot = boot
 
-    def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:  # type: ignore[override]
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        boot = self._boot
+        answer = yield self._sealed(request)
+        told = answer.headers.get(BOOT_HEADER, boot)
+        if told != boot:  # it is another process now: nothing was done
+            self._boot = told
+            yield self._sealed(request)
+
+    def _sealed(self, request: httpx.Request) -> httpx.Request:
         path, _, query = request.url.raw_path.partition(b"?")
         request.headers[HEADER] = self._sealer.seal(
             server_identity(self._sealer.instance_id),
@@ -175,8 +190,9 @@ class _Signing(httpx.Auth):
             query,
             target=self._url,
             body=request.content,
+            boot=self._boot,
         ).decode("ascii")
-        yield request
+        return request
 
 
 def open_security(settings: Settings, clock: Clock) -> SecurityPart | None:

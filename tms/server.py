@@ -257,6 +257,7 @@ async def _serve_in_cluster(settings: Settings, parts: _Parts, on_started: OnSta
             version=__version__,
             since_ms=parts.clock.now_ms(),
             store_format=STORE_FORMAT,
+            boot="" if parts.security is None else parts.security.boot,
         )
         await parts.open_security(stack, metadata, instance.id)
         forwarder = Forwarder(instance.id, parts.tls.to_others)
@@ -368,16 +369,16 @@ class _Part:
         """Let polls that wait answer now, where this server leads."""
         self._stop_waiting()
 
-    def heard(self, address: str | None) -> None:
+    def heard(self, address: str | None, boot: str) -> None:
         """Forward to another leader, or to none."""
         other = None if address == self._settings.advertise else address
-        self._forwarder.lead_to(other)
+        self._forwarder.lead_to(other, boot)
         if not self._is_leading:
-            self._lead_schemas_to(other)
+            self._lead_schemas_to(other, boot)
 
-    def _lead_schemas_to(self, address: str | None) -> None:
+    def _lead_schemas_to(self, address: str | None, boot: str = "") -> None:
         if self._schemas is not None:
-            self._schemas.follow(address)
+            self._schemas.follow(address, boot)
 
 
 def _nothing() -> None:

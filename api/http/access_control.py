@@ -13,15 +13,14 @@ Used from the event loop's thread alone.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Never
 
 from api.http.admitted import Admitted
+from api.http.audit_trail import AuditTrail, Use
 from api.http.operation import DecidedBy, Operation
 from tms.core.caller import ANYBODY, ASKING, Caller
 from tms.core.clock import Clock
-from tms.core.credentials import shortened
 from tms.core.errors import (
     NotAuthenticated,
     NotPermitted,
@@ -30,16 +29,16 @@ from tms.core.errors import (
     TopicNotFound,
 )
 from tms.core.topic import TopicId
-from tms.security.audit import ALWAYS, AUTHENTICATE, Audit
-from tms.security.audit_record import AuditRecord
-from tms.security.credentials import Scheme, tried_by
-from tms.security.forwards import HEADER, Opener, length_fits
+from tms.security.audit import ALWAYS, Audit
+from tms.security.credentials import Scheme
+from tms.security.forwards import HEADER, Opener, length_fits, refused_seal
 from tms.security.grants import Grants
 from tms.security.principals import SERVER
 from tms.security.quotas import Quotas
 from tms.security.resources import SERVER as THE_SERVER
 from tms.security.resources import Action, Kind, Resource, subject_resource, topic_resource
-from tms.security.rules import Effect, Identity, Rule, Ruling, is_topic_of_service
+from tms.security.rule_book import SOME, Ruling
+from tms.security.rules import Identity, Rule, is_topic_of_service
 from tms.security.sessions import Session, Sessions, key_of
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ CHECK_S = 5.0
 _FORWARD = HEADER.lower().encode()
 _DECISIONS_MAX = 32_768
 _KEPT_MS = 60_000
-_PATH_CHARS_TOLD = 200
 _KEPT_BYTES_MAX = 512
 """Of a credential's key, an operation's name and a path, for a decision of them to be kept."""
 _OPEN_DOCS = ("docs", "openapi")
@@ -81,7 +79,7 @@ class AccessControl:
         self._is_required = is_required
         self._are_docs_open = are_docs_open
         self._quotas = quotas
-        self.audit = audit
+        self.trail = AuditTrail(clock, audit)
         self._opener: Opener | None = None
         self._decisions: dict[tuple[bytes, str, str], tuple[int, Admitted]] = {}
         """By the credential's key, operation and path: until when somebody is let in so, in ms.
@@ -114,7 +112,7 @@ class AccessControl:
         if principal is not None:
             return self._sessions.of_certificate(principal)
         if self._is_required:
-            self._told_unknown(exchange, NotAuthenticated("credentials_required"))
+            self.trail.unknown(exchange, NotAuthenticated("credentials_required"))
         return self._sessions.anonymous
 
     async def verified(self, exchange: "Exchange") -> Session:
@@ -126,7 +124,7 @@ class AccessControl:
             assert header is not None, "what is known without waiting is known by now"
             return await self._sessions.of_header(header, exchange.peer.address)
         except TmsError as error:
-            self._told_unknown(exchange, error)
+            self.trail.unknown(exchange, error)
 
     def _opened(self, exchange: "Exchange", opener: Opener) -> Session:
         """Return whom another server has verified, once its request is as it was sealed."""
@@ -134,11 +132,12 @@ class AccessControl:
         opened = opener.open(header, exchange.method, exchange.path, exchange.query)
         admission = _of(exchange)
         admission.via, admission.sealed_body = opened.sender, opened.body
+        admission.own_boot = opener.boot
         fields = exchange.fields
         if exchange.whole_body is not None:
             admission.check_whole(exchange.whole_body)
         elif not length_fits(opened.body, None if fields.is_chunked else fields.body_bytes):
-            raise NotAuthenticated("credentials_invalid", reason="the body is not as it was sealed")
+            raise refused_seal(opener.boot, "the body is not as it was sealed")
         if opened.identity is not None:
             return self._sessions.of_forward(opened.identity)
         if self._is_required:
@@ -153,7 +152,7 @@ class AccessControl:
         if header is None or operation is None:
             return False
         kept = self._decisions.get((key_of(header), operation.name, exchange.path))
-        if kept is None or self._clock.keys_ms() >= kept[0]:
+        if kept is None or self._clock.keys_ms() >= kept[0] or self.grants.is_stale:
             return False
         if exchange.fields.caller is not ANYBODY:
             return False
@@ -225,6 +224,7 @@ class AccessControl:
         assert action is not None, "an operation that needs nothing is not asked for"
         if operation.decided_by is DecidedBy.ANSWER:
             self._check_fresh(session)
+            self.trail.used(exchange, _use(action, operation.resource_of(exchange.names)))
             return
         if operation.decided_by is DecidedBy.BODY:
             self._check_fresh(session)
@@ -249,11 +249,9 @@ class AccessControl:
         ruling = self._ruling(session, action, resource, subscription)
         if not ruling.is_allowed:
             is_hidden = not ruling.is_visible and resource.kind is Kind.TOPIC
-            self.refuse(exchange, action, resource, ruling.rule, is_hidden=is_hidden)
-        audit = self.audit
-        principal = session.identity.principal
-        if audit is not None and audit.is_wanted(principal, action, str(resource), Effect.ALLOW):
-            audit.add(self._record(exchange, action, str(resource), Effect.ALLOW, ruling.rule))
+            use = _use(action, resource, ruling.rule, subscription)
+            self._refuse(exchange, use, resource, is_hidden=is_hidden)
+        self.trail.used(exchange, _use(action, resource, ruling.rule, subscription))
 
     def check_topics(
         self,
@@ -285,7 +283,10 @@ class AccessControl:
         session = admission.session
         assert session is not None, "who goes on was let in"
         if session.is_over(self.grants, self._clock.keys_ms()):
-            session = admission.session = await self._verified_anew(exchange, session)
+            before, session = session, await self._verified_anew(exchange, session)
+            admission.session = session
+            if session.identity != before.identity:
+                self._decide_anew(exchange, session, operation)
         epoch = self.grants.epoch
         if admission.rules_epoch != epoch or self.grants.is_stale:
             if operation is None:
@@ -294,12 +295,26 @@ class AccessControl:
                 self._decide(exchange, session, operation)
             admission.rules_epoch = epoch
 
+    def _decide_anew(
+        self, exchange: "Exchange", session: Session, operation: Operation | None
+    ) -> None:
+        """Have it decided by whom the credential is for now: groups of a password may be others.
+
+        Raises `NotAuthenticated` if the request was passed on to a server that knows others.
+        """
+        admission = _of(exchange)
+        admission.rules_epoch = -1  # also for others that were let in by the same decision
+        if operation is None:
+            reason = "the groups have changed while this was going on: ask again"
+            self.trail.unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
+        admission.caller = self._caller_of(session, admission.caller.part)
+
     async def _verified_anew(self, exchange: "Exchange", session: Session) -> Session:
         """Return who asks of whom that has ended: a password may hold on, all else does not."""
         header = exchange.authorization
         if session.mechanism is not Scheme.BASIC or header is None:
             reason = "they have ended, or were revoked, while this was going on"
-            self._told_unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
+            self.trail.unknown(exchange, NotAuthenticated("credentials_invalid", reason=reason))
         return self._sessions.known(header) or await self.verified(exchange)
 
     def _check_fresh(self, session: Session) -> None:
@@ -315,63 +330,25 @@ class AccessControl:
             return Ruling(is_own, None, is_own)
         return self.grants.book.decide(session.identity, action, resource, subscription)
 
-    def refuse(
-        self,
-        exchange: "Exchange",
-        action: Action,
-        resource: Resource,
-        rule: Rule | None = None,
-        *,
-        is_hidden: bool = False,
+    def refuse(self, exchange: "Exchange", action: Action, resource: Resource) -> Never:
+        """Tell that who asks may not do an action to something, and raise `NotPermitted`."""
+        self._refuse(exchange, _use(action, resource), resource)
+
+    def _refuse(
+        self, exchange: "Exchange", use: Use, resource: Resource, *, is_hidden: bool = False
     ) -> Never:
-        """Tell that who asks may not do an action to something, and raise `NotPermitted`.
-
-        `rule` decided that. `is_hidden`: raise `TopicNotFound` instead.
-        """
-        error: TmsError = NotPermitted(action=action, resource=str(resource))
+        """Raise `NotPermitted`; `is_hidden`: `TopicNotFound` instead."""
+        error: TmsError = NotPermitted(action=use.action, resource=use.resource)
         if is_hidden and resource.name is not None:
-            error = TopicNotFound(topic=str(resource))
-        if self.audit is not None:
-            record = self._record(exchange, action, str(resource), Effect.DENY, rule)
-            record = replace(record, status=error.status)
-            if record.mechanism is None:  # anybody may ask as nobody, as often as they like
-                self.audit.refuse(replace(record, reason=error.problem.code))
-            else:
-                self.audit.add(record)
-        raise error
+            error = TopicNotFound(topic=use.resource)
+        self.trail.refused(exchange, use, error)
 
-    # What is told.
 
-    def _told_unknown(self, exchange: "Exchange", error: TmsError) -> Never:
-        if self.audit is not None:
-            path = shortened(exchange.path, _PATH_CHARS_TOLD)
-            header = exchange.authorization
-            record = replace(
-                self._record(exchange, AUTHENTICATE, path, Effect.DENY, None),
-                status=error.status,
-                reason=str(error.detail.get("reason", error.problem.code)),
-                tried=None if header is None else tried_by(header),
-            )
-            self.audit.refuse(record)
-        raise error
-
-    def _record(
-        self, exchange: "Exchange", action: str, resource: str, effect: Effect, rule: Rule | None
-    ) -> AuditRecord:
-        admission = _of(exchange)
-        session = admission.session
-        return AuditRecord(
-            time_ms=self._clock.now_ms(),
-            principal=None if session is None else session.identity.principal,
-            mechanism=None if session is None else session.mechanism,
-            address=exchange.peer.address,
-            via=admission.via,
-            action=action,
-            resource=resource,
-            effect=effect,
-            rule=None if rule is None else rule.id,
-            status=None,
-        )
+def _use(
+    action: Action, resource: Resource, rule: Rule | None = None, subscription: str | None = None
+) -> Use:
+    about = None if subscription in (None, SOME) else f"subscription {subscription}"
+    return Use(action, str(resource), rule, about)
 
 
 def _of(exchange: "Exchange") -> Admitted:

@@ -7,7 +7,7 @@ import hashlib
 
 from tms.core.caller import ANYBODY, Caller
 from tms.core.errors import NotAuthenticated
-from tms.security.forwards import body_fits, is_digest
+from tms.security.forwards import body_fits, is_digest, refused_seal
 from tms.security.quotas import PrincipalUse
 from tms.security.sessions import Session
 
@@ -15,7 +15,16 @@ from tms.security.sessions import Session
 class Admitted:
     """What is known of who sent a request."""
 
-    __slots__ = ("_digest", "caller", "rules_epoch", "sealed_body", "session", "use", "via")
+    __slots__ = (
+        "_digest",
+        "caller",
+        "own_boot",
+        "rules_epoch",
+        "sealed_body",
+        "session",
+        "use",
+        "via",
+    )
 
     def __init__(self) -> None:
         self.session: Session | None = None
@@ -27,6 +36,8 @@ class Admitted:
         """The instance id of the server that passed the request on."""
         self.sealed_body = ""
         """What that server says of the body."""
+        self.own_boot = ""
+        """Which process of this server that was for."""
         self.rules_epoch = 0
         """That of the rules by which it was let in."""
         self._digest: hashlib._Hash | None = None
@@ -41,13 +52,12 @@ class Admitted:
         self._digest = self._digest or hashlib.sha256()
         self._digest.update(part)
         if is_last and self._digest.hexdigest() != self.sealed_body:
-            raise _altered()
+            raise self._altered()
 
     def check_whole(self, body: bytes) -> None:
         """Raise `NotAuthenticated` if a whole body is not the one that was sealed."""
         if not body_fits(self.sealed_body, body):
-            raise _altered()
+            raise self._altered()
 
-
-def _altered() -> NotAuthenticated:
-    return NotAuthenticated("credentials_invalid", reason="the body is not as it was sealed")
+    def _altered(self) -> NotAuthenticated:
+        return refused_seal(self.own_boot, "the body is not as it was sealed")

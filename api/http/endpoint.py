@@ -5,19 +5,22 @@ from collections.abc import Collection
 from time import perf_counter
 
 from api.http.context import Context
-from api.http.exchange import CLIENT_GONE, ClientGone, Exchange
+from api.http.exchange import BROKEN_OFF, CLIENT_GONE, ClientGone, Exchange
 from api.http.metrics import OperationMetrics
 from api.http.operation import Handler, Operation
 from api.http.query_parameters import check_names
+from api.http.rare_log import RareLog
 from api.http.request_body import read_body
 from tms.core.credentials import shortened
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, TmsError
 
 FORWARDED_BY = b"tms-forwarded-by"
 """In the head of a request that a server of the cluster passes on: its number."""
 _PATH_CHARS_LOGGED = 200
 
 _log = logging.getLogger("tms.api")
+_cut_off = RareLog("answers cut off", logging.WARNING)
+"""Whoever revokes something cuts off all that goes on by it."""
 
 
 class Endpoint:
@@ -66,11 +69,11 @@ class Endpoint:
     async def serve(self, exchange: Exchange) -> None:
         """Answer one request."""
         started = perf_counter()
+        access = self._access
         try:
             self.context.callers.check(exchange.fields, is_page=self._is_page)
             if self._believes_servers and FORWARDED_BY in exchange.headers:
                 exchange.comes_from_server()
-            access = self._access
             if access is not None and not access.admits_again(exchange, self.operation):
                 session = access.known(exchange) or await access.verified(exchange)
                 access.admit(exchange, session, self.operation)
@@ -80,15 +83,32 @@ class Endpoint:
         except ClientGone:
             exchange.status = CLIENT_GONE
         except Exception as error:
-            if exchange.status:
-                raise
-            status, body, content_type, headers, is_our_fault = self.context.error_form(error)
-            if is_our_fault:
-                _log.exception("a request failed: %s", shortened(exchange.path, _PATH_CHARS_LOGGED))
-            await exchange.answer(status, body, content_type, headers)
+            await self._fail(exchange, error)
+        if exchange.uses is not None and access is not None:
+            access.trail.tell_uses(exchange)
         self._metrics.count(exchange.status, exchange.bytes_in, exchange.bytes_out)
         if not exchange.waited:
             self._metrics.seconds.observe(perf_counter() - started)
+
+    async def _fail(self, exchange: Exchange, error: Exception) -> None:
+        """Answer with an error, or cut off the answer that has begun.
+
+        Raises the error if that is our fault, and cannot be answered any more.
+        """
+        if self._access is not None:
+            self._access.trail.failed(exchange, error)
+        path = shortened(exchange.path, _PATH_CHARS_LOGGED)
+        if exchange.is_begun:
+            # The connection of an answer that is left without its end is closed.
+            exchange.status = BROKEN_OFF
+            if not isinstance(error, TmsError):
+                raise error
+            _cut_off.add(f"{path}: {error}")
+            return
+        status, body, content_type, headers, is_our_fault = self.context.error_form(error)
+        if is_our_fault:
+            _log.exception("a request failed: %s", path)
+        await exchange.answer(status, body, content_type, headers)
 
 
 async def _check_query(exchange: Exchange, parameters: Collection[str]) -> None:

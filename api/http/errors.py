@@ -16,12 +16,14 @@ import msgspec
 from api.http.context import ErrorAnswer
 from tms.core.credentials import shortened
 from tms.core.errors import InternalError, TmsError
+from tms.security.forwards import BOOT_HEADER
 from tms.wire.json_errors import ErrorBody, ProblemBody, told_number
 
 RETRY_AFTER_S = 1
 CHALLENGE = (b"www-authenticate", b'Bearer realm="tms"')
 """A header of each 401, as RFC 9110 wants it."""
 
+_BOOT = BOOT_HEADER.lower().encode()
 _JSON_TYPE = b"application/json"
 _TEXT_CHARS_MAX = 1000
 _UNAUTHORIZED = 401
@@ -41,9 +43,15 @@ def answer_of(error: Exception) -> ErrorAnswer:
     if "allow" in known.detail:
         headers.append((b"allow", known.detail["allow"].encode()))
     if known.status == _UNAUTHORIZED:
-        headers.append(CHALLENGE)
+        headers += challenges(known)
     is_our_fault = known.status == _INTERNAL
     return ErrorAnswer(known.status, error_body(known), _JSON_TYPE, headers, is_our_fault)
+
+
+def challenges(error: TmsError) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a 401; to a server, of what it sealed, also for whom to seal."""
+    boot = error.detail.get("boot")
+    return [CHALLENGE] if boot is None else [CHALLENGE, (_BOOT, boot.encode())]
 
 
 def error_body(error: TmsError) -> bytes:

@@ -7,6 +7,7 @@ on it is not the next request.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from api.http.admitted import Admitted
 from api.http.answer import GZIP_BYTES_MIN, LAST_CHUNK, Gzip, Headers, chunk, lines
@@ -30,6 +31,9 @@ from tms.security.quotas import OpenCount, PrincipalUse
 from tms.security.resources import Action, Resource
 from tms.wire.bodies import BodyFormat, MessagesFormat
 from tms.wire.json_bodies import JSON
+
+if TYPE_CHECKING:
+    from api.http.audit_trail import Use
 
 OK = 200
 NO_CONTENT = 204
@@ -61,6 +65,7 @@ class Exchange:
         "_connection",
         "_gzip",
         "_is_chunked",
+        "about",
         "admission",
         "authorization",
         "bytes_in",
@@ -73,7 +78,9 @@ class Exchange:
         "names",
         "path",
         "query",
+        "refusal",
         "status",
+        "uses",
         "waited",
         "whole_body",
     )
@@ -117,6 +124,12 @@ class Exchange:
         """Whether the request asked to wait and did: its time is no measure of the server."""
         self.admission: Admitted | None = None
         """How it was let in; None where everybody may do everything."""
+        self.uses: list[Use] | None = None
+        """What was allowed, and is not told yet."""
+        self.refusal: Exception | None = None
+        """What was told as a refusal."""
+        self.about: str | None = None
+        """What the audit is told besides of what is done."""
         self._gzip: Gzip | None = None
         self._is_chunked = False
 
@@ -147,7 +160,10 @@ class Exchange:
     @property
     def caller(self) -> Caller:
         """Who asks."""
-        return self.fields.caller if self.admission is None else self.admission.caller
+        access = self.context.access
+        if self.admission is None or access is None:
+            return self.fields.caller
+        return access.trail.noting(self, self.admission.caller)
 
     def touches(
         self, action: Action, topics: Sequence[TopicId], subscriptions: Sequence[str] = ()
@@ -319,6 +335,8 @@ class Exchange:
                 self._gzip = Gzip()
                 more += _IS_GZIP
         await self._start(OK, content_type, more, is_counted=False)
+        if self.context.access is not None:
+            self.context.access.trail.tell_uses(self)  # it may go on for long
 
     async def start_forwarded(self, status: int, headers: Headers) -> None:
         """Start the answer that another server gives; `send_part` gives its body.

@@ -2,7 +2,8 @@
 
 A head is the request line and the fields, up to and with the empty line. Its target is kept apart
 from its fields, because clients repeat the fields byte for byte and the target is routed each time
-(`api.http.head_cache`). So is Authorization, which each caller has of its own.
+(`api.http.head_cache`). So is Authorization, which each caller has of its own. CDAP's client says
+`X-CDAP-Runtime-Token: TYPE TOKEN` instead: without Authorization that is taken for `Bearer TOKEN`.
 
 A head is refused unless
 - its version is HTTP/1.0 or HTTP/1.1,
@@ -32,6 +33,8 @@ LINE_END = b"\r\n"
 _VERSIONS = {b" HTTP/1.1": False, b" HTTP/1.0": True}
 _PART = PART_HEADER.lower().encode()
 _AUTHORIZATION = b"authorization"
+_RUNTIME_TOKEN = b"x-cdap-runtime-token"
+_CREDENTIALS = frozenset((_AUTHORIZATION, _RUNTIME_TOKEN))
 _ONCE = frozenset(
     (
         _AUTHORIZATION,
@@ -42,6 +45,7 @@ _ONCE = frozenset(
         b"host",
         b"origin",
         _PART,
+        _RUNTIME_TOKEN,
         b"transfer-encoding",
     )
 )
@@ -53,7 +57,7 @@ class Fields(NamedTuple):
     values: Mapping[bytes, bytes]
     """By names in lower case; what stands several times, joined by commas. Not to be changed."""
     lines: tuple[tuple[bytes, bytes], ...]
-    """As they came, names in lower case. Neither has Authorization."""
+    """As they came, names in lower case. Neither has what says who calls."""
     body_bytes: int
     """How long the body is; 0 if there is none, or if it comes in chunks."""
     is_chunked: bool
@@ -136,7 +140,9 @@ class HeadParser:
         if is_http_10 is None or not seen.is_complete:
             raise malformed("the version is neither HTTP/1.1 nor HTTP/1.0")
         values = _joined(seen.lines)
-        authorization = values.pop(_AUTHORIZATION, None)
+        authorization, token = (values.pop(each, None) for each in (_AUTHORIZATION, _RUNTIME_TOKEN))
+        if authorization is None and token is not None:
+            authorization = _bearer(token)
         if not is_http_10 and b"host" not in values:
             raise malformed("Host is missing")
         encoding = values.get(b"transfer-encoding")
@@ -149,7 +155,7 @@ class HeadParser:
             )
         fields = Fields(
             values,
-            tuple(line for line in seen.lines if line[0] != _AUTHORIZATION),
+            tuple(line for line in seen.lines if line[0] not in _CREDENTIALS),
             int(values.get(b"content-length", b"0")),
             is_chunked=encoding is not None,
             is_http_10=is_http_10,
@@ -161,6 +167,15 @@ class HeadParser:
         )
         method = self._parser.get_method().decode()
         return _in_origin_form((method, bytes(seen.target), fields, authorization))
+
+
+def _bearer(token: bytes) -> bytes:
+    """Return what CDAP's client would say in Authorization: its types of tokens mean nothing here.
+
+    What has no such form is a bad credential, and so it stays.
+    """
+    kind, blank, value = token.strip(b" \t").partition(b" ")
+    return b"Bearer " + (value.strip(b" \t") if blank and kind else kind)
 
 
 def _caller_of(values: Mapping[bytes, bytes]) -> Caller:

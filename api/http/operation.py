@@ -116,7 +116,7 @@ class Operation:
         """
         if self.resource is not None:
             return self.resource(names)
-        if self.action in ACTIONS_OF[Kind.TOPIC]:
+        if self.action in ACTIONS_OF[Kind.TOPIC] and "namespace" in names:
             return topic_resource(names["namespace"], names.get("topic"))
         return SERVER
 

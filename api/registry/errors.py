@@ -3,7 +3,7 @@
 import msgspec
 
 from api.http.context import ErrorAnswer
-from api.http.errors import CHALLENGE
+from api.http.errors import challenges
 from tms.core.errors import NotPermitted, TmsError
 from tms.registry.refusal import RegistryError
 from tms.wire.registry_bodies import CONTENT_TYPE, RefusalBody
@@ -35,7 +35,7 @@ def refusal_of(error: Exception) -> ErrorAnswer:
         headers.append((b"allow", error.detail["allow"].encode()))
     if status == _UNAUTHORIZED:
         reason = error.detail.get("reason", error.problem.message)
-        return _answer(status, status, f"Unauthorized: {reason}", [CHALLENGE])
+        return _answer(status, status, f"Unauthorized: {reason}", challenges(error))
     if isinstance(error, NotPermitted) and "resource" in error.detail:
         action, resource = str(error.detail["action"]).capitalize(), error.detail["resource"]
         told = f"User is denied operation {action} on {resource}"

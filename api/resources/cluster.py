@@ -24,9 +24,10 @@ _STATE = answer_of(
         "Instance.store_format": "The newest format of the store that it knows.",
         "Instance.reaches_store_since_ms": "Milliseconds since 1970; null while it does not reach "
         "the store, or if its version does not say so.",
+        "Instance.boot": "Which process it is; empty without authentication.",
     },
 )
-_FORMAT = {"store_format": 2, "reaches_store_since_ms": TIMESTAMP}
+_FORMAT = {"store_format": 2, "reaches_store_since_ms": TIMESTAMP, "boot": "0f3a5c7e9b1d2468"}
 _EXAMPLE = {
     "id": 7,
     "role": "standby",

@@ -5,6 +5,7 @@ A table is read in parts: an answer's `next` is the next request's `after`.
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -15,17 +16,31 @@ from api.openapi.parts import TIMESTAMP, json_media
 from api.openapi.structs import answer_of
 from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
-from tms.core.inspection import CHECKED, ROWS_MAX, TABLES, PartwiseInspection, Problems, Rows, Size
+from tms.core.inspection import (
+    CHECKED,
+    ROWS_MAX,
+    TABLES,
+    Facts,
+    PartwiseInspection,
+    Problems,
+    Rows,
+    Size,
+)
 from tms.core.limits import NAME_CHARS_MAX
 from tms.core.message import parse_id
 from tms.core.topic import TopicId
-from tms.security.resources import Action
+from tms.security.resources import Action, topic_resource
+from tms.security.rules import Identity
 from tms.wire.json_fields import ID_EXAMPLE, MESSAGE_ID, TIME
 
 DEBUG = "/v1/debug"
 
 _HEX_DIGITS_MAX = 4096
 _KEY = re.compile(f"([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}", re.ASCII)
+_WITH_MESSAGES = ("message", "payload")
+"""The tables whose rows are for those alone who may consume the topic as well."""
+_INTENT = b"\xffintent".hex()
+"""How keys of the transaction table begin whose rows have messages of several topics (HBase)."""
 _NEXT = "Where the next part begins; null at the end."
 _FACTS: Json = {"type": "object", "description": "What it says, by name."}
 _ROWS = answer_of(Rows, {"Rows.rows": "What each says, by name.", "Rows.next": _NEXT})
@@ -131,15 +146,37 @@ def _topic_of(values: Mapping[str, str]) -> TopicId | None:
 async def rows(exchange: Exchange) -> None:
     """Answer with rows decoded."""
     values = values_of(exchange.query)
-    topic_id = _topic_of(values)
+    table, topic_id = choice_of(values, "table", TABLES, "message"), _topic_of(values)
+    if topic_id is not None and table in _WITH_MESSAGES:
+        _check_may_consume(exchange, topic_id)
     found = await _inspection_of(exchange).rows(
-        choice_of(values, "table", TABLES, "message"),
+        table,
         topic_id,
         time_of(values, "from"),
         _after_of(values),
         _limit_of(values),
     )
-    await _answer(exchange, found)
+    readable = [row for row in found.rows if _is_readable(exchange, row)]
+    await _answer(exchange, replace(found, rows=readable))
+
+
+def _check_may_consume(exchange: Exchange, topic_id: TopicId) -> None:
+    """Raise as `Exchange.check_access` unless who looks after the server may read a topic too."""
+    exchange.check_access(Action.CONSUME, topic_resource(topic_id.namespace, topic_id.name))
+
+
+def _is_readable(exchange: Exchange, row: Facts) -> bool:
+    """Whether a row has no message, or that of a topic that who asks may consume."""
+    if row["table"] not in _WITH_MESSAGES:
+        return not row.get("key", "").startswith(_INTENT) or _is_superuser(exchange)
+    namespace, _, name = row["topic"].partition(":")
+    return exchange.may(Action.CONSUME, topic_resource(namespace, name))
+
+
+def _is_superuser(exchange: Exchange) -> bool:
+    access = exchange.context.access
+    asks = Identity(exchange.caller.principal or "")
+    return access is None or access.grants.book.is_superuser(asks)
 
 
 async def size(exchange: Exchange) -> None:
@@ -165,6 +202,7 @@ async def problems(exchange: Exchange) -> None:
 async def explain(exchange: Exchange) -> None:
     """Answer with what is known of a message id."""
     values = values_of(exchange.query)
+    _check_may_consume(exchange, exchange.topic_id)
     found = await _inspection_of(exchange).explain(
         exchange.topic_id, parse_id(values.get("id", ""))
     )
@@ -186,11 +224,15 @@ OPERATIONS = (
         handler=rows,
         tag="Server",
         summary="Show rows of a table",
-        description="Decoded, in the order of their keys; nothing is changed.",
+        description=(
+            "Decoded, in the order of their keys; nothing is changed. Rows with messages are for "
+            "those who may consume the topic too: of one topic that is asked, of all others are "
+            "left out."
+        ),
         query=(_table_parameter(TABLES), _NAMESPACE, _TOPIC, _TIME, _AFTER, _LIMIT),
         success="The rows.",
         answer={"application/json": json_media(_ROWS, rows={"rows": [_ROW], "next": None})},
-        errors=("invalid_namespace_name", "invalid_topic_name", *_ERRORS),
+        errors=("invalid_namespace_name", "invalid_topic_name", "topic_not_found", *_ERRORS),
         is_compressed=True,
     ),
     Operation(
@@ -253,6 +295,12 @@ OPERATIONS = (
                 _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
             )
         },
-        errors=("invalid_message_id", "invalid_namespace_name", "invalid_topic_name", *_ERRORS),
+        errors=(
+            "invalid_message_id",
+            "invalid_namespace_name",
+            "invalid_topic_name",
+            "topic_not_found",
+            *_ERRORS,
+        ),
     ),
 )

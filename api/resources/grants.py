@@ -1,4 +1,4 @@
-"""Who may do what: rules, tokens, and why somebody may or may not. Bodies and answers are JSON."""
+"""Who may do what: rules and tokens. Bodies and answers are JSON."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -6,33 +6,26 @@ from typing import TypeVar
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Json, Operation
-from api.http.query_parameters import values_of
+from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, Json, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
 from tms.core.errors import AuthenticationOff, InvalidRequest
 from tms.core.limits import JSON_INTEGER_MAX
-from tms.security.grants import Grants
+from tms.security.grants import Grants, with_id
 from tms.security.principals import reason_against, reason_against_groups
 from tms.security.resources import (
-    ACTIONS_OF,
     SERVER,
     Action,
     Kind,
-    Resource,
-    subject_resource,
-    topic_resource,
 )
-from tms.security.rules import ANY, GROUP, Effect, Identity, InvalidRule, Rule, Ruling
-from tms.security.tokens import new_token
+from tms.security.rules import ANY, GROUP, Effect, Identity, InvalidRule, Rule
+from tms.security.tokens import KeptToken, new_token
 from tms.wire.json_bodies import JSON
 from tms.wire.json_grants import (
-    CallerBody,
     NewTokenBody,
     RuleBody,
     RuleRequest,
-    RulingBody,
     TokenBody,
     TokenRequest,
 )
@@ -48,7 +41,7 @@ _rule_decoder = msgspec.json.Decoder(RuleRequest)
 _token_decoder = msgspec.json.Decoder(TokenRequest)
 
 
-def _grants(exchange: Exchange) -> Grants:
+def grants_of(exchange: Exchange) -> Grants:
     """Return what is in force. Raises `AuthenticationOff` if everybody may do everything."""
     access = exchange.context.access
     if access is None:
@@ -67,7 +60,8 @@ async def _read(exchange: Exchange, decoder: msgspec.json.Decoder[B], code: str)
     return given
 
 
-def _one_of(kind: type[E], given: str, field: str) -> E:
+def one_of(kind: type[E], given: str, field: str) -> E:
+    """Return a value by its name. Raises `InvalidRequest` (invalid_rule)."""
     try:
         return kind(given)
     except ValueError:
@@ -84,9 +78,9 @@ def _rule_of(request: RuleRequest) -> Rule:
         return Rule(
             "",
             request.who,
-            _one_of(Effect, request.effect, "effect"),
-            frozenset(_one_of(Action, each, "actions") for each in request.actions),
-            _one_of(Kind, request.kind, "kind"),
+            one_of(Effect, request.effect, "effect"),
+            frozenset(one_of(Action, each, "actions") for each in request.actions),
+            one_of(Kind, request.kind, "kind"),
             request.namespace,
             request.name,
             request.subscription,
@@ -95,7 +89,8 @@ def _rule_of(request: RuleRequest) -> Rule:
         raise InvalidRequest("invalid_rule", reason=str(error)) from None
 
 
-def _rule_body(rule: Rule) -> RuleBody:
+def body_of(rule: Rule) -> RuleBody:
+    """Return what is told of a rule."""
     return RuleBody(
         rule.id,
         rule.who,
@@ -110,26 +105,30 @@ def _rule_body(rule: Rule) -> RuleBody:
 
 async def list_rules(exchange: Exchange) -> None:
     """Answer with all rules."""
-    rules = sorted(_grants(exchange).rules, key=lambda rule: (rule.who, rule.id))
-    await exchange.answer(OK, _encode([_rule_body(rule) for rule in rules]), JSON_TYPE)
+    rules = sorted(grants_of(exchange).rules, key=lambda rule: (rule.who, rule.id))
+    await exchange.answer(OK, _encode([body_of(rule) for rule in rules]), JSON_TYPE)
 
 
 async def add_rule(exchange: Exchange) -> None:
     """Have a rule in force."""
-    grants = _grants(exchange)
-    rule = _rule_of(await _read(exchange, _rule_decoder, "invalid_rule"))
-    await exchange.answer(OK, _encode(_rule_body(await grants.add_rule(rule))), JSON_TYPE)
+    grants = grants_of(exchange)
+    rule = with_id(_rule_of(await _read(exchange, _rule_decoder, "invalid_rule")))
+    exchange.about = f"rule {rule.id}: {rule}"
+    await exchange.answer(OK, _encode(body_of(await grants.add_rule(rule))), JSON_TYPE)
 
 
 async def remove_rule(exchange: Exchange) -> None:
     """Have a rule in force no more."""
-    await _grants(exchange).remove_rule(exchange.names["id"])
+    grants, rule_id = grants_of(exchange), exchange.names["id"]
+    rule = grants.rule(rule_id)
+    exchange.about = f"rule {rule_id}" if rule is None else f"rule {rule_id}: {rule}"
+    await grants.remove_rule(rule_id)
     await exchange.answer(OK)
 
 
 async def list_tokens(exchange: Exchange) -> None:
     """Answer with what may be told of tokens."""
-    grants = _grants(exchange)
+    grants = grants_of(exchange)
     found = sorted(grants.tokens.values(), key=lambda token: (token.principal, token.id))
     bodies = [
         TokenBody(
@@ -146,23 +145,34 @@ async def list_tokens(exchange: Exchange) -> None:
 
 async def add_token(exchange: Exchange) -> None:
     """Make a token; it is told this once."""
-    grants = _grants(exchange)
+    grants = grants_of(exchange)
     request = await _read(exchange, _token_decoder, "invalid_token")
     against = reason_against(request.principal) or reason_against_groups(request.groups)
     if against is not None:
         raise InvalidRequest("invalid_token", reason=against)
+    exchange.about = f"a token of {request.principal}"
     _check_superuser(exchange, grants, request.principal)
     ends_ms, now_ms = request.expires_ms, exchange.context.clock.keys_ms()
     if ends_ms is not None and not now_ms < ends_ms <= JSON_INTEGER_MAX:
         raise InvalidRequest("invalid_token", expires_ms=ends_ms)
     token, kept = new_token(request.principal, frozenset(request.groups), request.expires_ms)
+    exchange.about = _told(kept)
     await grants.add_token(kept)
     body = NewTokenBody(kept.id, token, kept.principal, kept.expires_ms)
     await exchange.answer(OK, _encode(body), JSON_TYPE)
 
 
+def _told(token: KeptToken) -> str:
+    """Return what the audit is told of a token."""
+    groups = f", in {', '.join(sorted(token.groups))}" if token.groups else ""
+    return f"token {token.id} of {token.principal}{groups}"
+
+
 def _check_superuser(exchange: Exchange, grants: Grants, principal: str) -> None:
-    """Let only superusers make tokens of superusers: who may grant is not one by that."""
+    """Let only superusers make and revoke tokens of superusers: who may grant is not one by that.
+
+    Raises `NotPermitted`.
+    """
     asks = exchange.caller.principal or ""
     is_one, is_of_one = (grants.book.is_superuser(Identity(who)) for who in (asks, principal))
     if is_of_one and not is_one:
@@ -173,58 +183,16 @@ def _check_superuser(exchange: Exchange, grants: Grants, principal: str) -> None
 
 async def remove_token(exchange: Exchange) -> None:
     """Let a token in no more."""
-    grants, token_id = _grants(exchange), exchange.names["id"]
+    grants, token_id = grants_of(exchange), exchange.names["id"]
     if grants.is_setting(token_id):
         reason = "it stands in the server's setting auth_tokens: take it out there"
         raise InvalidRequest("invalid_token", id=token_id, reason=reason)
+    token = await grants.token_now(token_id)
+    exchange.about = f"token {token_id}" if token is None else _told(token)
+    if token is not None:
+        _check_superuser(exchange, grants, token.principal)
     await grants.remove_token(token_id)
     await exchange.answer(OK)
-
-
-async def explain(exchange: Exchange) -> None:
-    """Answer with whether somebody may do something, and why."""
-    grants, values = _grants(exchange), values_of(exchange.query)
-    groups = frozenset(filter(None, values.get("groups", "").split(",")))
-    identity = Identity(values.get("principal", ""), groups)
-    action = _one_of(Action, values.get("action", ""), "action")
-    resource = _resource_of(action, values)
-    ruling = grants.book.decide(identity, action, resource, values.get("subscription"))
-    rule = None if ruling.rule is None else _rule_body(ruling.rule)
-    is_superuser = grants.book.is_superuser(identity)
-    reason = _reason(ruling, identity, action, resource, is_superuser=is_superuser)
-    await exchange.answer(OK, _encode(RulingBody(ruling.is_allowed, reason, rule)), JSON_TYPE)
-
-
-def _resource_of(action: Action, values: Mapping[str, str]) -> Resource:
-    if action in ACTIONS_OF[Kind.SERVER]:
-        return SERVER
-    if action in ACTIONS_OF[Kind.SUBJECT]:
-        return subject_resource(values.get("subject") or None)
-    return topic_resource(values.get("namespace", "default"), values.get("topic") or None)
-
-
-def _reason(
-    ruling: Ruling, identity: Identity, action: Action, resource: Resource, *, is_superuser: bool
-) -> str:
-    what = f"{identity.principal} may {'' if ruling.is_allowed else 'not '}{action} on {resource}"
-    if is_superuser:
-        return f"{what}: it is a superuser."
-    if ruling.rule is not None:
-        return f"{what}, by rule {ruling.rule.id}."
-    return f"{what}: no rule allows it."
-
-
-async def whoami(exchange: Exchange) -> None:
-    """Answer with who asks."""
-    session = None if exchange.admission is None else exchange.admission.session
-    if session is None:
-        may = sorted(ACTIONS_OF[Kind.SERVER])
-        body = CallerBody(None, [], None, list(may))
-    else:
-        may = [each for each in sorted(ACTIONS_OF[Kind.SERVER]) if exchange.may(each, SERVER)]
-        groups = sorted(session.identity.groups)
-        body = CallerBody(session.identity.principal, groups, session.mechanism, list(may))
-    await exchange.answer(OK, _encode(body), JSON_TYPE)
 
 
 _SCHEMAS = schemas_of(
@@ -232,14 +200,12 @@ _SCHEMAS = schemas_of(
         "Rule": RuleBody,
         "Token": TokenBody,
         "NewToken": NewTokenBody,
-        "Ruling": RulingBody,
-        "Caller": CallerBody,
     },
     answered=True,
 )
 _ASKED = schemas_of({"Rule": RuleRequest, "Token": TokenRequest}, answered=False)
 _RULE_ASKED = {"who": "shop", "actions": ["publish"], "namespace": "default", "name": "orders*"}
-_RULE = {
+RULE = {
     "id": "0f3a5c7e9b1d",
     "effect": "allow",
     "kind": "topic",
@@ -249,12 +215,6 @@ _RULE = {
 _TOKEN = {"id": "abcdefghijkl", "principal": "shop", "expires_ms": None}
 _TOLD_TOKEN: Json = {**_TOKEN, "groups": [], "is_setting": False}
 _NEW_TOKEN = {**_TOKEN, "token": f"tms_abcdefghijkl_{'x' * 43}"}
-_RULING = {
-    "allowed": True,
-    "reason": "shop may publish on default:orders, by rule 0f3a5c7e9b1d.",
-    "rule": _RULE,
-}
-_CALLER = {"principal": "shop", "groups": [], "mechanism": "token", "may": ["transact"]}
 
 
 def _listed(name: str, example: object) -> Mapping[str, Json]:
@@ -262,23 +222,10 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
     return {"application/json": json_media(array, all=[example])}
 
 
-_LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
-_CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *_LIST_ERRORS)
+LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
+_CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
 
-def _parameter(name: str, description: str) -> Json:
-    return {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
-
-
-_EXPLAIN_QUERY = (
-    _parameter("principal", "Whom it is about."),
-    _parameter("groups", "The groups it is in, with commas between."),
-    _parameter("action", "The action."),
-    _parameter("namespace", "Of a topic; by default `default`."),
-    _parameter("topic", "The topic; without it, all of the namespace."),
-    _parameter("subscription", "The subscription, for the action `subscribe`."),
-    _parameter("subject", "The subject of the registry; without it, all."),
-)
 _BODY_ERRORS = ("unsupported_content_type", *BODY_ERRORS)
 OPERATIONS = (
     Operation(
@@ -291,8 +238,8 @@ OPERATIONS = (
         summary="List the rules",
         description="By whom they are for.",
         success="The rules in force.",
-        answer=_listed("Rule", _RULE),
-        errors=_LIST_ERRORS,
+        answer=_listed("Rule", RULE),
+        errors=LIST_ERRORS,
     ),
     Operation(
         name="addRule",
@@ -308,7 +255,7 @@ OPERATIONS = (
         ),
         request={"application/json": json_media(_ASKED["Rule"], rule=_RULE_ASKED)},
         success="The rule, with its id.",
-        answer={"application/json": json_media(_SCHEMAS["Rule"], rule=_RULE)},
+        answer={"application/json": json_media(_SCHEMAS["Rule"], rule=RULE)},
         errors=("invalid_rule", "too_many_rules", *_CHANGE_ERRORS, *_BODY_ERRORS),
     ),
     Operation(
@@ -334,7 +281,7 @@ OPERATIONS = (
         description="Their ids and whose they are; never what they are.",
         success="The tokens that are let in, and those that have ended.",
         answer=_listed("Token", _TOLD_TOKEN),
-        errors=_LIST_ERRORS,
+        errors=LIST_ERRORS,
     ),
     Operation(
         name="addToken",
@@ -361,33 +308,5 @@ OPERATIONS = (
         description="Whoever shows it gets 401 from now on; polls that wait are ended within 5 s.",
         success="The token is not let in any more.",
         errors=("invalid_token", "token_not_found", *_CHANGE_ERRORS),
-    ),
-    Operation(
-        name="explainAccess",
-        action=Action.GRANT,
-        method="GET",
-        path="/v1/auth/explain",
-        handler=explain,
-        tag=TAG,
-        summary="Tell whether somebody may do something, and why",
-        description="By the rules in force. Nothing is done.",
-        query=_EXPLAIN_QUERY,
-        success="The decision.",
-        answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
-        errors=("invalid_rule", "invalid_query", *_LIST_ERRORS),
-    ),
-    Operation(
-        name="whoAmI",
-        action=Action.DESCRIBE,
-        decided_by=DecidedBy.ANSWER,
-        method="GET",
-        path="/v1/auth/whoami",
-        handler=whoami,
-        tag=TAG,
-        summary="Tell who asks",
-        description="As the server knows it. Without authentication that is nobody.",
-        success="Who asks.",
-        answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
-        errors=SERVICE_ERRORS,
     ),
 )

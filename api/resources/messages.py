@@ -109,8 +109,7 @@ async def publish_all(exchange: Exchange) -> None:
     request = body_format.transactions.decode_publish_all(body, cap)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     exchange.touches(Action.PUBLISH, list(topics))
-    for messages in topics.values():
-        _take(exchange, messages)
+    _take(exchange, [each for messages in topics.values() for each in messages])
     published = await context.services.messaging.publish_all(
         topics,
         owner=request.owner,

@@ -30,7 +30,7 @@ from api.openapi.schemas import MESSAGES_CONTENT, POLL_CONTENT, POLL_QUERY
 from api.resources.paths import TOPIC
 from api.resources.poll_answers import AnswerWithStop, EncodedAnswer, PollAnswer, encoded_parts
 from api.resources.values import DecodedAnswer
-from tms.core.errors import InvalidRequest
+from tms.core.errors import InvalidRequest, RequestError, RulesUnavailable
 from tms.core.message import MessageBlock, position_of
 from tms.core.messaging import STOPPED_AT, MessagingService, Page, Stopped
 from tms.core.reading import Reading, View, isolation_of
@@ -46,6 +46,8 @@ _JOINED_BYTES_MAX = 1024 * 1024
 
 _broken_streams = RareLog("polls cut off", logging.ERROR)
 """A sick store breaks thousands of them."""
+_refused_streams = RareLog("polls cut off", logging.WARNING)
+"""So does somebody who revokes a rule, or deletes a topic."""
 
 
 def _view_of(request: PollRequest, values: Mapping[str, str]) -> View:
@@ -245,7 +247,10 @@ async def _answer(exchange: Exchange, asked: _Poll, wait_s: float, answer: PollA
         if not exchange.is_begun:
             raise
         # The connection of an answer that is left without its end is closed.
-        _broken_streams.add(asked.topic_id, error)
+        if isinstance(error, RequestError | RulesUnavailable):
+            _refused_streams.add(f"{asked.topic_id}: {error}")
+        else:
+            _broken_streams.add(asked.topic_id, error)
         exchange.status = BROKEN_OFF
 
 

@@ -13,7 +13,7 @@ from api.openapi.transaction_schemas import (
 from api.resources.paths import TOPIC
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.security.resources import Action, topic_resource
-from tms.security.rules import SOME
+from tms.security.rule_book import SOME
 from tms.wire.bodies import BodyFormat
 from tms.wire.json_bodies import JSON
 from tms.wire.json_reports import encode_subscriptions

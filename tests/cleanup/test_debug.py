@@ -88,7 +88,9 @@ def test_rows_decoded(store: str, filled: tuple[list[str], int]) -> None:
     assert rows[2]["write_pointer"] == str(invalid)
     assert len(lines(store, "rows", "--limit", "2")) == 2
     assert lines(store, "rows", "--topic", "orders", "--from", str(NOW_MS + 1)) == []
-    assert lines(store, "rows", "--topic", "other") == []
+    code, out, err = debug(store, "rows", "--topic", "other")
+    assert (code, out) == (1, "")
+    assert "no topic other" in err
     [payload] = lines(store, "rows", "--table", "payload")
     assert payload["payload"] == "c3RvcmVk"
     [metadata] = lines(store, "rows", "--table", "metadata")

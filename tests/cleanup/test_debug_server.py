@@ -67,7 +67,9 @@ def test_rows_of_a_server(server: ServerProcess) -> None:
 
     assert [row["kind"] for row in rows] == ["plain", "transactional", "transactional"]
     assert len(lines(server, "rows", "--limit", "2")) == 2
-    assert lines(server, "rows", "--topic", "other") == []
+    code, out, err = debug(server, "rows", "--topic", "other")
+    assert (code, out) == (1, "")
+    assert "no topic other" in err
     assert lines(server, "export", "--table", "message") == rows
 
 

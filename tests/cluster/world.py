@@ -112,7 +112,7 @@ class Server:
         if not self.reaches:
             raise StoreUnavailable(reason="a test")
 
-    def hear(self, leader: str | None) -> None:
+    def hear(self, leader: str | None, _: str) -> None:
         self.leader = leader
 
     @property

@@ -1,6 +1,7 @@
 """Who asked is passed on between servers, and nobody else can say it, nor say it twice."""
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from tms.core.clock import ManualClock
 from tms.core.errors import NotAuthenticated
+from tms.core.trusted_clock import TrustedClock
 from tms.security.forwards import (
     HEADER_BYTES_MAX,
     Opened,
@@ -177,6 +179,67 @@ def test_a_server_that_starts_anew_takes_none_from_before(pair: Pair) -> None:
     assert anew.open(pair.seal(), *REQUEST)
 
 
+@given(
+    ahead_ms=st.integers(-40_000, 40_000), runs_ms=st.integers(0, 60_000), is_named=st.booleans()
+)
+def test_a_seal_for_a_process_is_taken_however_long_that_runs(
+    *, ahead_ms: int, runs_ms: int, is_named: bool
+) -> None:
+    pair = Pair()
+    sealer = Sealer(pair.keys, "i:2", ManualClock(NOW_MS + ahead_ms + runs_ms))
+    pair.clock.advance(runs_ms)
+    boot = pair.opener.boot if is_named else ""
+    header = sealer.seal(ANN, *REQUEST, target=TARGET, body=b"", boot=boot)
+    if abs(ahead_ms) > 30_000:
+        assert "must agree" in pair.refusal(header)
+    elif not is_named and ahead_ms < -runs_ms:
+        assert "before this server started" in pair.refusal(header)
+    else:
+        assert pair.open(header).identity == ANN
+
+
+@given(st.integers(-120_000, 120_000))
+def test_a_seal_for_an_earlier_process_is_refused_by_name(ahead_ms: int) -> None:
+    pair = Pair()
+    before = pair.opener.boot
+    pair.opener = Opener(pair.keys, TARGET, ManualClock(NOW_MS + ahead_ms))
+    header = pair.sealer.seal(ANN, *REQUEST, target=TARGET, body=b"", boot=before)
+    with pytest.raises(NotAuthenticated, match="another process of this server") as caught:
+        pair.open(header)
+    assert caught.value.detail["boot"] == pair.opener.boot != before
+
+
+CLOCKS = st.lists(
+    st.tuples(st.sampled_from(["pass", "step"]), st.integers(-100_000, 100_000)), max_size=8
+)
+
+
+@given(CLOCKS, st.integers(0, 3))
+def test_none_is_taken_twice_whatever_the_clock_does(
+    moves: list[tuple[str, int]], taken_at: int
+) -> None:
+    pair, machine = Pair(), ManualClock(NOW_MS)
+    clock = TrustedClock(machine)
+    pair.opener = Opener(pair.keys, TARGET, clock)
+    headers = [
+        pair.sealer.seal(ANN, *REQUEST, target=TARGET, body=b"", boot=boot)
+        for boot in (pair.opener.boot, "")
+    ]
+    taken = dict.fromkeys(headers, 0)
+    for at, (move, by_ms) in enumerate([("pass", 0), *moves]):
+        if move == "step":
+            machine.step(by_ms)
+        else:
+            machine.advance(abs(by_ms))
+        if at < taken_at:
+            continue
+        for header in headers:
+            with suppress(NotAuthenticated):
+                pair.open(header)
+                taken[header] += 1
+    assert max(taken.values()) <= 1
+
+
 def test_a_sender_that_starts_anew_is_another(pair: Pair) -> None:
     assert pair.open(pair.seal())
     pair.sealer = Sealer(pair.keys, "i:1", pair.clock)
@@ -193,7 +256,7 @@ def test_what_is_kept_of_senders_is_bounded(pair: Pair) -> None:
     assert "over 1000 servers" in pair.refusal(pair.seal())
     pair.clock.advance(SILENCE_MS + 1)
     assert pair.open(pair.seal())
-    assert len(pair.opener._replays) == 1
+    assert len(pair.opener._replays) == SENDERS_MAX
     assert "not of now" in pair.refusal(first)
 
 

@@ -8,15 +8,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.metadata_store_contract import until
+from tests.metadata.servers import etcd, remote, zookeeper
 from tests.security.drawn_rules import rules
-from tms.core.clock import SystemClock
-from tms.core.errors import GrantNotFound, NoMetadataStore, TooLarge
+from tests.servers.proxy import Proxy
+from tms.core.clock import ManualClock, SystemClock
+from tms.core.errors import GrantNotFound, MetadataUnavailable, NoMetadataStore, TooLarge
 from tms.metadata.host import MetadataHost
-from tms.metadata.interface import SessionEvent
+from tms.metadata.local import LocalSession
 from tms.security.grants import RULES, TOKENS, GrantOptions, Grants, with_id
 from tms.security.resources import SERVER, Action, Kind
-from tms.security.rules import Effect, Identity, Rule, RuleBook
+from tms.security.rule_book import RuleBook
+from tms.security.rules import Effect, Identity, Rule
 from tms.security.tokens import new_token
+from tms.stores import open_metadata
+
+__all__ = ["etcd", "remote", "zookeeper"]
 
 pytestmark = pytest.mark.anyio
 
@@ -145,22 +151,90 @@ async def test_what_is_known_gets_too_old(host: MetadataHost) -> None:
     session = host.open_session()
     await grants.open(session)
     await grants.add_rule(OPERATE)
-    told: list[bool] = []
-    grants.on_change.append(lambda: told.append(grants.is_stale))
-    # The store of this process is never lost: what a server's session tells is told here.
-    for values in (grants._rules, grants._tokens):
-        assert values is not None
-        values._happen(SessionEvent.CONNECTION_LOST)
-    grants._happen(SessionEvent.CONNECTION_LOST)
+    host.disconnect(session)
     assert not grants.is_stale
     await until(lambda: grants.is_stale)
-    for values in (grants._rules, grants._tokens):
-        assert values is not None
-        values._happen(SessionEvent.RECONNECTED)
+    host.reconnect(session)
     await until(lambda: not grants.is_stale)
-    assert told == [True, False]
     assert may(grants)
     await grants.close()
+
+
+async def test_silence_counts_from_the_last_sign_of_the_store(
+    host: MetadataHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, silent_ms = ManualClock(0), 0
+    monkeypatch.setattr(LocalSession, "silent_ms", property(lambda _: silent_ms))
+    grants = Grants(GrantOptions(stale_s_max=5), clock)
+    session = host.open_session()
+    await grants.open(session)
+    clock.advance(100_000)
+    assert not grants.is_stale
+    silent_ms = 4_999
+    assert not grants.is_stale
+    clock.advance(5_000)
+    silent_ms = 5_000  # and nobody has found out yet that the connection is of no use
+    assert session.is_connected
+    assert grants.is_stale
+    silent_ms = 8_000
+    host.disconnect(session)
+    assert grants._rules is not None
+    assert grants._rules.lost_at_ms == clock.steady_ms() - 8_000
+    host.reconnect(session)
+    silent_ms = 0
+    await until(lambda: not grants.is_stale)
+    await grants.close()
+
+
+async def test_what_was_told_and_cannot_be_read_gets_too_old(
+    host: MetadataHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, session = ManualClock(0), host.open_session()
+    grants = Grants(GrantOptions(stale_s_max=5), clock)
+    await grants.open(session)
+    other = await opened(host)
+    added = await other.add_rule(OPERATE)
+    await until(lambda: may(grants))
+    read = session.get
+
+    async def fails(path: str) -> None:
+        raise MetadataUnavailable(reason=path)
+
+    monkeypatch.setattr(session, "get", fails)
+    await other.remove_rule(added.id)
+    clock.advance(4_999)
+    assert not grants.is_stale
+    clock.advance(1)
+    assert grants.is_stale, "a change is known of, and not what it is"
+    monkeypatch.setattr(session, "get", read)
+    await until(lambda: not grants.is_stale)
+    assert not may(grants)
+    await grants.close()
+    await other.close()
+
+
+@pytest.mark.slow
+async def test_a_store_that_falls_silent_is_known_of_in_time(remote: str) -> None:
+    kind, _, place = remote.partition("://")
+    address, _, path = place.partition("/")
+    with Proxy(int(address.partition(",")[0].rpartition(":")[2])) as proxy:
+        store = await open_metadata(f"{kind}://{proxy.address}/{path}?session_timeout_s=30")
+        clock = SystemClock()
+        grants = Grants(GrantOptions(stale_s_max=3), clock)
+        await grants.open(store)
+        async with asyncio.timeout(20):
+            await asyncio.sleep(2)
+            assert not grants.is_stale
+            proxy.hold()
+            held_ms = clock.steady_ms()
+            while not grants.is_stale:
+                await asyncio.sleep(0.01)
+            assert clock.steady_ms() - held_ms < 3_500
+            proxy.release()
+            while grants.is_stale:
+                await asyncio.sleep(0.01)
+        await grants.close()
+        await store.close()
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))

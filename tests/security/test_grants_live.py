@@ -16,7 +16,8 @@ from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
 from tms.security.grants import RULES, TOKENS, GrantOptions, Grants, with_id
 from tms.security.resources import SERVER, Action, Kind, topic_resource
-from tms.security.rules import Effect, Identity, Rule, RuleBook
+from tms.security.rule_book import RuleBook
+from tms.security.rules import Effect, Identity, Rule
 from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio
@@ -162,9 +163,7 @@ async def test_what_is_known_becomes_stale_and_is_not_when_it_is_read_again() ->
         assert not here.is_stale
         assert may(here), "it holds for a while"
         await elsewhere.remove_rule(added.id)
-        epoch = here.epoch
         await until(lambda: here.is_stale)
-        assert here.epoch == epoch + 1
         assert not elsewhere.is_stale
         host.reconnect(store)
         await until(lambda: not here.is_stale)
@@ -178,8 +177,7 @@ async def test_a_short_loss_makes_nothing_stale() -> None:
             host.disconnect(store)
             host.reconnect(store)
             await until(lambda: here._rules is not None and here._rules.lost_at_ms is None)
-        assert here._ageing is not None
-        await until(lambda: here._ageing is None)
+        await asyncio.sleep(0.2)
         assert not here.is_stale
 
 

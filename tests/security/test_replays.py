@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tms.core.clock import ManualClock
-from tms.security.replays import SILENCE_MS, WINDOW, Replays
+from tms.security.replays import SENDERS_MAX, SILENCE_MS, WINDOW, Replays
 
 NEAR = st.integers(0, 3 * WINDOW) | st.integers(WINDOW - 3, WINDOW + 3) | st.integers(0, 5)
 
@@ -21,15 +21,20 @@ def test_each_number_is_taken_once(taking: list[tuple[str, int]]) -> None:
             taken[sender].add(number)
 
 
-def test_a_number_that_was_not_taken_keeps_nothing_of_a_sender() -> None:
+def test_who_was_silent_for_longest_makes_way_for_another() -> None:
     clock = ManualClock(0)
     replays = Replays(clock.steady_ms)
-    assert replays.take("a", 1) is None
+    for sender in range(SENDERS_MAX):
+        assert replays.take(f"{sender}", 1) is None
     clock.advance(SILENCE_MS)
-    assert replays.take("a", 1) is not None
+    assert replays.take("0", 1) is not None, "that keeps nothing of it"
+    assert replays.take("1", 2) is None
+    assert replays.take("other", 1) is not None
     clock.advance(1)
-    assert replays.take("b", 1) is None
-    assert len(replays) == 1
+    assert replays.take("other", 1) is None
+    assert len(replays) == SENDERS_MAX
+    assert replays.take("1", 2) is not None
+    assert replays.take("2", 1) is not None, "time alone takes nothing away"
 
 
 def test_what_a_window_takes_is_bounded() -> None:

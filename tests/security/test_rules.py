@@ -1,6 +1,7 @@
 """The decision, held against a naive one; and what a rule cannot be."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from tests.security.drawn_rules import IDENTITIES, NAMES, RESOURCES, WHO, naive,
 from tms.security.resources import ACTIONS_OF, SERVER, Action, Kind, Resource
 from tms.security.resources import subject_resource as subject
 from tms.security.resources import topic_resource as topic
-from tms.security.rules import Effect, Identity, InvalidRule, Rule, RuleBook, Ruling
+from tms.security.rule_book import SOME, RuleBook, Ruling
+from tms.security.rules import Effect, Identity, InvalidRule, Rule
 
 
 def is_told(given: list[Rule], who: Identity, action: Action, what: Resource, name: Any) -> bool:
@@ -27,14 +29,17 @@ def expected(given: list[Rule], who: Identity, what: Resource, name: Any) -> dic
     return allowed
 
 
+SUBSCRIPTIONS = [None, *("".join(each) for n in range(1, 5) for each in product("abc", repeat=n))]
+"""Names with and without what the drawn patterns have: one of them is in each pattern, and in no
+narrower one."""
+
+
 def is_seen(given: list[Rule], who: Identity, what: Resource) -> bool:
     """Return whether an action is allowed, on some subscription if not on all."""
-    names = [None, *(rule.subscription.rstrip("*") for rule in given if rule.subscription != "*")]
-    allowing = [rule for rule in given if rule.effect is Effect.ALLOW or rule.subscription == "*"]
-    return any(
-        naive(allowing, who, action, what, name)
-        for action in ACTIONS_OF[what.kind]
-        for name in names
+    actions = ACTIONS_OF[what.kind]
+    names = SUBSCRIPTIONS if any(rule.subscription != "*" for rule in given) else [None]
+    return any(naive(given, who, action, what, None) for action in actions) or any(
+        naive(given, who, Action.SUBSCRIBE, what, name) for name in names
     )
 
 
@@ -52,7 +57,43 @@ def test_it_decides_as_a_naive_reader_of_all_rules_would(
         assert decision == RuleBook(shuffled).decide(who, action, what, name)
         if decision.rule is not None:
             assert (decision.rule.effect is Effect.ALLOW) == is_allowed
+    if what.kind is Kind.TOPIC:
+        some = any(naive(given, who, Action.SUBSCRIBE, what, name) for name in SUBSCRIPTIONS)
+        assert book.decide(who, Action.SUBSCRIBE, what, SOME).is_allowed == some
     assert not book.decide(who, Action.GRANT, subject("a")).is_allowed
+
+
+@pytest.mark.parametrize(
+    ("allowed", "denied", "is_there"),
+    [
+        ("s", ["s"], False),
+        ("s", ["s*"], False),
+        ("s", ["*"], False),
+        ("s*", ["s*"], False),
+        ("s*", ["*"], False),
+        ("st*", ["s*", "x"], False),
+        ("s*", ["s"], True),
+        ("s*", ["st*", "su*"], True),
+        ("*", ["s", "s*"], True),
+        ("*", ["*"], False),
+        ("s", ["t"], True),
+        ("s", [], True),
+    ],
+)
+def test_who_may_move_no_subscription_may_not_know_that_the_topic_is_there(
+    allowed: str, denied: list[str], *, is_there: bool
+) -> None:
+    effects = [(Effect.ALLOW, allowed), *((Effect.DENY, each) for each in denied)]
+    actions = frozenset([Action.SUBSCRIBE])
+    given = [
+        Rule(f"{at}", "ann", effect, actions, Kind.TOPIC, "ns", "t", pattern)
+        for at, (effect, pattern) in enumerate(effects)
+    ]
+    for action in (Action.SUBSCRIBE, Action.CONSUME):
+        ruling = RuleBook(given).decide(Identity("ann"), action, topic("ns", "t"))
+        assert ruling.is_visible == is_there
+    some = RuleBook(given).decide(Identity("ann"), Action.SUBSCRIBE, topic("ns", "t"), SOME)
+    assert some.is_allowed == is_there
 
 
 @given(st.lists(rules(), max_size=8), IDENTITIES, RESOURCES, st.data())
@@ -89,8 +130,12 @@ def test_of_many_rules_a_few_are_looked_at(subscription: str | None) -> None:
     prefixes = RuleBook([one(number) for number in range(1, 1_000, 2)])
     subscriptions = RuleBook([replace(one(number), name="nn*") for number in range(0, 1_000, 2)])
     for book in (prefixes, subscriptions):
-        found = book._by_name["ann"].about(topic("ns", "n" * 250), subscription)
-        assert 1 <= len([*found]) <= 4
+        of_ann, what = book._by_name["ann"], topic("ns", "n" * 250)
+        limited = [*of_ann.limited(what)]
+        found = [*of_ann.about(what)]
+        found += [rule for each in limited for rule in each.deciding.of(subscription or "s")]
+        assert len(found) <= 4
+        assert len(limited) <= 1
 
 
 def test_no_pattern_takes_in_the_topics_of_the_service() -> None:

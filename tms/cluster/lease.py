@@ -84,6 +84,8 @@ class LeaseRecord:
     renewals: int = 0
     is_serving: bool = False
     """False while it takes over."""
+    boot: str = ""
+    """Which process it is, of all that have its address; empty if it does not say."""
     is_released: bool = False
     """Whether the holder has given it back, with nothing under way."""
 

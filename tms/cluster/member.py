@@ -75,6 +75,7 @@ class Member:
             token=0,
             holder=instance.id,
             address=instance.address,
+            boot=instance.boot,
             store=of_store,
             lease_s=lease_s,
             fence_s=fence_s,
@@ -96,8 +97,8 @@ class Member:
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
         self._stops = [store.observe(self._hear, LEASE), store.observe_session(self._happen)]
-        self.on_leader: Callable[[str | None], None] = _nobody
-        """Told the address of the leader that serves, None where there is none; also anew."""
+        self.on_leader: Callable[[str | None, str], None] = _nobody
+        """Told the address of the leader that serves and its boot, None where there is none."""
 
     async def open(self) -> None:
         """Register and take part. Raises `Unavailable`, and `ValueError` for another's cluster."""
@@ -294,12 +295,15 @@ class Member:
             await asyncio.wait({closed}, timeout=self._own.lease_s / RENEWALS)
 
     def _tell(self, record: LeaseRecord | None) -> None:
-        self.on_leader(record.address if record is not None and record.is_serving else None)
+        if record is not None and record.is_serving:
+            self.on_leader(record.address, record.boot)
+        else:
+            self.on_leader(None, "")
 
     async def _pause(self, seconds: float) -> None:
         """Return after a time, or when the lease has changed."""
         await unless(self._news, asyncio.sleep(seconds))
 
 
-def _nobody(_: str | None) -> None:
+def _nobody(_: str | None, __: str) -> None:
     """Tell nobody."""

@@ -43,6 +43,13 @@ class Caller:
     """Whether no limit of one principal is for it: a superuser, or a server of the cluster."""
     may_on_subject: Callable[[str, str], bool] | None = field(default=None, compare=False)
     """Whether it may do an action to a subject of the registry; None: any to all of them."""
+    on_anothers: Callable[[str], None] | None = field(default=None, compare=False)
+    """Told what it acts on that is another's, in words, if it may end any. From any thread."""
+
+    def acts_on(self, what: str) -> None:
+        """Take note that it acts on something that is another's."""
+        if self.on_anothers is not None:
+            self.on_anothers(what)
 
     @property
     def sharer(self) -> str | None:

@@ -33,6 +33,8 @@ class Instance:
     reaches_store_since_ms: int | None = None
     """Since when it reaches the store, in milliseconds since 1970; None while it does not, and of
     versions that do not say it."""
+    boot: str = ""
+    """Which process it is, of all that have its address; empty if it takes nothing sealed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

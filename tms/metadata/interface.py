@@ -100,6 +100,11 @@ class MetadataStore(Protocol):
         """Whether calls can succeed now, as far as is known."""
         ...
 
+    @property
+    def silent_ms(self) -> int:
+        """For how long nothing was heard of the store, in ms: changes since may not be told yet."""
+        ...
+
     async def get(self, path: str) -> Value | None:
         """Return the value at `path`, None where there is none."""
         ...

@@ -5,7 +5,8 @@
    comes back.
 2. A value that does not change is the same object.
 3. A value that cannot be decoded is told in the log; what was known before it holds on.
-4. `lost_at_ms` says since when changes may be missed.
+4. `known_at_ms` says as of when all changes are known: the time of the last sign of the store, or
+   before, of a change that is told and not read yet.
 
 Used from the event loop of its store, which stays open when this is closed.
 """
@@ -55,10 +56,22 @@ class LiveValues(Generic[T]):
         self._data: dict[str, bytes] = {}
         self._stops = [store.observe(self._hear, root), store.observe_session(self._happen)]
         self._turn = asyncio.Lock()
-        self._changed: set[str] = set()
+        self._changed: dict[str, int] = {}
+        """What was told and is not read yet, since when, by `steady_ms`; the oldest first."""
+        self._reading: dict[str, int] = {}
         self._all_changed = False
+        self._losses = 0
+        """How often something happened to the session by which changes may be missed."""
         self._has_news = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
+
+    @property
+    def known_at_ms(self) -> int:
+        """As of when all changes are known, by `steady_ms`."""
+        known = self._clock.steady_ms() - self._store.silent_ms
+        for unread in (self._reading, self._changed):
+            known = min(known, next(iter(unread.values()), known))
+        return known if self.lost_at_ms is None else min(known, self.lost_at_ms)
 
     async def open(self) -> None:
         """Read all there is, and follow it from now on. Raises `MetadataUnavailable`."""
@@ -91,42 +104,53 @@ class LiveValues(Generic[T]):
         except MetadataUnavailable as error:
             raise _unknown(error) if is_sent else error from None
 
+    async def look(self, name: str) -> None:
+        """Have a value as it is in the store now. Raises `MetadataUnavailable`."""
+        await self._read([name])
+
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
     def _hear(self, notification: Notification) -> None:
         change, path = notification
         if change is not Change.CHILDREN_CHANGED and path != self._root:
-            self._changed.add(path.removeprefix(f"{self._root}/"))
+            name = path.removeprefix(f"{self._root}/")
+            self._changed.setdefault(name, self._clock.steady_ms())
             self._has_news.set()
 
     def _happen(self, event: SessionEvent) -> None:
         if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
             self._all_changed = True
             self._has_news.set()
-        elif self.lost_at_ms is None:
-            self.lost_at_ms = self._clock.steady_ms()
+            return
+        self._losses += 1
+        if self.lost_at_ms is None:
+            self.lost_at_ms = self._clock.steady_ms() - self._store.silent_ms
 
     async def _follow(self) -> None:
         while True:
             await self._has_news.wait()
             self._has_news.clear()
-            names, self._changed = self._changed, set()
+            self._reading, self._changed = self._changed, {}
+            names = self._reading
             every, self._all_changed = self._all_changed, False
             try:
                 await (self._read_all() if every else self._read(names))
             except BaseException as error:
-                self._changed |= names
+                self._changed = {**self._changed, **names}
                 self._all_changed |= every
                 self._has_news.set()
                 if not isinstance(error, Unavailable):
                     raise
                 _log.warning("%s cannot be read: %s", self._root, error)
                 await asyncio.sleep(RETRY_S)
+            finally:
+                self._reading = {}
 
     async def _read_all(self) -> None:
+        losses = self._losses
         await self._read({*await self._store.get_children(self._root), *self._data})
-        if self._store.is_connected:
+        if self._store.is_connected and self._losses == losses:
             self.lost_at_ms = None
 
     async def _read(self, names: Iterable[str]) -> None:

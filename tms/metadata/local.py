@@ -41,6 +41,7 @@ class LocalSession:
         self.number = number
         self._host = host
         self._is_connected = True
+        self._lost_at_ms = 0
         self._was_lost = False
         self._closed = False
         self._observers: Observers[Notification] = Observers()
@@ -50,6 +51,11 @@ class LocalSession:
     def is_connected(self) -> bool:
         """Whether calls can succeed now."""
         return self._is_connected and not self._closed
+
+    @property
+    def silent_ms(self) -> int:
+        """For how long nothing was heard of the store, in ms."""
+        return 0 if self._is_connected else self._host.clock.steady_ms() - self._lost_at_ms
 
     def _check_usable(self) -> None:
         if self._closed:
@@ -140,7 +146,7 @@ class LocalSession:
     def happen(self, event: SessionEvent) -> None:
         """Let an event happen to this session, and tell it."""
         if event is SessionEvent.CONNECTION_LOST:
-            self._is_connected = False
+            self._is_connected, self._lost_at_ms = False, self._host.clock.steady_ms()
         elif event is SessionEvent.SESSION_LOST:
             self._was_lost = True
         elif event is SessionEvent.RECONNECTED:

@@ -30,6 +30,8 @@ from tms.metadata.session_watch import LOOKS, SessionWatch
 from tms.metadata.tree import Put
 
 T = TypeVar("T")
+LOOK_S_MAX = 1.0
+"""How often a server is asked at least whether it is there, so that silence is known of soon."""
 
 _log = logging.getLogger(__name__)
 
@@ -131,6 +133,11 @@ class RemoteStore:
         """Whether calls can succeed now, as far as is known."""
         return self._link.watch.is_connected and not self._closed
 
+    @property
+    def silent_ms(self) -> int:
+        """For how long nothing was heard of the store, in ms."""
+        return self._link.watch.silent_ms(self._link.clock.steady_ms())
+
     async def get(self, path: str) -> Value | None:
         """Return the value at `path`, None where there is none."""
         self._check_usable()
@@ -210,7 +217,7 @@ class RemoteStore:
         touching: asyncio.Task[None] | None = None
         try:
             while True:
-                await asyncio.sleep(self._link.watch.timeout_ms / 1000 / LOOKS)
+                await asyncio.sleep(min(LOOK_S_MAX, self._link.watch.timeout_ms / 1000 / LOOKS))
                 self._link.look()
                 if touching is None or touching.done():
                     touching = asyncio.ensure_future(self._touch())

@@ -30,6 +30,10 @@ class SessionWatch:
         self._is_lost = False
         self.is_connected = True
 
+    def silent_ms(self, now_ms: float) -> int:
+        """Return for how long nothing was heard, in ms."""
+        return max(0, int(now_ms - self._heard_ms))
+
     def heard(self, sent_ms: float, now_ms: float) -> list[SessionEvent]:
         """Note that a request sent at `sent_ms` was answered, in the session."""
         self._heard_ms = max(self._heard_ms, sent_ms)

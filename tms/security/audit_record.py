@@ -9,7 +9,7 @@ from tms.security.credentials import Scheme
 from tms.security.rules import Effect
 
 TEXT_CHARS_MAX = 1024
-_OF_STRANGERS: Final = {"reason": None, "tried": None, "count": 1}
+_OF_SOME: Final = {"operation": None, "about": None, "reason": None, "tried": None, "count": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,12 @@ class AuditRecord:
     """The id of the rule that decided; None if there was none."""
     status: int | None
     """The HTTP status of the answer; None if it is not known yet."""
+    operation: str | None = None
+    """What was asked for, by its name in the OpenAPI document; None if that is no operation."""
+    about: str | None = None
+    """What it was done to or with, if the resource does not say it: a rule, a subscription."""
     reason: str | None = None
-    """Why a stranger was refused; None of others."""
+    """Why a stranger was refused, or the code of what the service itself refuses; else None."""
     tried: str | None = None
     """Whom a stranger claimed to be: a token's id, or a digest of a name (`tried_by`)."""
     count: int = 1
@@ -43,11 +47,11 @@ class AuditRecord:
     def line(self) -> bytes:
         """Return it as one line of JSON, with its end. Long texts are cut.
 
-        Fields that only refusals of strangers have are left out of other records.
+        Fields that only some records have are left out of others.
         """
         told = {
             name: shortened(value, TEXT_CHARS_MAX) if isinstance(value, str) else value
             for name, value in asdict(self).items()
-            if name not in _OF_STRANGERS or value != _OF_STRANGERS[name]
+            if name not in _OF_SOME or value != _OF_SOME[name]
         }
         return f"{json.dumps(told, separators=(',', ':'))}\n".encode("ascii")

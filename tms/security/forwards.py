@@ -1,19 +1,23 @@
 """How a server of a cluster passes on who asked, so that nobody else can say it. Pure.
 
-    TMS-Principal := v1;key=ID;from=INSTANCE;boot=HEX;n=COUNTER;t=MS;who=NAME;groups=NAME,NAME;
-                     body=BODY;sig=HMAC-SHA256 in base64url
+    TMS-Principal := v1;key=ID;from=INSTANCE;boot=HEX[;for=HEX];n=COUNTER;t=MS[;w=MS];who=NAME;
+                     groups=NAME,NAME;body=BODY;sig=HMAC-SHA256 in base64url
     BODY          := SHA-256 of the whole body in hex | "len:" its announced length | "chunked"
 
 1. Signed is all before `sig`, the method, the path and query as they are sent, and the address of
    the server that it is for: so it is good for one request to one server.
-2. A server takes each one once, and only if its time is within 30 s of the server's own. One from
-   before the server started is refused: it may have been taken then.
-3. What is kept for that is bounded: per sender, a window of 65,536 counters (as IPsec's); at most
-   1,000 senders, each until it has said nothing for 60 s. If there are more they are refused.
+2. A server takes each one once, and only if its time is within 30 s of the server's own. Each
+   process of a server has a boot of its own, which is told with its address. A seal names the boot
+   that it is for, so one for an earlier process is refused, whatever clocks say: it may have been
+   taken then. One that names none (the boot was not known) is refused if its time is before the
+   process started. Who is refused is told the boot, and may seal anew: nothing was done.
+3. What is kept for that is bounded: per sender, a window of 65,536 counters (as IPsec's), of 1,000
+   senders. If there are more, the one that was silent for longest makes way, after 60 s.
 4. A body that is streamed is covered by its announced length alone, one that is chunked not at all:
    who can change what travels between servers can change it. TLS keeps them from that.
 
-Clocks of servers must agree within 30 s. All of it is used from one event loop.
+Clocks of servers must agree within 30 s, whenever they started. All of it is used from one event
+loop.
 """
 
 import base64
@@ -34,6 +38,8 @@ from tms.security.replays import Replays
 from tms.security.rules import Identity
 
 HEADER = "TMS-Principal"
+BOOT_HEADER = "TMS-Boot"
+"""In the answer to a seal that is refused: which boot seals have to be for."""
 HEADER_BYTES_MAX = 16 * 1024
 SKEW_MS_MAX = 30_000
 _CHUNKED = "chunked"
@@ -41,7 +47,7 @@ _LENGTH = "len:"
 _NAME = r"[A-Za-z0-9_.~%-]"
 _HEADER = re.compile(
     rf"(?P<signed>v1;key=(?P<key>{_NAME}+);from=(?P<sender>{_NAME}+);boot=(?P<boot>[0-9a-f]{{16}})"
-    rf";n=(?P<n>[0-9]{{1,18}});t=(?P<t>[0-9]{{1,15}})(?:;w=(?P<w>[0-9]{{1,15}}))?;who=(?P<who>{_NAME}*)"
+    rf"(?:;for=(?P<target>[0-9a-f]{{16}}))?;n=(?P<n>[0-9]{{1,18}});t=(?P<t>[0-9]{{1,15}})(?:;w=(?P<w>[0-9]{{1,15}}))?;who=(?P<who>{_NAME}*)"
     rf";groups=(?P<groups>{_NAME}*(?:,{_NAME}+)*)"
     r";body=(?P<body>[0-9a-f]{64}|len:[0-9]{1,18}|chunked));sig=(?P<sig>[A-Za-z0-9_-]{43})",
     re.ASCII,
@@ -105,6 +111,19 @@ def length_fits(claim: str, length: int | None) -> bool:
     return claim == body_claim(length) if claim.startswith(_LENGTH) else True
 
 
+def new_boot() -> str:
+    """Return the name of a process that no other has."""
+    return secrets.token_hex(8)
+
+
+def refused_seal(boot: str, reason: str) -> NotAuthenticated:
+    """Return the error that says why what a server has sealed is not taken by the process `boot`.
+
+    It is for that server, and never says anything of the credentials of a client.
+    """
+    return NotAuthenticated("credentials_invalid", reason=f"{HEADER}: {reason}", boot=boot)
+
+
 class Sealer:
     """Seals what this server passes on to others."""
 
@@ -112,7 +131,7 @@ class Sealer:
         self._keys = keys
         self._clock = clock
         self.instance_id = instance_id
-        self._start = f"from={_told(instance_id)};boot={secrets.token_hex(8)}"
+        self._start = f"from={_told(instance_id)};boot={new_boot()}"
         self._counter = count(1)
 
     def seal(
@@ -124,19 +143,22 @@ class Sealer:
         *,
         target: str,
         body: bytes | int | None,
+        boot: str = "",
     ) -> bytes:
         """Return the header's value for one request.
 
         `path` and `query` as they are sent. `target`: the address of the server that it is for, as
-        that knows it. `body`: all of it, its announced length in bytes, or None if it is chunked.
+        that knows it, and `boot` which process of it, empty if that is not known. `body`: all of
+        it, its announced length in bytes, or None if it is chunked.
         """
         key_id, secret = self._keys.sealing()
         who = "" if identity is None else _told(identity.principal)
         groups = () if identity is None else sorted(identity.groups)
         trusted_ms, wall_ms = self._clock.candidates()
         wall = "" if wall_ms == trusted_ms else f";w={wall_ms}"
+        named = f";for={boot}" if boot else ""
         signed = (
-            f"v1;key={key_id};{self._start};n={next(self._counter)};t={trusted_ms}{wall}"
+            f"v1;key={key_id};{self._start}{named};n={next(self._counter)};t={trusted_ms}{wall}"
             f";who={who};groups={','.join(map(_told, groups))};body={body_claim(body)}"
         )
         return f"{signed};sig={_signature(secret, signed, method, path, query, target)}".encode()
@@ -145,9 +167,16 @@ class Sealer:
 class Opener:
     """Opens what others passed on to this server."""
 
-    def __init__(self, keys: SealingKeys, own_address: str, clock: Clock) -> None:
-        """Take what is for `own_address`, as other servers have it, from now on."""
+    def __init__(
+        self, keys: SealingKeys, own_address: str, clock: Clock, boot: str | None = None
+    ) -> None:
+        """Take what is for `own_address`, as other servers have it, from now on.
+
+        `boot` names this process; None: it has a name of which nobody was told.
+        """
         self._keys = keys
+        self.boot = boot or new_boot()
+        """Which process this is."""
         self._own_address = own_address
         self._clock = clock
         self._started_ms = clock.steady_ms()
@@ -160,32 +189,40 @@ class Opener:
         """
         found = _HEADER.fullmatch(_text(header))
         if found is None:
-            _refuse("it is not of this form")
+            self._refuse("it is not of this form")
         secret = self._keys.valid(found["key"])
         if secret is None:
-            _refuse("its key is unknown")
+            self._refuse("its key is unknown")
         wanted = _signature(secret, found["signed"], method, path, query, self._own_address)
         if not hmac.compare_digest(wanted, found["sig"]):
-            _refuse("its signature is wrong, or for another request or server")
-        self._check_time([int(found[name]) for name in ("t", "w") if found[name]])
+            self._refuse("its signature is wrong, or for another request or server")
+        if found["target"] not in (None, self.boot):
+            self._refuse("it is for another process of this server, which has ended")
+        ages = [int(found[name]) for name in ("t", "w") if found[name]]
+        self._check_time(ages, is_for_this=found["target"] is not None)
         reason = self._replays.take(f"{found['sender']};{found['boot']}", int(found["n"]))
         if reason is not None:
-            _refuse(reason)
+            self._refuse(reason)
         return Opened(
             _identity(found["who"], found["groups"]), unquote(found["sender"]), found["body"]
         )
 
-    def _check_time(self, sealed: Sequence[int]) -> None:
-        """Refuse what was sealed at another time than now, or before this server started.
+    def _check_time(self, sealed: Sequence[int], *, is_for_this: bool) -> None:
+        """Refuse what was sealed at another time than now.
+
+        If it does not say that it is for this process, also what was sealed before that started.
 
         While a clock is in doubt, here or there, it has two times; one pair must agree.
         """
         ages = [own - at for own in self._clock.candidates() for at in sealed]
         age_ms = min(ages, key=abs)
         if abs(age_ms) > SKEW_MS_MAX:
-            _refuse(f"it is not of now; clocks of servers must agree within {SKEW_MS_MAX} ms")
-        if age_ms > self._clock.steady_ms() - self._started_ms:
-            _refuse("it was sealed before this server started")
+            self._refuse(f"it is not of now; clocks of servers must agree within {SKEW_MS_MAX} ms")
+        if not is_for_this and age_ms > self._clock.steady_ms() - self._started_ms:
+            self._refuse("it was sealed before this server started")
+
+    def _refuse(self, reason: str) -> Never:
+        raise refused_seal(self.boot, reason)
 
 
 def _identity(who: str, groups: str) -> Identity | None:
@@ -208,7 +245,3 @@ def _told(name: str) -> str:
 
 def _text(header: bytes) -> str:
     return header.decode("ascii") if len(header) <= HEADER_BYTES_MAX and header.isascii() else ""
-
-
-def _refuse(reason: str) -> Never:
-    raise NotAuthenticated("credentials_invalid", reason=f"{HEADER}: {reason}")

@@ -6,11 +6,12 @@
    store tells of it.
 2. `epoch` grows with every change, so that what was decided before can be told from what is
    decided now.
-3. While the store is not reached, what was known last holds for `stale_s_max`; then `is_stale`.
+3. What is known holds for `stale_s_max` from the last sign of the store on, also before it is found
+   out that the store is not reached; then `is_stale`. So no rule holds for longer than that after
+   it was taken away elsewhere.
 4. Without a metadata store there are the superusers and the tokens of the settings alone.
 """
 
-import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -23,16 +24,15 @@ from tms.core.clock import Clock
 from tms.core.errors import GrantNotFound, NoMetadataStore, PathNotFound, TooLarge
 from tms.core.limits import MS_PER_S
 from tms.metadata.cache import JsonCodec
-from tms.metadata.interface import MetadataStore, SessionEvent
+from tms.metadata.interface import MetadataStore
 from tms.metadata.live_values import LiveValues
-from tms.security.rules import Rule, RuleBook
+from tms.security.rule_book import RuleBook
+from tms.security.rules import Rule
 from tms.security.tokens import KeptToken
 
 T = TypeVar("T")
 RULES = "/auth/rules"
 TOKENS = "/auth/tokens"
-_LOOK_S = 1.0
-"""How often it is looked whether what is stale was read again."""
 _ID_CHARS = 12
 _ID = re.compile(r"[A-Za-z0-9_-]{1,255}", re.ASCII)
 
@@ -63,9 +63,7 @@ class Grants:
         self.book = RuleBook((), options.superusers)
         self.epoch = 0
         self.on_change: list[Callable[[], None]] = []
-        """Called behind every change, and when what is known becomes too old."""
-        self.is_stale = False
-        """Whether too much may have changed since the store was reached last."""
+        """Called behind every change."""
         self._options = options
         self._clock = clock
         self._given = {token.id: token for token in options.tokens}
@@ -74,8 +72,9 @@ class Grants:
         self._of_who: dict[str, dict[str, Rule]] = {}
         self._rules: LiveValues[Rule] | None = None
         self._tokens: LiveValues[KeptToken] | None = None
-        self._stop_watching: Callable[[], None] | None = None
-        self._ageing: asyncio.TimerHandle | None = None
+        self._stale_ms = int(options.stale_s_max * MS_PER_S)
+        self._fresh_until_ms = 0
+        """Until when what is known is not too old at any rate, by `steady_ms`."""
 
     async def open(self, store: MetadataStore | None) -> None:
         """Read all there is in a store, which stays open, and follow it from now on.
@@ -87,39 +86,26 @@ class Grants:
         self._rules = LiveValues(store, RULES, JsonCodec(Rule), self._clock, self._rules_changed)
         tokens = JsonCodec(KeptToken)
         self._tokens = LiveValues(store, TOKENS, tokens, self._clock, self._tokens_changed)
-        self._stop_watching = store.observe_session(self._happen)
         await self._rules.open()
         await self._tokens.open()
 
     async def close(self) -> None:
         """Follow the store no more."""
-        if self._stop_watching is not None:
-            self._stop_watching()
-        if self._ageing is not None:
-            self._ageing.cancel()
         for each in (self._rules, self._tokens):
             if each is not None:
                 await each.close()
 
-    def _happen(self, event: SessionEvent) -> None:
-        is_back = event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED)
-        if not is_back and self._ageing is None:
-            loop = asyncio.get_running_loop()
-            self._ageing = loop.call_later(self._options.stale_s_max, self._age)
-
-    def _age(self) -> None:
-        """Be stale unless all was read again meanwhile; look again until then."""
-        self._ageing = None
-        followed = [each for each in (self._rules, self._tokens) if each is not None]
-        lost = [each.lost_at_ms for each in followed if each.lost_at_ms is not None]
-        was_stale, self.is_stale = self.is_stale, False
-        if lost:
-            left_s = self._options.stale_s_max - (self._clock.steady_ms() - min(lost)) / MS_PER_S
-            self.is_stale = left_s <= _LOOK_S / 10
-            again_s = _LOOK_S if self.is_stale else left_s
-            self._ageing = asyncio.get_running_loop().call_later(again_s, self._age)
-        if self.is_stale != was_stale:
-            self._tell()
+    @property
+    def is_stale(self) -> bool:
+        """Whether too much may have changed since the store was heard of last."""
+        if self._rules is None or self._tokens is None:
+            return False
+        now_ms = self._clock.steady_ms()
+        if now_ms < self._fresh_until_ms:
+            return False
+        known_ms = min(self._rules.known_at_ms, self._tokens.known_at_ms)
+        self._fresh_until_ms = known_ms + self._stale_ms
+        return now_ms > known_ms and now_ms >= self._fresh_until_ms
 
     def _tell(self) -> None:
         self.epoch += 1
@@ -132,6 +118,10 @@ class Grants:
     def rules(self) -> Collection[Rule]:
         """All rules."""
         return self._known.values()
+
+    def rule(self, rule_id: str) -> Rule | None:
+        """Return the rule of an id, None if there is none."""
+        return self._known.get(rule_id)
 
     async def add_rule(self, rule: Rule) -> Rule:
         """Have a rule in force, and return it with its id.
@@ -174,6 +164,17 @@ class Grants:
         if given is not None or self._tokens is None:
             return given
         return self._tokens.values.get(token_id)
+
+    async def token_now(self, token_id: str) -> KeptToken | None:
+        """Return what is kept of a token, also if another server has made it just now.
+
+        Raises `MetadataUnavailable`.
+        """
+        token = self.token(token_id)
+        if token is None and self._tokens is not None and _ID.fullmatch(token_id):
+            await self._tokens.look(token_id)
+            token = self.token(token_id)
+        return token
 
     def is_setting(self, token_id: str) -> bool:
         """Whether a token stands in the settings, where alone it can be taken out."""

@@ -2,8 +2,10 @@
 
 A sender counts up. A number is taken if it is over the highest one, or at most `WINDOW` below it
 and was not taken. So those that overtake each other come through, and what is kept is bounded: one
-bit for each number of a window, and `SENDERS_MAX` windows. A window is forgotten after `SILENCE_MS`
-without a number taken; whoever asks has to see to it that older numbers are refused by then.
+bit for each number of a window, and `SENDERS_MAX` windows. A window makes way for that of another
+sender if it is the one that was used longest ago, and not for `SILENCE_MS`; whoever asks has to see
+to it that older numbers are refused by then. No window goes just because time passes: a clock that
+is set back would let its numbers be taken again.
 """
 
 from collections import OrderedDict
@@ -55,10 +57,9 @@ class Replays:
     def take(self, sender: str, number: int) -> str | None:
         """Take a number of a sender once. Return why it cannot be taken; None if it was."""
         now_ms = self._steady_ms()
-        self._forget(now_ms)
         window = self._windows.get(sender)
         if window is None:
-            if len(self._windows) >= SENDERS_MAX:
+            if len(self._windows) >= SENDERS_MAX and not self._makes_way(now_ms):
                 return f"over {SENDERS_MAX} servers sent some within {SILENCE_MS} ms"
             window = self._windows[sender] = _Window()
         if not window.take(number):
@@ -67,9 +68,10 @@ class Replays:
         self._windows.move_to_end(sender)
         return None
 
-    def _forget(self, now_ms: int) -> None:
-        while self._windows:
-            sender, window = next(iter(self._windows.items()))
-            if now_ms - window.at_ms <= SILENCE_MS:
-                return
-            del self._windows[sender]
+    def _makes_way(self, now_ms: int) -> bool:
+        """Forget the sender that was heard longest ago; return whether that could be done."""
+        sender, window = next(iter(self._windows.items()))
+        if now_ms - window.at_ms <= SILENCE_MS:
+            return False
+        del self._windows[sender]
+        return True

@@ -66,9 +66,9 @@ class SecuritySettings(ServiceSettings):
     )
     auth_stale_s_max: float = Field(
         default=60.0,
-        ge=0,
-        description="How long rules and tokens hold that cannot be looked up any more. Then "
-        "everybody but superusers gets 503.",
+        ge=3,
+        description="How long rules and tokens hold after the last sign of the metadata store. "
+        "Then everybody but superusers gets 503.",
     )
     auth_rules_max: int = Field(default=10_000, gt=0, description="The most rules.")
     auth_tokens_max: int = Field(

@@ -15,15 +15,13 @@ from tms.transactions.invalids import Invalid
 from tms.transactions.owners import LastCommit
 
 
-def is_checked(caller: Caller) -> bool:
-    """Whether there is anything that a caller may not do to transactions."""
-    return caller.principal is not None and not caller.may_end_any
-
-
 def check_own(caller: Caller, transaction_id: int, known: Open | Invalid | None) -> None:
     """Raise `NotPermitted` (transaction_of_another) if a transaction is known, and not its own."""
-    if known is not None and is_checked(caller) and known.principal != caller.principal:
+    if known is None or caller.principal in (None, known.principal):
+        return
+    if not caller.may_end_any:
         raise NotPermitted("transaction_of_another", transaction_id=transaction_id)
+    caller.acts_on(f"transaction {transaction_id} of {known.principal or 'nobody'}")
 
 
 def check_owner_own(
@@ -36,9 +34,13 @@ def check_owner_own(
 
     `busy` has the transactions in progress by their owners: no two principals share one.
     """
-    if owner is None or not is_checked(caller):
+    if owner is None or caller.principal is None:
         return
     last, opened = last_commits.get(owner), busy.get(owner)
     is_taken = last is not None and last.principal not in (None, caller.principal)
-    if is_taken or (opened is not None and opened.principal != caller.principal):
+    if not is_taken and (opened is None or opened.principal == caller.principal):
+        return
+    if not caller.may_end_any:
         raise NotPermitted("transaction_of_another", owner=owner)
+    whose = opened.principal if opened is not None else last and last.principal
+    caller.acts_on(f"owner {owner} of {whose or 'nobody'}")

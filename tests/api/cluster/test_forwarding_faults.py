@@ -25,7 +25,8 @@ FAULTS = [
 
 def breaks(second: Second, monkeypatch: pytest.MonkeyPatch, place: str, fault: Exception) -> None:
     """Have the forwarder's requests raise while they are sent, read or closed."""
-    client: Any = second.forwarder._client
+    way: Any = second.forwarder._way
+    client: Any = way.client
     sends = client.send
 
     async def send(*arguments: Any, **named: Any) -> httpx.Response:

@@ -282,3 +282,58 @@ async def test_a_password_is_refused_alike_whatever_is_wrong(secured: Secured) -
         assert answer.status_code == 401
         messages.add(answer.json()["message"])
     assert len(messages) == 1
+
+
+def told_of(secured: Secured, principal: str) -> list[dict[str, Any]]:
+    """Return what the audit has told of somebody, and forget it."""
+    found = [json.loads(line) for line in secured.server.audited.lines]
+    secured.server.audited.lines.clear()
+    return [each for each in found if each["principal"] == principal]
+
+
+async def test_each_refusal_and_each_use_is_told_with_the_right_word(secured: Secured) -> None:
+    names = {"subject": "a", "version": 1, "id": 1, "context": ".none"}
+    guid = secured.registry.state.latest("a").schema.guid  # type: ignore[union-attr]
+    refused = await secured.headers("refused")
+    for operation in operations_of(secured.registry):
+        assert operation.action is not None
+        headers = await secured.headers(operation.name)
+        await secured.allow(operation.name, operation.action)
+        path = operation.path.format(**names, guid=guid)
+        body = {"schema": fixed(1)} if operation.request else None
+        for who, of in (("refused", refused), (operation.name, headers)):
+            secured.server.audited.lines.clear()
+            answer = await secured.server.http.request(
+                operation.method, path, json=body, headers=of
+            )
+            told = [line for line in told_of(secured, who) if line["operation"] == operation.name]
+            by_answer = operation.decided_by.name == "ANSWER"
+            effect = "deny" if answer.status_code == 403 else "allow"
+            assert who != "refused" or effect == "deny" or by_answer, operation.name
+            assert who == "refused" or effect == "allow", (operation.name, answer.text)
+            if not told:  # lists that two operations give are one use in a minute
+                assert by_answer, operation.name
+                assert effect == "allow", operation.name
+                continue
+            assert {line["effect"] for line in told} == {effect}, (operation.name, told)
+            assert {line["status"] for line in told} == {answer.status_code}
+            assert operation.action in {line["action"] for line in told}
+            if not by_answer and operation.resource is not None:
+                given = {name: names[name] for name in names if f"{{{name}}}" in operation.path}
+                about = str(operation.resource({k: str(v) for k, v in given.items()}))
+                assert about in {line["resource"] for line in told}, (operation.name, told)
+
+
+async def test_what_is_refused_behind_the_door_is_told_as_denied(secured: Secured) -> None:
+    ann = await secured.headers("ann")
+    await secured.allow("ann", Action.WRITE, Action.COMPATIBILITY, name="mine")
+    references = [{"name": "n.A", "subject": "a", "version": 1}]
+    body = {"schema": USER, "references": references}
+    secured.server.audited.lines.clear()
+
+    assert (await secured.call(ann, "/subjects/mine/versions", body))[0] == 40301
+
+    told = told_of(secured, "ann")
+    assert [(e["effect"], e["action"], e["resource"]) for e in told] == [
+        ("deny", "read", "subject a")
+    ]

@@ -1,51 +1,19 @@
 """Each operation is done for those alone who may, however the request comes."""
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import pytest
 
 from api.app import OPERATIONS
-from api.http.operation import Operation
 from tests.api.rest import NOW_MS, TOPIC, refusal
 from tests.api.security.asking import TIMES, statuses
 from tests.api.security.secured import OPEN, Pair, pair_of_servers
+from tests.api.security.targets import FOR_SUPERUSERS, targets
 from tests.api.security.things import make_things, things
 from tms.core.limits import JSON_INTEGER_MAX
 from tms.security.tokens import new_token
 
 pytestmark = pytest.mark.anyio
 
-BODIES: Mapping[str, Any] = {
-    "publish": {"messages": ["x"]},
-    "publishAll": {"topics": {"t": ["x"]}},
-    "getPositions": {"topics": ["t"]},
-    "poll": {},
-    "startTransaction": {},
-    "trimTopic": {"before": 1},
-    "createSubscription": {},
-}
-FOR_SUPERUSERS = {"acceptClock"}
-"""Operations that no rule is enough for."""
 UNKNOWN = (("GET", "/nowhere"), ("POST", "/v1/nowhere"), ("PATCH", "/v1/namespaces"))
-
-
-def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
-    """Give each operation with a path and a body that it may have."""
-    names = {
-        "namespace": "ns",
-        "topic": "t",
-        "subscription": "s",
-        "transaction_id": transaction,
-        "id": "none",
-    }
-    for operation in OPERATIONS:
-        required = [each["name"] for each in operation.query if each.get("required")]
-        query = "&".join(f"{name}={'0' * 40}" for name in required)
-        path = operation.path.format(**names) + (f"?{query}" if query else "")
-        body = json.dumps(BODIES.get(operation.name, {})) if operation.request else ""
-        yield operation, path, body.encode()
 
 
 @pytest.mark.parametrize("way", ["directly", "forwarded"])

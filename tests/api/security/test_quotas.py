@@ -241,14 +241,14 @@ async def test_of_denials_and_uses_the_audit_tells(anyio_backend: object) -> Non
             for each in told
         ]
         assert found == [
-            ("publish", "ann", "allow", None, "ns:t"),
+            ("publish", "ann", "allow", 200, "ns:t"),
             ("authenticate", None, "deny", 401, PUBLISH),
             *[
                 ("publish", "nobody", "deny", 404, "ns:t"),
-                ("manage", "ann", "allow", None, "ns:t"),
+                ("manage", "ann", "allow", 409, "ns:t"),
             ]
             * 2,
-            ("publish", "ann", "allow", None, "ns:t"),
+            ("publish", "ann", "allow", 200, "ns:t"),
         ]
         assert {each["address"] for each in told} == {"127.0.0.1"}
         rules = {rule.id for rule in server.grants.rules}

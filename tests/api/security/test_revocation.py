@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -25,6 +27,14 @@ pytestmark = pytest.mark.anyio
 T, LONG = TopicId("ns", "t"), TopicId("ns", "tlong")
 WAYS = ("directly", "forwarded")
 MIB = 1024 * 1024
+
+
+@pytest.fixture(autouse=True)
+def is_no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever is cut off here is so because somebody revoked it: nobody has to be woken up."""
+    yield
+    told = caplog.get_records("call")
+    assert [each for each in told if each.levelno >= logging.ERROR or each.exc_info] == []
 
 
 @pytest.fixture
@@ -263,4 +273,47 @@ async def test_a_password_is_verified_anew_while_a_poll_waits(
                 await pair.services.messaging.create_topic(T)
             else:
                 assert (await asyncio.wait_for(polling, 5)).status_code == 401
+    await verifier.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_group_that_is_taken_out_of_the_file_ends_polls_that_wait(
+    anyio_backend: object, tmp_path: Path, way: str, count: int, quick: None
+) -> None:
+    file, clock, hashed = tmp_path / "passwords", ManualClock(NOW_MS), hash_password("right")
+    file.write_text(f"ann:{hashed}:readers\n")
+    verifier = PasswordVerifier(str(file), clock)
+    async with pair_of_servers(passwords=verifier.verify) as pair:
+        await pair.services.messaging.create_topic(T)
+        await pair.allow("group:readers", Action.CONSUME)
+        basic = base64.b64encode(b"ann:right").decode()
+        headers = {"authorization": f"Basic {basic}"}
+        http = pair.servers[way].http
+        polls = []
+        for number in range(count):
+            asked = http.post(f"{TOPIC}/poll?wait=20", json={}, headers=headers)
+            polls.append(asyncio.create_task(asked))
+            await until(lambda number=number: waiting(pair) == number + 1)
+        file.write_text(f"ann:{hashed}:writers\n")
+        for each in (clock, pair.clock):
+            each.advance(REMEMBERED_MS)
+        for polling in polls:
+            answer = await asyncio.wait_for(polling, 5)
+            assert answer.status_code == (404 if way == "directly" else 401), answer.text
+        await until(lambda: waiting(pair) == 0)
+        assert (await http.post(f"{TOPIC}/poll", json={}, headers=headers)).status_code == 404
+
+        await pair.allow("ann", Action.CONSUME)  # of another group, and allowed all the same
+        polling = asyncio.create_task(http.post(f"{TOPIC}/poll?wait=20", json={}, headers=headers))
+        await until(lambda: waiting(pair) == 1)
+        file.write_text(f"ann:{hashed}:others\n")
+        for each in (clock, pair.clock):
+            each.advance(REMEMBERED_MS)
+        if way == "forwarded":  # the leader knows him by the groups before
+            assert (await asyncio.wait_for(polling, 5)).status_code == 401
+        else:
+            await asyncio.sleep(0.3)
+            await pair.services.messaging.publish(T, [b"x"])
+            assert (await asyncio.wait_for(polling, 5)).status_code == 200
     await verifier.close()

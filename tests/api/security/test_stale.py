@@ -9,6 +9,7 @@ from tests.api.rest import TOPIC, refusal
 from tests.api.security.asking import quick, waiting_poll
 from tests.api.security.secured import Pair, Server, pair_of_servers, until
 from tms.core.topic import TopicId
+from tms.metadata.local import LocalSession
 from tms.security.resources import Action
 
 __all__ = ["quick"]
@@ -56,3 +57,31 @@ async def test_what_is_too_old_holds_for_superusers_alone(
         host.reconnect(server.store)
         await until(lambda: not server.grants.is_stale)
         assert (await server.http.post(publish, json=body, headers=ann)).status_code == 200
+
+
+@pytest.mark.parametrize("silent", ["directly", "forwarded"])
+async def test_silence_is_enough_before_a_connection_is_lost(
+    anyio_backend: object, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair_of_servers(stale_s_max=5) as pair:
+        await pair.services.messaging.create_topic(TopicId("ns", "t"))
+        await pair.allow("ann", Action.PUBLISH)
+        ann, server = await pair.token("ann"), pair.servers[silent]
+        path, body, since_ms = f"{TOPIC}/publish", {"messages": ["x"]}, pair.clock.steady_ms()
+
+        def silent_ms(session: LocalSession) -> int:
+            return pair.clock.steady_ms() - since_ms if session is server.store else 0
+
+        for _ in range(3):  # what was decided before is kept
+            assert (await server.http.post(path, json=body, headers=ann)).status_code == 200
+        monkeypatch.setattr(LocalSession, "silent_ms", property(silent_ms))
+        pair.clock.advance(4_999)
+        assert (await server.http.post(path, json=body, headers=ann)).status_code == 200
+        pair.clock.advance(1)
+        for _ in range(3):
+            assert refusal(await server.http.post(path, json=body, headers=ann)) == UNAVAILABLE
+            sent = await server.http.post(path, json=body, headers=pair.root)
+            assert sent.status_code == 200
+        other = pair.leader if silent == "forwarded" else pair.standby
+        answer = await other.http.post(path, json=body, headers=ann)
+        assert answer.status_code == (200 if silent == "forwarded" else 503)

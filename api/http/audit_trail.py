@@ -1,0 +1,155 @@
+"""What the audit is told of requests: each refusal, and each use once it is known how it ended.
+
+1. A use is told as its answer begins, with the answer's status. Until then it may turn out to be
+   refused, also by the service behind the door: then it is told as denied, and not as allowed.
+2. A refusal is told once, whoever found it.
+3. What a server passes on is told by the one that decides. So nothing is told of what another
+   server has answered 401 or 403.
+
+Used from the event loop's thread alone; but a caller may say from any what it acts on.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Never
+
+from tms.core.caller import Caller
+from tms.core.clock import Clock
+from tms.core.credentials import shortened
+from tms.core.errors import NotAuthenticated, NotPermitted, TmsError
+from tms.security.audit import AUTHENTICATE, Audit
+from tms.security.audit_record import AuditRecord
+from tms.security.credentials import tried_by
+from tms.security.resources import Action
+from tms.security.rules import Effect, Rule
+
+if TYPE_CHECKING:
+    from api.http.exchange import Exchange
+
+_PATH_CHARS_TOLD = 200
+_REFUSALS = (401, 403)
+
+
+class Use(NamedTuple):
+    """Something that was allowed, and is told once it is known how it ended."""
+
+    action: str
+    resource: str
+    rule: Rule | None = None
+    """What allowed it; None if it is a superuser."""
+    about: str | None = None
+
+
+class AuditTrail:
+    """Tells the audit of requests."""
+
+    def __init__(self, clock: Clock, audit: Audit | None = None) -> None:
+        """Tell `audit`; None: nothing is told."""
+        self._clock = clock
+        self.audit = audit
+
+    def used(self, exchange: "Exchange", use: Use) -> None:
+        """Take note of what was allowed."""
+        if self.audit is None:
+            return
+        if exchange.uses is None:
+            exchange.uses = [use]
+        elif use not in exchange.uses:
+            exchange.uses.append(use)
+
+    def noting(self, exchange: "Exchange", caller: Caller) -> Caller:
+        """Return a caller of whom it is noted what he acts on that is another's."""
+        if not caller.may_end_any or self.audit is None:
+            return caller
+        return replace(caller, on_anothers=partial(self._acts_on, exchange))
+
+    def _acts_on(self, exchange: "Exchange", what: str) -> None:
+        self.used(exchange, Use(Action.TRANSACT_ANY, what))
+
+    def tell_uses(self, exchange: "Exchange") -> None:
+        """Tell what was used, now that there is an answer or its beginning."""
+        uses, audit, status = exchange.uses, self.audit, exchange.status
+        if uses is None or audit is None or status in _REFUSALS:
+            return
+        exchange.uses = None
+        for use in uses:
+            record = self._record(exchange, use, Effect.ALLOW, status or None)
+            if audit.is_wanted(record.principal, use.action, use.resource, Effect.ALLOW):
+                audit.add(record)
+
+    def refused(self, exchange: "Exchange", use: Use, error: TmsError) -> Never:
+        """Tell that something was not allowed, and raise the error that says so."""
+        exchange.refusal = error
+        self._tell_refused(exchange, use, error)
+        raise error
+
+    def failed(self, exchange: "Exchange", error: Exception) -> None:
+        """Take note of the error by which a request ends. Refusals that nobody has told are told.
+
+        The service refuses what the door cannot know of: what is another's, or its own.
+        """
+        if error is exchange.refusal or isinstance(error, NotAuthenticated):
+            exchange.uses = None
+        elif isinstance(error, NotPermitted):
+            exchange.uses = None
+            operation, detail = exchange.endpoint.operation, error.detail
+            if "resource" in detail:
+                use = Use(str(detail["action"]), str(detail["resource"]))
+            elif operation is not None:
+                resource = operation.resource_of(exchange.names)
+                use = Use(operation.action or "", str(resource), about=_about(error))
+            else:
+                return
+            self._tell_refused(exchange, use, error, error.problem.code)
+
+    def _tell_refused(
+        self, exchange: "Exchange", use: Use, error: TmsError, reason: str | None = None
+    ) -> None:
+        if self.audit is None:
+            return
+        record = self._record(exchange, use, Effect.DENY, error.status)
+        if record.mechanism is None:  # anybody may ask as nobody, as often as they like
+            self.audit.refuse(replace(record, reason=error.problem.code))
+        else:
+            self.audit.add(replace(record, reason=reason))
+
+    def unknown(self, exchange: "Exchange", error: TmsError) -> Never:
+        """Tell that nobody knows who asks, and raise the error that says why."""
+        exchange.refusal = error
+        if self.audit is not None:
+            header = exchange.authorization
+            use = Use(AUTHENTICATE, shortened(exchange.path, _PATH_CHARS_TOLD))
+            record = self._record(exchange, use, Effect.DENY, error.status)
+            reason = str(error.detail.get("reason", error.problem.code))
+            tried = None if header is None else tried_by(header)
+            self.audit.refuse(replace(record, reason=reason, tried=tried))
+        raise error
+
+    def _record(
+        self, exchange: "Exchange", use: Use, effect: Effect, status: int | None
+    ) -> AuditRecord:
+        admission, operation = exchange.admission, exchange.endpoint.operation
+        assert admission is not None, "the door has been asked"
+        session = admission.session
+        return AuditRecord(
+            time_ms=self._clock.now_ms(),
+            principal=None if session is None else session.identity.principal,
+            mechanism=None if session is None else session.mechanism,
+            address=exchange.peer.address,
+            via=admission.via,
+            action=use.action,
+            resource=use.resource,
+            effect=effect,
+            rule=None if use.rule is None else use.rule.id,
+            status=status,
+            operation=None if operation is None else operation.name,
+            about=use.about or exchange.about,
+        )
+
+
+def _about(error: TmsError) -> str | None:
+    """Return whose or what a refusal of the service is about."""
+    for name, told in (("transaction_id", "transaction"), ("owner", "owner")):
+        if name in error.detail:
+            return f"{told} {error.detail[name]}"
+    return None

@@ -1,0 +1,127 @@
+"""Why somebody may do something or may not, and who asks. Answers are JSON."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from api.http.exchange import JSON_TYPE, OK, Exchange
+from api.http.operation import SERVICE_ERRORS, DecidedBy, Json, Operation
+from api.http.query_parameters import values_of
+from api.openapi.parts import json_media
+from api.openapi.structs import schemas_of
+from api.resources.grants import LIST_ERRORS, RULE, TAG, body_of, grants_of, one_of
+from tms.security.resources import (
+    ACTIONS_OF,
+    SERVER,
+    Action,
+    Kind,
+    Resource,
+    subject_resource,
+    topic_resource,
+)
+from tms.security.rule_book import Ruling
+from tms.security.rules import Identity
+from tms.wire.json_grants import CallerBody, RulingBody
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def explain(exchange: Exchange) -> None:
+    """Answer with whether somebody may do something, and why."""
+    grants, values = grants_of(exchange), values_of(exchange.query)
+    exchange.about = " ".join(f"{name}={value}" for name, value in values.items())
+    groups = frozenset(filter(None, values.get("groups", "").split(",")))
+    identity = Identity(values.get("principal", ""), groups)
+    action = one_of(Action, values.get("action", ""), "action")
+    resource = _resource_of(action, values)
+    ruling = grants.book.decide(identity, action, resource, values.get("subscription"))
+    rule = None if ruling.rule is None else body_of(ruling.rule)
+    is_superuser = grants.book.is_superuser(identity)
+    reason = _reason(ruling, identity, action, resource, is_superuser=is_superuser)
+    await exchange.answer(OK, _encode(RulingBody(ruling.is_allowed, reason, rule)), JSON_TYPE)
+
+
+def _resource_of(action: Action, values: Mapping[str, str]) -> Resource:
+    if action in ACTIONS_OF[Kind.SERVER]:
+        return SERVER
+    if action in ACTIONS_OF[Kind.SUBJECT]:
+        return subject_resource(values.get("subject") or None)
+    return topic_resource(values.get("namespace", "default"), values.get("topic") or None)
+
+
+def _reason(
+    ruling: Ruling, identity: Identity, action: Action, resource: Resource, *, is_superuser: bool
+) -> str:
+    what = f"{identity.principal} may {'' if ruling.is_allowed else 'not '}{action} on {resource}"
+    if is_superuser:
+        return f"{what}: it is a superuser."
+    if ruling.rule is not None:
+        return f"{what}, by rule {ruling.rule.id}."
+    return f"{what}: no rule allows it."
+
+
+async def whoami(exchange: Exchange) -> None:
+    """Answer with who asks."""
+    session = None if exchange.admission is None else exchange.admission.session
+    if session is None:
+        may = sorted(ACTIONS_OF[Kind.SERVER])
+        body = CallerBody(None, [], None, list(may))
+    else:
+        may = [each for each in sorted(ACTIONS_OF[Kind.SERVER]) if exchange.may(each, SERVER)]
+        groups = sorted(session.identity.groups)
+        body = CallerBody(session.identity.principal, groups, session.mechanism, list(may))
+    await exchange.answer(OK, _encode(body), JSON_TYPE)
+
+
+_SCHEMAS = schemas_of({"Ruling": RulingBody, "Caller": CallerBody}, answered=True)
+_RULING = {
+    "allowed": True,
+    "reason": "shop may publish on default:orders, by rule 0f3a5c7e9b1d.",
+    "rule": RULE,
+}
+_CALLER = {"principal": "shop", "groups": [], "mechanism": "token", "may": ["transact"]}
+
+
+def _parameter(name: str, description: str) -> Json:
+    return {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
+
+
+_EXPLAIN_QUERY = (
+    _parameter("principal", "Whom it is about."),
+    _parameter("groups", "The groups it is in, with commas between."),
+    _parameter("action", "The action."),
+    _parameter("namespace", "Of a topic; by default `default`."),
+    _parameter("topic", "The topic; without it, all of the namespace."),
+    _parameter("subscription", "The subscription, for the action `subscribe`."),
+    _parameter("subject", "The subject of the registry; without it, all."),
+)
+OPERATIONS = (
+    Operation(
+        name="explainAccess",
+        action=Action.GRANT,
+        method="GET",
+        path="/v1/auth/explain",
+        handler=explain,
+        tag=TAG,
+        summary="Tell whether somebody may do something, and why",
+        description="By the rules in force. Nothing is done.",
+        query=_EXPLAIN_QUERY,
+        success="The decision.",
+        answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
+        errors=("invalid_rule", "invalid_query", *LIST_ERRORS),
+    ),
+    Operation(
+        name="whoAmI",
+        action=Action.DESCRIBE,
+        decided_by=DecidedBy.ANSWER,
+        method="GET",
+        path="/v1/auth/whoami",
+        handler=whoami,
+        tag=TAG,
+        summary="Tell who asks",
+        description="As the server knows it. Without authentication that is nobody.",
+        success="Who asks.",
+        answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
+        errors=SERVICE_ERRORS,
+    ),
+)

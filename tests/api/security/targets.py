@@ -1,0 +1,37 @@
+"""Each operation with a request that it may be asked by."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from api.app import OPERATIONS
+from api.http.operation import Operation
+
+BODIES: Mapping[str, Any] = {
+    "publish": {"messages": ["x"]},
+    "publishAll": {"topics": {"t": ["x"]}},
+    "getPositions": {"topics": ["t"]},
+    "poll": {},
+    "startTransaction": {},
+    "trimTopic": {"before": 1},
+    "createSubscription": {},
+}
+FOR_SUPERUSERS = {"acceptClock"}
+"""Operations that no rule is enough for."""
+
+
+def targets(transaction: int) -> Iterator[tuple[Operation, str, bytes]]:
+    """Give each operation with a path and a body that it may have."""
+    names = {
+        "namespace": "ns",
+        "topic": "t",
+        "subscription": "s",
+        "transaction_id": transaction,
+        "id": "none",
+    }
+    for operation in OPERATIONS:
+        required = [each["name"] for each in operation.query if each.get("required")]
+        query = "&".join(f"{name}={'0' * 40}" for name in required)
+        path = operation.path.format(**names) + (f"?{query}" if query else "")
+        body = json.dumps(BODIES.get(operation.name, {})) if operation.request else ""
+        yield operation, path, body.encode()

@@ -1,0 +1,178 @@
+"""Servers start anew, change who leads, and have other clocks: a good token is never told 401."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.rest import TOPIC, refusal
+from tests.api.security.asking import waiting
+from tests.api.security.secured import Pair, until
+from tms.core.clock import ManualClock
+from tms.core.topic import TopicId
+from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
+from tms.security.resources import Action
+from tms.security.rules import Identity
+from tms.security_part import SecurityPart
+from tms.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+T = TopicId("ns", "t")
+PUBLISH = f"{TOPIC}/publish"
+BODY = {"messages": ["x"]}
+NOBODY_LEADS = "http://127.0.0.1:1"
+TURNS = 40
+
+
+@pytest.fixture(autouse=True)
+def is_no_error(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    told = caplog.get_records("call")
+    assert [each for each in told if each.levelno >= logging.ERROR or each.exc_info] == []
+
+
+@pytest.fixture
+async def ann(pair: Pair) -> dict[str, str]:
+    await pair.services.messaging.create_topic(T)
+    await pair.allow("ann", Action.PUBLISH, Action.CONSUME, name="t")
+    return await pair.token("ann")
+
+
+def start_anew(pair: Pair, ahead_ms: int = 0) -> str:
+    """Have the leader be a process that has just started; return its boot."""
+    boot = new_boot()
+    clock = ManualClock(pair.clock.now_ms() + ahead_ms)
+    opener = Opener(pair.leader.keys, pair.leader.url, clock, boot)
+    pair.leader.access.open_forwards(opener)
+    return boot
+
+
+@pytest.mark.parametrize("ahead_ms", [-30_000, -8_000, 0, 1, 8_000, 30_000])
+@pytest.mark.parametrize("is_told", ["told", "not told"])
+async def test_clocks_that_agree_within_half_a_minute_do(
+    pair: Pair, ann: dict[str, str], ahead_ms: int, is_told: str
+) -> None:
+    boot = start_anew(pair, ahead_ms)
+    if is_told == "told":
+        pair.forwarder.lead_to(pair.leader.url, boot)
+    for path, body in ((PUBLISH, BODY), (f"{TOPIC}/poll", {})):
+        answer = await pair.standby.http.post(path, json=body, headers=ann)
+        assert answer.status_code == 200, answer.text
+    assert len(answer.json()) == 1, "what was sealed anew was done once"
+
+
+async def test_a_body_that_was_streamed_to_an_earlier_process_is_not_done(
+    pair: Pair, ann: dict[str, str]
+) -> None:
+    pair.forwarder.lead_to(pair.leader.url, start_anew(pair))
+    start_anew(pair)
+
+    async def body() -> Any:
+        for part in (b'{"messages":', b'["x"]}'):
+            await asyncio.sleep(0.02)
+            yield part
+
+    headers = {**ann, "content-type": "application/json"}
+    answer = await pair.standby.http.post(PUBLISH, content=body(), headers=headers)
+    assert refusal(answer) == (503, "no_leader")
+    assert answer.headers["retry-after"]
+    answer = await pair.standby.http.post(PUBLISH, content=body(), headers=headers)
+    assert answer.status_code == 200, "then the process is known"
+    assert len((await pair.leader.http.post(f"{TOPIC}/poll", json={}, headers=ann)).json()) == 1
+
+
+@pytest.mark.parametrize("why", ["clocks", "keys"])
+async def test_what_a_server_says_of_anothers_seal_is_not_the_clients_401(
+    pair: Pair, ann: dict[str, str], why: str
+) -> None:
+    if why == "clocks":
+        pair.forwarder.lead_to(pair.leader.url, start_anew(pair, 31_000))
+    else:
+        pair.forwarder.sealer = Sealer(_OtherKeys(), "7", pair.clock)
+    for method, path, body in (("POST", PUBLISH, BODY), ("GET", TOPIC, None)):
+        answer = await pair.standby.http.request(method, path, json=body, headers=ann)
+        assert refusal(answer) == (503, "no_leader")
+        assert BOOT_HEADER not in answer.headers
+    told = [json.loads(line) for line in pair.leader.audited.lines]
+    assert HEADER in told[-1]["reason"], "the leader's audit says why"
+    for headers in ({}, {"authorization": "Bearer wrong"}):
+        answer = await pair.standby.http.post(PUBLISH, json=BODY, headers=headers)
+        assert answer.status_code == 401, "a bad one of the client is"
+
+
+class _OtherKeys:
+    def sealing(self) -> tuple[str, bytes]:
+        return "k", b"0" * 32
+
+    def valid(self, key_id: str) -> bytes | None:
+        return self.sealing()[1] if key_id else None
+
+
+async def test_a_servers_own_calls_go_on_when_the_other_starts_anew(pair: Pair) -> None:
+    part = SecurityPart(Settings(auth="required"), pair.clock)
+    part.sealer = Sealer(pair.standby.keys, "7", pair.clock)
+    path = "/v1/namespaces/system/topics/_schemas"
+    signing = part.signing(pair.leader.url, start_anew(pair))
+    async with httpx.AsyncClient(base_url=pair.leader.url, auth=signing) as http:
+        named = {"tms-part": "registry"}
+        assert (await http.put(path, headers=named)).status_code == 200
+        start_anew(pair, 8_000)
+        for _ in range(2):
+            assert (await http.get(path, headers=named)).status_code == 200
+
+
+# anyio leaves a transport to the collector if it is cancelled as the connection is made.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_change_of_leader_at_any_moment_is_no_401_and_no_500(
+    pair: Pair, ann: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader, forwarder = pair.leader.url, pair.forwarder
+    begun = asyncio.Event()
+    forward = forwarder.forward
+
+    async def noted(*arguments: Any, **named: Any) -> None:
+        begun.set()
+        await forward(*arguments, **named)
+
+    monkeypatch.setattr(forwarder, "forward", noted)
+    found: dict[int, int] = {}
+    for turns in range(TURNS):
+        for changed in (None, NOBODY_LEADS, pair.standby.url, leader):
+            forwarder.lead_to(None)
+            boot = start_anew(pair)
+            forwarder.lead_to(leader, boot)
+            begun.clear()
+            asked = asyncio.create_task(pair.standby.http.post(PUBLISH, json=BODY, headers=ann))
+            async with asyncio.timeout(5):
+                await begun.wait()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                forwarder.lead_to(changed, new_boot() if changed == leader else "")
+                answer = await asked
+            assert answer.status_code in (200, 503, 504), (turns, changed, answer.text)
+            found[answer.status_code] = found.get(answer.status_code, 0) + 1
+    assert set(found) >= {200, 504}, found
+    forwarder.lead_to(leader, boot)
+    assert (await pair.standby.http.post(PUBLISH, json=BODY, headers=ann)).status_code == 200
+
+
+async def test_a_poll_that_waits_at_an_earlier_process_is_broken_off(
+    pair: Pair, ann: dict[str, str]
+) -> None:
+    pair.forwarder.lead_to(pair.leader.url, start_anew(pair))
+    asked = pair.standby.http.post(f"{TOPIC}/poll?wait=20", json={}, headers=ann)
+    polling = asyncio.create_task(asked)
+    await until(lambda: waiting(pair) == 1)
+    pair.forwarder.lead_to(pair.leader.url, new_boot())
+    assert refusal(await asyncio.wait_for(polling, 5)) == (504, "outcome_unknown")
+
+
+def test_identities_are_told_for_one_process() -> None:
+    sealer = Sealer(_OtherKeys(), "7", ManualClock(0))
+    header = sealer.seal(Identity("ann"), "GET", "/", b"", target="x", body=b"", boot="a" * 16)
+    assert b";for=" + b"a" * 16 + b";" in header
