@@ -113,6 +113,7 @@ def test_input_that_fails_midway_says_how_far_it_came(run: Run, tmp_path: Path) 
         (("tx", "truncate", "--before", "0" * 40), "is no time"),
         (("tx", "show", "x"), "valid integer"),
         (("publish-all", "/no/such"), "/no/such cannot be read"),
+        (("schema", "register", "s", "/no/such"), "/no/such cannot be read: No such file"),
         (("rollback", "t", "5"), "is no rollback range"),
         (("topic", "create", "t", "x"), "is not KEY=VALUE"),
         (("topic", "create", "t", "ttl=5"), "--ttl DURATION"),

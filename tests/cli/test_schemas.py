@@ -30,7 +30,7 @@ def test_schemas_are_registered_shown_compared_and_deleted(run: Run, files: Path
     assert run("schema", "register", "orders", "-", given=B.encode())[1].startswith(
         "Version 2 of orders, id "
     )
-    assert "orders   1, 2" in run("schema", "list")[1]
+    assert ["orders", "1,", "2"] in [line.split() for line in run("schema", "list")[1].splitlines()]
     assert run("schema", "list", "ord", "--json")[1] == '[{"subject":"orders","versions":[1,2]}]\n'
     code, out, _ = run("schema", "show", "orders", "--version", "1")
     assert out.splitlines()[:2] == [f"orders version 1, id {told['id']}, AVRO", "{"]
@@ -129,7 +129,6 @@ def test_schemas_of_each_type_are_checked_and_compared(
     [
         (("show", "nosuch"), "Subject 'nosuch' not found. (error code 40401)\n"),
         (("show", "x", "--id"), "x is no id: a number is wanted with --id\n"),
-        (("register", "s", "nosuch-file"), "Cannot read nosuch-file: "),
         (("register", "s", "-", "--reference", "x"), "--reference x: NAME=SUBJECT/VERSION"),
         (("compatibility", "--set", "x"), "Invalid compatibility level."),
     ],

@@ -73,7 +73,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newcomer]:
 def test_every_example_is_run_here() -> None:
     there = {path.name for path in EXAMPLES.iterdir() if path.is_file()}
 
-    assert there == {*PRINTED, "follow.py"}
+    assert there == {*PRINTED, "follow.py", "mirror_schemas.py"}
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED))

@@ -8,6 +8,7 @@ from tms.cli.columns import aligned
 from tms.cli.target import Target, with_target
 from tms.core.durations import span
 from tms.core.owners import OWNERS_LISTED, OWNERS_LISTED_MAX, OwnerInfo
+from tms.core.store_access import StoreAccess
 from tms.wire.json_reports import owner_record
 
 app = typer.Typer(help="Look after the owners of transactions.", no_args_is_help=True)
@@ -40,7 +41,7 @@ def list_owners(
     target: Target, *, limit: Limit = OWNERS_LISTED, principal: Principal = None
 ) -> None:
     """List the owners whose last sequence is remembered, oldest commit first."""
-    with target.connect() as client:
+    with target.connect(StoreAccess.READ) as client:
         found = client.transactions.owners(limit, principal=principal)
     if found or target.as_json:
         target.answer(aligned(_HEADS, [_row(info) for info in found]), [*map(owner_record, found)])
