@@ -337,10 +337,9 @@ async def services_on(
 
 def _know_takeovers(tables: SealedTables, token: int, recovered: RecoveredState) -> None:
     """Have only what went on over a takeover sealed. Blocks. Raises as `recover_state`."""
-    state, before = recovered.state, recovered.before_last
-    last = state.last_write_pointer
+    state, last = recovered.state, recovered.state.last_write_pointer
     going_on = [pointer for opened in state.opened for pointer in opened.pointers]
-    before = last if before is None else before
+    before = last if recovered.before_last is None else recovered.before_last
     crossings = take_over(tables.store, token, recovered.last_token, before, going_on)
     tables.sealed.runs.know(last, going_on, crossings)
 

@@ -1,7 +1,10 @@
-"""Real metadata servers for the tests that need them."""
+"""Real metadata servers for the tests that need them; a world of servers, closed behind a test."""
+
+from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.cluster.world import World
 from tests.metadata.servers import etcd, remote, sessions_at, zookeeper
 
 __all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
@@ -10,3 +13,10 @@ __all__ = ["etcd", "remote", "sessions_at", "zookeeper"]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+async def world(anyio_backend: str) -> AsyncIterator[World]:
+    world = World()
+    yield world
+    await world.close()

@@ -4,12 +4,10 @@ The sessions are of one host, so they can be lost at will; time is real, and sho
 """
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from tests.cluster.world import FENCE_S, LEASE_S, Server, World
+from tests.cluster.world import FENCE_S, LEASE_S, World, until
 from tms.cluster import member as member_module
 from tms.cluster.holding import LEASE
 from tms.cluster.lease import LeaseRecord
@@ -24,24 +22,6 @@ S_MAX = 60.0
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 NEAR_MS = 5_000
 """Times of one moment are less apart, however busy the machine is."""
-
-
-@pytest.fixture
-async def world(anyio_backend: str) -> AsyncIterator[World]:
-    world = World()
-    yield world
-    await world.close()
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(S_MAX):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_one_of_several_leads_and_the_others_know_it(world: World) -> None:
@@ -351,102 +331,3 @@ async def test_a_cluster_of_another_store_is_refused(world: World) -> None:
 
     with pytest.raises(ValueError, match="is on the store 's', not on 'other'"):
         await world.server(of_store="other")
-
-
-async def test_one_that_does_not_reach_the_store_leaves_the_lease_to_those_that_do(
-    world: World,
-) -> None:
-    leader, blind, good = [await world.server() for _ in range(3)]
-    await until(lambda: leader.is_open)
-    blind.reaches = False
-    async with asyncio.timeout(S_MAX):
-        while await reaching(good) != {leader.id, good.id}:
-            await asyncio.sleep(0.01)
-    await asyncio.sleep(LEASE_S)
-
-    await leader.stop()
-    await until(lambda: bool(world.open))
-
-    assert world.open == [good]
-    assert blind.opened == 0
-    await good.stop()
-    await until(lambda: blind.is_open)  # it is alone
-
-
-async def test_a_leader_that_does_not_reach_the_store_makes_way_and_does_not_come_back_at_once(
-    world: World,
-) -> None:
-    leader, other = [await world.server() for _ in range(2)]
-    await until(lambda: leader.is_open)
-    leader.may_close.clear()  # what it is at takes long to end
-    loop = asyncio.get_running_loop()
-    began_s = loop.time()
-
-    leader.reaches = False
-    await until(lambda: other.is_open)
-
-    assert loop.time() - began_s >= LEASE_S
-    assert leader.lease is not None
-    assert leader.lease.left_s == 0
-    await until(lambda: leader.leader == f"http://{other.id}")  # it forwards while it closes
-    found = await other.session.get(LEASE)
-    assert found is not None
-    assert not JsonCodec(LeaseRecord).decode(found.value).is_released
-    leader.may_close.set()
-    leader.reaches = True
-    other.reaches = False
-    await until(lambda: leader.opened > 1)
-    assert (leader.opened, other.opened) == (2, 1)
-    assert loop.time() - began_s >= 4 * LEASE_S
-
-
-async def test_if_nobody_reaches_the_store_its_leader_stays(world: World) -> None:
-    leader, other = [await world.server() for _ in range(2)]
-    await until(lambda: leader.is_open)
-    for server in (leader, other):
-        server.reaches = False
-    await asyncio.sleep(3 * LEASE_S)
-    other.reaches = True  # a moment before the leader reaches it too
-    await asyncio.sleep(0.01)
-    leader.reaches = True
-    await asyncio.sleep(2 * LEASE_S)
-
-    assert (leader.opened, other.opened) == (1, 0)
-    leader.write()
-
-
-async def test_a_look_that_hangs_is_one_that_is_not_answered(world: World) -> None:
-    leader, other = [await world.server() for _ in range(2)]
-    await until(lambda: leader.is_open)
-    answers = threading.Event()
-    leader.wait_for = answers
-
-    await until(lambda: other.is_open)
-
-    answers.set()
-
-
-async def test_each_tells_since_when_it_reaches_the_store(world: World) -> None:
-    first, second = [await world.server() for _ in range(2)]
-    second.reaches = False
-    async with asyncio.timeout(S_MAX):
-        while await reaching(first) != {first.id}:
-            await asyncio.sleep(0.01)
-    await world.host.expire(second.session)
-    world.host.reconnect(second.session)
-
-    second.reaches = True
-    async with asyncio.timeout(S_MAX):
-        while await reaching(first) != {first.id, second.id}:
-            await asyncio.sleep(0.01)
-
-    before, after = [each.reaches_store_since_ms for each in (await first.member.state()).instances]
-    assert before is not None
-    assert after is not None
-    assert before < after <= SystemClock().now_ms()
-
-
-async def reaching(asked: Server) -> set[int]:
-    """Return who tells that it reaches the store."""
-    instances = (await asked.member.state()).instances
-    return {each.id for each in instances if each.reaches_store_since_ms is not None}

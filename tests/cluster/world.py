@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from tms.cluster.instances import next_instance_id
@@ -144,3 +144,10 @@ class Server:
         self.may_close.set()
         await self.member.close()
         await self.session.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait, for a minute at most, until something holds."""
+    async with asyncio.timeout(S_MAX):
+        while not condition():
+            await asyncio.sleep(0.01)
