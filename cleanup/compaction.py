@@ -113,6 +113,8 @@ class Sweep:
             if fate is Fate.UNDECIDED:
                 self._stop_at(row_key, pointer)
                 return Verdict.STAYS
+            if self._fates.is_invalid(pointer):
+                self._wait_for(row_key)  # it goes when it is inverted
         key, is_tombstone = key_and_tombstone(value)
         if key is None:
             return Verdict.STAYS
@@ -143,7 +145,10 @@ class Sweep:
         written_ms = int(KEY.unpack(message_key_of(row_key))[0])
         if written_ms < self._old_ms:
             return True
-        self.waiting_ms = (
-            written_ms if self.waiting_ms is None else min(self.waiting_ms, written_ms)
-        )
+        self._wait_for(row_key)
         return False
+
+    def _wait_for(self, row_key: bytes) -> None:
+        written_ms = int(KEY.unpack(message_key_of(row_key))[0])
+        waiting_ms = written_ms if self.waiting_ms is None else self.waiting_ms
+        self.waiting_ms = min(waiting_ms, written_ms)
