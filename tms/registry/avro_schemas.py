@@ -51,6 +51,11 @@ class AvroSchema:
         return resolved_text(self.tree, self.known, normalized=True)
 
     @property
+    def resolved_ordered(self) -> str:
+        """The same, in which each type keeps its namespace."""
+        return resolved_text(self.tree, self.known, normalized=True, renames=False)
+
+    @property
     def tags(self) -> Tags:
         """The tags that are written in it."""
         return tags_in(avro_entities(self.tree.top))

@@ -65,10 +65,11 @@ _KINDS: Mapping[str, _Kind] = {
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "resolved": lambda schema: schema.resolved,
     "resolved_normalized": lambda schema: schema.resolved_normalized,
+    "resolved_ordered": lambda schema: schema.resolved_ordered,
     "serialized": lambda schema: schema.serialized,
     "ignore_extensions": lambda schema: schema.without_extensions,
 }
-"""By the name of a form, which `lookup.FORMS` gives to types."""
+"""By the name of a form, which `lookup.FORMS` gives to types, or by which `sources` compares."""
 
 
 @functools.cache

@@ -204,7 +204,7 @@ def same(
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
     same = [
         each
-        for each in versions_of_text(known, schema, shown)
+        for each in versions_of_text(known, schema, shown, normalize=normalize)
         if _is_meant(submitted.told, meant, each.schema)
     ]
     if not same:

@@ -137,9 +137,10 @@ def _same_version(
         return None
     any_contract = bool(request.submitted.text) and says_nothing
     contract = unnumbered(contract_of(schema))
+    live = known.state.versions(subject)
     same = [
         version
-        for version in versions_of_text(known, schema, known.state.versions(subject))
+        for version in versions_of_text(known, schema, live, normalize=request.normalize)
         if (any_contract or unnumbered(contract_of(version.schema)) == contract)
         and request.id in (None, version.id)
         and (mode is Mode.IMPORT or not request.names_version or request.version == version.number)
