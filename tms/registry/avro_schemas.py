@@ -20,6 +20,8 @@ from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
 from tms.registry.written_tags import avro_entities, retag, tags_in
 from tms.serdes.avro_tree import RECORDS, AvroTree, kind_of, loaded, spelled, tree_of
 
+_SIZE_MAX = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
@@ -80,6 +82,7 @@ def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
             _library_schema(tree, names)
             known |= tree.types
         tree = tree_of(loaded(text), known)
+        _check_sizes(tree)
         parsed = _library_schema(tree, names)
         kept = avro_text(tree, known)
         normalized = avro_text(tree, known, normalized=True)
@@ -88,6 +91,15 @@ def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply") from None
     return AvroSchema(kept, normalized, parsed, tree, known)
+
+
+def _check_sizes(tree: AvroTree) -> None:
+    """Raise `InvalidSchema` if the size of a fixed type is not a number that Java has."""
+    for name, each in tree.types.items():
+        size = each.get("size")
+        is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= _SIZE_MAX
+        if each["type"] == "fixed" and not is_size:
+            raise InvalidSchema(f"The size of {name} must be a number from 0 to {_SIZE_MAX}")
 
 
 def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry import avro_schemas, json_schemas, proto_schemas
+from tms.registry.json_text import check_characters
 from tms.registry.kept_parses import KeptParses
 from tms.registry.questions import (
     Answer,
@@ -85,6 +86,8 @@ def _prepare_process() -> None:
 @functools.lru_cache(_PARSED_KEPT)
 def _parsed(source: Source) -> Any:
     parse = _KINDS[source.kind].parse
+    if source.kind != PROTOBUF:
+        check_characters(source.text)
     return _KEPT.parsed(source, lambda: parse(source.text, source.references))
 
 
