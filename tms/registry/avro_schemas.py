@@ -111,9 +111,26 @@ def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:
     return avro.schema.make_avsc_object(plain, names, validate_names=False)
 
 
+class _Compared(dict[Any, Any]):
+    """What the library has compared: by pairs whose hashes differ, which those of its keys do not.
+
+    It takes `id(reader) ^ id(writer)`, and within two large schemas that is nearly always the same.
+    """
+
+    def __contains__(self, pair: Any) -> bool:
+        return super().__contains__((id(pair.reader), id(pair.writer)))
+
+    def __getitem__(self, pair: Any) -> Any:
+        return super().__getitem__((id(pair.reader), id(pair.writer)))
+
+    def __setitem__(self, pair: Any, found: Any) -> None:
+        super().__setitem__((id(pair.reader), id(pair.writer)), found)
+
+
 def incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
     """Return why `reader` cannot read what `writer` has written; nothing if it can."""
     checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+    checker.memoize_map = _Compared()
     checked = checker.get_compatibility(reader.parsed, writer.parsed)
     if checked.compatibility is SchemaCompatibilityType.compatible:
         return []
