@@ -116,9 +116,9 @@ class Expected:
         if shape.target is not None and shape.target[1] not in self.live(shape.target[0]):
             refuse(42201)
         live = self.live(subject)
-        for number, kept in self.same(live, shape):
-            if wanted in (None, kept.id):
-                return kept.id, number
+        meant = {number: each for number, each in live.items() if wanted in (None, each.id)}
+        for number, kept in self.same(meant, shape):
+            return kept.id, number
         mode = self.mode(subject)
         if mode.startswith("READONLY") or (wanted is None) == (mode == "IMPORT"):
             refuse(42205)
@@ -136,11 +136,11 @@ class Expected:
         self.forget_hidden(subject, schema_id)
         return schema_id, number
 
-    def same(self, live: dict[int, Kept], shape: Shape) -> list[tuple[int, Kept]]:
+    def same(self, meant: dict[int, Kept], shape: Shape) -> list[tuple[int, Kept]]:
         """Return versions of a shape, latest first; else the users that it has written out."""
-        same = [(number, kept) for number, kept in live.items() if kept.shape == shape]
+        same = [(number, kept) for number, kept in meant.items() if kept.shape == shape]
         if not same and shape.kind == "written out":
-            users = [each for each in live.items() if each[1].shape.kind == "user"]
+            users = [each for each in meant.items() if each[1].shape.kind == "user"]
             same = [each for each in users if self.resolved(each[1].shape) == shape.what]
         return same[::-1]
 

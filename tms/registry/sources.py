@@ -1,6 +1,6 @@
 """From a submitted text to the schema that is kept: references found, text checked. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tms.core.credentials import shortened
@@ -154,17 +154,28 @@ def source_of(known: Knowledge, schema: Schema) -> Source:
 
 
 def versions_of_text(
-    known: Knowledge, schema: Schema, versions: Sequence[Version], *, normalize: bool = False
+    known: Knowledge,
+    schema: Schema,
+    versions: Sequence[Version],
+    is_meant: Callable[[Version], bool],
+    *,
+    normalize: bool = False,
 ) -> list[Version]:
     """Return those of a subject's versions that have a schema's text and references, latest first.
 
-    If there are none, those that have the text if their references are written out in it, as
-    Java's generated classes send it; but only if who asks may read these. Raises `Unanswered`.
+    Only versions that are meant count. If there are none, those that have the text if their
+    references are written out in it, as Java's generated classes send it; but only if who asks may
+    read these. Raises `Unanswered`.
     """
-    same = [each for each in reversed(versions) if each.schema.has_text_of(schema)]
+    latest_first = versions[::-1]
+    same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]
     if same or schema.kind != AVRO or schema.references:
         return same
-    others = [(each, source) for each in reversed(versions) if (source := _source(known, each))]
+    others = [
+        (each, source)
+        for each in latest_first
+        if each.schema.references and is_meant(each) and (source := _source(known, each))
+    ]
     if not others:
         return []
     state = known.state
@@ -180,12 +191,12 @@ def versions_of_text(
 
 
 def _source(known: Knowledge, version: Version) -> Source | None:
-    """Return an Avro version with references as it is asked about.
+    """Return a version as it is asked about.
 
-    None if it has none, if they may not be read, or if they lead too far.
+    None if it is not Avro's, or if its references may not be read or lead too far.
     """
     schema = version.schema
-    if schema.kind != AVRO or not schema.references:
+    if schema.kind != AVRO:
         return None
     if known.reader.refused_in(known.state, schema.references) is not None:
         return None

@@ -131,6 +131,23 @@ async def test_versions_that_lead_too_far_by_now_are_no_hindrance(api: Api) -> N
     assert (await api.register("f6", ENUM % "n.E6"))["version"] == 2
 
 
+async def test_the_version_has_the_metadata_and_the_id_that_are_asked_for(api: Api) -> None:
+    """Also if a version of that very text has others."""
+    await api.register("e", ENUM % "n.E")
+    references = [{"name": "n.E", "subject": "e", "version": 1}]
+    one, two = ({"properties": {"a": value}} for value in "12")
+    await api.register("u", USER % "n.E", references=references, metadata=one)
+    assert (await api.register("u", user("n.E"), metadata=two))["version"] == 2
+    for metadata, version in ((one, 1), (two, 2)):
+        body = {"schema": user("n.E"), "metadata": metadata}
+        assert (await api.register("u", user("n.E"), metadata=metadata))["version"] == version
+        assert (await api.call("POST", "/subjects/u", body))[1]["version"] == version
+    await api.call("PUT", "/mode/i", {"mode": "IMPORT"})
+    await api.register("i", USER % "n.E", references=references, id=70, version=1)
+    assert (await api.register("i", user("n.E"), id=71, version=2))["version"] == 2
+    assert (await api.register("i", user("n.E"), id=70))["version"] == 1
+
+
 async def test_who_may_not_read_what_is_referred_to_does_not_find_out_its_text(
     secured: Secured,
 ) -> None:
