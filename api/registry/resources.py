@@ -8,6 +8,7 @@
 4. A schema that is sent may refer only to what somebody may read, with all that this refers to.
 5. Who may write and not read is told numbers, and no word of what is there.
 6. A version that a write destroys has to be one that somebody may delete.
+7. A text is found by its written out references only by those who may read these.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -123,7 +124,7 @@ def readable(
             reader.check_references(state, submitted.references)
         for version in state.versions(subject) if is_whole else ():
             reader.check_whole(state, version)
-        return look(known)
+        return look(known if isinstance(known, State) else replace(known, reader=reader))
 
     return look_if_allowed
 
@@ -148,7 +149,7 @@ def writable(
         if submitted is not None:
             reader.check_references(known.state, submitted.references)
         try:
-            decided = command(known)
+            decided = command(replace(known, reader=reader))
         except RegistryError as error:
             versions = known.state.versions(qualified(given))
             if error.code not in telling or reader.reads_whole(known.state, versions):

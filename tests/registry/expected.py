@@ -15,7 +15,8 @@ class Shape(NamedTuple):
     """A schema."""
 
     kind: str
-    """`record`, `fixed`, or `user`: a record with a field of a fixed type that it refers to."""
+    """`record`, `fixed`, `user`: a record with a field of a fixed type that it refers to; or
+    `written out`: one with that type in it."""
     what: int
     target: tuple[str, int] | None = None
     """The version that a user refers to."""
@@ -27,7 +28,13 @@ class Shape(NamedTuple):
         if self.kind == "record":
             default = f'{{"name":"f{self.what}","type":"int","default":0}}'
             return f'{{"type":"record","name":"R","fields":[{default}]}}'
-        return '{"type":"record","name":"U","fields":[{"name":"f","type":"F"}]}'
+        fixed = '"F"' if self.kind == "user" else Shape("fixed", self.what).text
+        return f'{{"type":"record","name":"U","fields":[{{"name":"f","type":{fixed}}}]}}'
+
+    @property
+    def fits_only(self) -> str:
+        """The kind of shapes that it may fit."""
+        return "user" if self.kind == "written out" else self.kind
 
     @property
     def references(self) -> tuple[Reference, ...]:
@@ -63,6 +70,8 @@ class Expected:
     modes: dict[str, str] = field(default_factory=dict)
     given: dict[int, Shape] = field(default_factory=dict)
     """By id what it was given to by the registry itself, ever."""
+    had: dict[int, set[str]] = field(default_factory=dict)
+    """By id the texts that it ever had. Who imports may give an id again that is free."""
 
     def tried(self, act: Callable[["Expected"], Any]) -> tuple["Expected", Any]:
         """Return what there is after an act, and what it answers."""
@@ -91,7 +100,7 @@ class Expected:
     def fits(self, new: Shape, old: Shape) -> bool:
         if new.kind == "record" == old.kind:
             return True
-        return new.kind == old.kind and self.resolved(new) == self.resolved(old)
+        return new.fits_only == old.fits_only and self.resolved(new) == self.resolved(old)
 
     def resolved(self, shape: Shape) -> int:
         if shape.target is None:
@@ -107,9 +116,9 @@ class Expected:
         if shape.target is not None and shape.target[1] not in self.live(shape.target[0]):
             refuse(42201)
         live = self.live(subject)
-        for number, kept in reversed(live.items()):
-            if kept.shape == shape and wanted in (None, kept.id):
-                return kept.id, number
+        meant = {number: each for number, each in live.items() if wanted in (None, each.id)}
+        for number, kept in self.same(meant, shape):
+            return kept.id, number
         mode = self.mode(subject)
         if mode.startswith("READONLY") or (wanted is None) == (mode == "IMPORT"):
             refuse(42205)
@@ -121,10 +130,19 @@ class Expected:
             number = self.imported(subject, version, schema_id)
         self.subjects.setdefault(subject, {})[number] = Kept(schema_id, shape)
         self.used.setdefault(schema_id, shape)
+        self.had.setdefault(schema_id, set()).add(shape.text)
         if schema_id <= 2**30:
             self.next_id = max(self.next_id, schema_id + 1)
         self.forget_hidden(subject, schema_id)
         return schema_id, number
+
+    def same(self, meant: dict[int, Kept], shape: Shape) -> list[tuple[int, Kept]]:
+        """Return versions of a shape, latest first; else the users that it has written out."""
+        same = [(number, kept) for number, kept in meant.items() if kept.shape == shape]
+        if not same and shape.kind == "written out":
+            users = [each for each in meant.items() if each[1].shape.kind == "user"]
+            same = [each for each in users if self.resolved(each[1].shape) == shape.what]
+        return same[::-1]
 
     def forget_hidden(self, subject: str, schema_id: int) -> None:
         for number, kept in list(self.subjects[subject].items()):

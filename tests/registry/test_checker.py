@@ -1,19 +1,22 @@
 """The processes that check schemas: bounded in time and memory, and started again."""
 
 import asyncio
+import json
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
-from anyio import to_process
+from anyio import BrokenWorkerProcess, current_effective_deadline, to_process
 
 from tms.core.caller import ASKING, Caller
 from tms.core.errors import SchemasUnavailable
 from tms.registry import checker as checker_module
-from tms.registry import kinds
+from tms.registry import kept_parses, kinds
 from tms.registry.checker import ProcessChecker, ThreadChecker
 from tms.registry.kept_parses import KeptParses
 from tms.registry.kinds import MEMORY_BYTES_MAX, _prepare_process
@@ -164,6 +167,62 @@ async def test_a_process_that_cannot_be_started_makes_no_schema_invalid(
         with pytest.raises(SchemasUnavailable, match="try again"):
             await checker.answers([INT])
     assert await checker.answers([INT]) == [Parsed('"int"', '"int"')]
+
+
+async def test_both_tries_share_the_time_that_one_check_has() -> None:
+    checker, ends = ProcessChecker(30.0), []
+
+    async def die_at_once(questions: Sequence[Question]) -> list[Answer]:
+        ends.append(current_effective_deadline())
+        raise BrokenWorkerProcess
+
+    checker._asked = die_at_once  # type: ignore[method-assign]
+    with pytest.raises(SchemasUnavailable, match="ended twice"):
+        await checker.answers([INT])
+    assert len(ends) == 2
+    assert ends[0] == ends[1] < math.inf
+
+
+def of_68_kb(kind: str, version: int) -> Source:
+    """Return a schema with a little more in each version."""
+    count = 760 + version
+    if kind == "PROTOBUF":
+        fields = "string field_number_one = 1; repeated int64 b = 2; map<string, M0> c = 3;"
+        messages = "\n".join(f"message M{number} {{ {fields} }}" for number in range(count))
+        return Source(kind, f'syntax = "proto3";\n{messages}\n')
+    if kind == "AVRO":
+        default: dict[str, Any] = {"type": ["null", "string"], "default": None, "doc": "x" * 20}
+        fields = json.dumps([{"name": f"field_{number}", **default} for number in range(count)])
+        return Source(kind, f'{{"type":"record","name":"R","fields":{fields}}}')
+    inner = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"$ref": "#/$defs/b"}}}
+    properties = {f"property_{number}": inner for number in range(count)}
+    schema = {"$defs": {"b": {"type": "integer"}}, "properties": properties}
+    return Source(kind, json.dumps(schema | {"additionalProperties": False}))
+
+
+@pytest.mark.parametrize("name", ["AVRO", "JSON", "PROTOBUF"])
+def test_a_large_text_is_parsed_once_however_many_versions_come_after_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """Under a transitive level a new version is compared with all. Here each has a new process."""
+    kind, parsed = kinds._KINDS[name], []
+
+    def parse(text: str, references: Sequence[tuple[str, str]]) -> object:
+        parsed.append(text)
+        return kind.parse(text, references)
+
+    monkeypatch.setitem(kinds._KINDS, name, kind._replace(parse=parse))
+    monkeypatch.setattr(kept_parses, "PARSE_S_MIN", 0.0)
+    monkeypatch.setattr(kinds._KEPT, "folder", str(tmp_path))
+    versions = [of_68_kb(name, number) for number in range(12)]
+    assert len(versions[0].text) > 68_000
+    for number, version in enumerate(versions):
+        kinds._parsed.cache_clear()
+        earlier = versions[:number] if number == len(versions) - 1 else ()
+        questions = [Comparison(version, each) for each in (version, *earlier)]
+        assert kinds.answers_to(questions) == [Compared(())] * len(questions)
+    kinds._parsed.cache_clear()
+    assert parsed == [each.text for each in versions]
 
 
 def parse_and_die(questions: Sequence[Source], folder: str | None) -> list[NoSchema]:

@@ -196,6 +196,26 @@ async def test_whoever_asks_again_after_a_crash_has_the_rest_done(
         assert not any(b'"SCHEMA"' in key for key in keys), "nothing is left in the log"
 
 
+async def test_150_versions_go_where_a_publish_has_200_messages() -> None:
+    """For good that takes two messages each, and the counters. It dies in the middle."""
+    async with opened(limits=Limits(request_messages_max=200)) as registries:
+        first = await with_versions(registries, "s", 150)
+        numbers = list(range(1, 151))
+        assert await first.delete("s", permanent=False) == numbers
+        dying: Any = Dying(registries.services.messaging)
+        called = registries.make(messaging=dying)
+        await called.subjects()
+        dying.left = 1
+        with pytest.raises(Died):
+            await called.delete("s", permanent=True)
+        anew = registries.make()
+        left = await anew.versions("s", deleted=True)
+        assert 0 < len(left) < 150
+        assert await anew.set_mode("s", "IMPORT") == "IMPORT"
+        assert await (await forgotten(registries)).subjects(deleted=True) == []
+        assert await anew.id_of("t", fixed(999)) == 151
+
+
 class Interrupting(LossyMessaging):
     """Does something else after the first part."""
 

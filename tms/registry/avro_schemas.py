@@ -20,6 +20,8 @@ from tms.registry.questions import Incompatibility, InvalidSchema, Tagged, Tags
 from tms.registry.written_tags import avro_entities, retag, tags_in
 from tms.serdes.avro_tree import RECORDS, AvroTree, kind_of, loaded, spelled, tree_of
 
+_SIZE_MAX = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
@@ -51,6 +53,11 @@ class AvroSchema:
         return resolved_text(self.tree, self.known, normalized=True)
 
     @property
+    def resolved_ordered(self) -> str:
+        """The same, in which each type keeps its namespace."""
+        return resolved_text(self.tree, self.known, normalized=True, renames=False)
+
+    @property
     def tags(self) -> Tags:
         """The tags that are written in it."""
         return tags_in(avro_entities(self.tree.top))
@@ -75,6 +82,7 @@ def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
             _library_schema(tree, names)
             known |= tree.types
         tree = tree_of(loaded(text), known)
+        _check_sizes(tree)
         parsed = _library_schema(tree, names)
         kept = avro_text(tree, known)
         normalized = avro_text(tree, known, normalized=True)
@@ -83,6 +91,15 @@ def parse(text: str, references: Sequence[str] = ()) -> AvroSchema:
     except RecursionError:
         raise InvalidSchema("the schema is nested too deeply") from None
     return AvroSchema(kept, normalized, parsed, tree, known)
+
+
+def _check_sizes(tree: AvroTree) -> None:
+    """Raise `InvalidSchema` if the size of a fixed type is not a number that Java has."""
+    for name, each in tree.types.items():
+        size = each.get("size")
+        is_size = isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= _SIZE_MAX
+        if each["type"] == "fixed" and not is_size:
+            raise InvalidSchema(f"The size of {name} must be a number from 0 to {_SIZE_MAX}")
 
 
 def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:
@@ -94,9 +111,26 @@ def _library_schema(tree: AvroTree, names: Names) -> avro.schema.Schema:
     return avro.schema.make_avsc_object(plain, names, validate_names=False)
 
 
+class _Compared(dict[Any, Any]):
+    """What the library has compared: by pairs whose hashes differ, which those of its keys do not.
+
+    It takes `id(reader) ^ id(writer)`, and within two large schemas that is nearly always the same.
+    """
+
+    def __contains__(self, pair: Any) -> bool:
+        return super().__contains__((id(pair.reader), id(pair.writer)))
+
+    def __getitem__(self, pair: Any) -> Any:
+        return super().__getitem__((id(pair.reader), id(pair.writer)))
+
+    def __setitem__(self, pair: Any, found: Any) -> None:
+        super().__setitem__((id(pair.reader), id(pair.writer)), found)
+
+
 def incompatibilities(reader: AvroSchema, writer: AvroSchema) -> list[Incompatibility]:
     """Return why `reader` cannot read what `writer` has written; nothing if it can."""
     checker = ReaderWriterCompatibilityChecker()  # type: ignore[no-untyped-call]
+    checker.memoize_map = _Compared()
     checked = checker.get_compatibility(reader.parsed, writer.parsed)
     if checked.compatibility is SchemaCompatibilityType.compatible:
         return []

@@ -39,10 +39,15 @@ def avro_text(tree: AvroTree, known: _Types | None = None, *, normalized: bool =
     return _Printer(types, {}, normalized=normalized).text(tree.top, "")
 
 
-def resolved_text(tree: AvroTree, known: _Types, *, normalized: bool = False) -> str:
-    """Return the text of a schema with the `known` types where they are first named."""
+def resolved_text(
+    tree: AvroTree, known: _Types, *, normalized: bool = False, renames: bool = True
+) -> str:
+    """Return the text of a schema with the `known` types where they are first named.
+
+    Without `renames` a type that has no namespace gets none in normalized text either.
+    """
     types = {**known, **tree.types}
-    return _Printer(types, known, normalized=normalized).text(tree.top, "")
+    return _Printer(types, known, normalized=normalized, renames=renames).text(tree.top, "")
 
 
 def _double(value: float) -> str:
@@ -79,10 +84,13 @@ def _value(value: Json, *, ordered: bool) -> str:
 
 
 class _Printer:
-    def __init__(self, types: _Types, inlined: _Types, *, normalized: bool) -> None:
+    def __init__(
+        self, types: _Types, inlined: _Types, *, normalized: bool, renames: bool = True
+    ) -> None:
         self._types = types
         self._inlined = inlined
         self._normalized = normalized
+        self._renames = normalized and renames
         self._written: set[str] = set()
         self._renamed: dict[str, str] = {}
         """By full names those that types have in normalized text."""
@@ -128,7 +136,7 @@ class _Printer:
             return _string(self._reference(full, namespace))
         self._written.add(full)
         own, last = split(full)
-        if self._normalized and not own and f"{namespace}.{last}" not in self._types:
+        if self._renames and not own and f"{namespace}.{last}" not in self._types:
             own = namespace
             self._renamed[full] = f"{own}.{last}" if own else last
         written = "record" if kind == "error" and self._normalized else kind

@@ -40,6 +40,12 @@ class JsonSchema:
     tree: Any
     place: SchemaPlace
     """The same, with what its `$ref`s find."""
+    references: Sequence[tuple[str, Any]] = ()
+    """By name what it refers to."""
+
+    def __reduce__(self) -> Any:
+        """Be pickled without what cannot be, which is soon made again."""
+        return _again, (self.text, self.normalized, self.tree, self.references)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -65,10 +71,12 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
     try:
         tree = parse_json(text)
         _check(tree)
-        place = _placed(tree, [(name, parse_json(each)) for name, each in references])
+        others = [(name, parse_json(each)) for name, each in references]
+        place = _placed(tree, others)
         for inner in referring(place.schema):
             followed(place.below(inner))
-        return JsonSchema(json_text(tree), json_text(tree, normalized=True), tree, place)
+        normalized = json_text(tree, normalized=True)
+        return JsonSchema(json_text(tree), normalized, tree, place, others)
     except InvalidSchema:
         raise
     except (Unresolvable, NoSuchResource) as error:
@@ -79,6 +87,12 @@ def parse(text: str, references: Sequence[tuple[str, str]] = ()) -> JsonSchema:
         raise InvalidSchema("the schema is nested too deeply") from None
     except ValueError as error:
         raise InvalidSchema(str(error)) from None
+
+
+def _again(
+    text: str, normalized: str, tree: Any, references: Sequence[tuple[str, Any]]
+) -> JsonSchema:
+    return JsonSchema(text, normalized, tree, _placed(tree, references), references)
 
 
 def _check(tree: Any) -> None:

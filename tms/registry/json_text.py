@@ -5,9 +5,12 @@ BigDecimal does it, so that `1.0` stays `1.0` and `1e2` is `1E+2`. Normalized, k
 """
 
 import json
+import re
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
+
+from tms.registry.questions import InvalidSchema
 
 Json = Any
 
@@ -15,6 +18,17 @@ _ESCAPES = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
     **{ord(char): f"\\{escape}" for char, escape in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)},
 }
+
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL
+)
+
+
+def check_characters(text: str) -> None:
+    """Raise `InvalidSchema` if a text of JSON has half of a character: no bytes stand for it."""
+    for escape in _ESCAPE.finditer(text):
+        if escape["half"]:
+            raise InvalidSchema(f"{escape[0]} is half of a character")
 
 
 def json_string(text: str) -> str:

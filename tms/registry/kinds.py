@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from tms.core.schemas import AVRO, JSON, PROTOBUF
 from tms.registry import avro_schemas, json_schemas, proto_schemas
+from tms.registry.json_text import check_characters
 from tms.registry.kept_parses import KeptParses
 from tms.registry.questions import (
     Answer,
@@ -65,10 +66,11 @@ _KINDS: Mapping[str, _Kind] = {
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "resolved": lambda schema: schema.resolved,
     "resolved_normalized": lambda schema: schema.resolved_normalized,
+    "resolved_ordered": lambda schema: schema.resolved_ordered,
     "serialized": lambda schema: schema.serialized,
     "ignore_extensions": lambda schema: schema.without_extensions,
 }
-"""By the name of a form, which `lookup.FORMS` gives to types."""
+"""By the name of a form, which `lookup.FORMS` gives to types, or by which `sources` compares."""
 
 
 @functools.cache
@@ -84,6 +86,8 @@ def _prepare_process() -> None:
 @functools.lru_cache(_PARSED_KEPT)
 def _parsed(source: Source) -> Any:
     parse = _KINDS[source.kind].parse
+    if source.kind != PROTOBUF:
+        check_characters(source.text)
     return _KEPT.parsed(source, lambda: parse(source.text, source.references))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from tms.registry.ids import IdsWanted
 from tms.registry.questions import Findings
+from tms.registry.readers import EVERYTHING, SchemaReader
 from tms.registry.refusal import TOO_LARGE, RegistryError
 from tms.registry.schema import NUMBER_MAX
 from tms.registry.state import State
@@ -33,6 +34,8 @@ class Knowledge:
     limits: SchemaLimits = SchemaLimits()
     batches: Mapping[str, range] | None = None
     """By context the ids that this server may give; None: any."""
+    reader: SchemaReader = EVERYTHING
+    """Who asks. They find no schema by texts that they may not read."""
 
     def next_id(self, context: str) -> int:
         """Return the id that a new schema of a context gets.

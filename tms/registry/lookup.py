@@ -202,11 +202,11 @@ def same(
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
     schema = schema_of(known, submitted, subject, normalize=normalize)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
-    same = [
-        each
-        for each in versions_of_text(known, schema, shown)
-        if _is_meant(submitted.told, meant, each.schema)
-    ]
+
+    def is_meant(version: Version) -> bool:
+        return _is_meant(submitted.told, meant, version.schema)
+
+    same = versions_of_text(known, schema, shown, is_meant, normalize=normalize)
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")
     number = named_number(told)

@@ -195,6 +195,8 @@ def _json_name(name: str) -> str:
 def _default_of(field: Any) -> Any:
     """Return the default of a field. That of bytes has its escapes in the descriptor already."""
     given = field.default_value
+    if isinstance(given, bytes):  # of a string, and not of any characters
+        return Quoted("".join(f"\\{byte:03o}" for byte in given))
     if field.type == pb.FieldDescriptorProto.TYPE_BYTES:
         return Quoted(given)
     is_text = field.type == pb.FieldDescriptorProto.TYPE_STRING

@@ -32,7 +32,7 @@ class ProtoSchema:
     def __init__(self, source: str, files: Sequence[FileDescriptorProto]) -> None:
         """Be the schema of a text, of which protoc has made the last descriptor of `files`."""
         self._source = source
-        self._files = files
+        self._files = tuple(files)  # protoc's own sequence cannot be pickled
 
     @cached_property
     def types(self) -> ProtoTypes:

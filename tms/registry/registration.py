@@ -137,13 +137,15 @@ def _same_version(
         return None
     any_contract = bool(request.submitted.text) and says_nothing
     contract = unnumbered(contract_of(schema))
-    same = [
-        version
-        for version in versions_of_text(known, schema, known.state.versions(subject))
-        if (any_contract or unnumbered(contract_of(version.schema)) == contract)
-        and request.id in (None, version.id)
-        and (mode is Mode.IMPORT or not request.names_version or request.version == version.number)
-    ]
+
+    def is_meant(version: Version) -> bool:
+        is_same = any_contract or unnumbered(contract_of(version.schema)) == contract
+        is_named = request.names_version and mode is not Mode.IMPORT
+        is_version = not is_named or request.version == version.number
+        return is_same and is_version and request.id in (None, version.id)
+
+    live = known.state.versions(subject)
+    same = versions_of_text(known, schema, live, is_meant, normalize=request.normalize)
     return next((each for each in same if each.number == number), same[0] if same else None)
 
 

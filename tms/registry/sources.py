@@ -1,6 +1,6 @@
 """From a submitted text to the schema that is kept: references found, text checked. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tms.core.credentials import shortened
@@ -15,8 +15,8 @@ from tms.registry.subjects import context_of, resolved_in
 
 KINDS = frozenset((AVRO, JSON, PROTOBUF))
 LATEST = -1
-WRITTEN_OUT = "resolved_normalized"
-"""The form in which schemas are compared, one with references and one without."""
+_ORDERED, _NORMALIZED = "resolved_ordered", "resolved_normalized"
+"""Forms in which a schema with references and one without are compared."""
 _CHARS_SHOWN = 1_000
 
 
@@ -54,7 +54,7 @@ def schema_of(
         reason = f"The schema has {size} bytes, and may have {limits.schema_bytes_max}"
         raise RegistryError(TOO_LARGE, reason=reason)
     references = found_references(state, submitted.references)
-    normalize = normalize or bool(state.config(subject).normalize)
+    normalize = _normalizes(state, subject, normalize=normalize)
     if normalize:
         references = tuple(sorted(set(references), key=_in_order))
     kept = Schema(submitted.kind, submitted.text, references, *contract)
@@ -65,6 +65,10 @@ def schema_of(
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
     return replace(kept, text=answer.normalized if normalize else answer.text)
+
+
+def _normalizes(state: State, subject: str, *, normalize: bool) -> bool:
+    return normalize or bool(state.config(subject).normalize)
 
 
 def _told(submitted: Submitted, invalid: NoSchema) -> str:
@@ -150,26 +154,53 @@ def source_of(known: Knowledge, schema: Schema) -> Source:
 
 
 def versions_of_text(
-    known: Knowledge, schema: Schema, versions: Sequence[Version]
+    known: Knowledge,
+    schema: Schema,
+    versions: Sequence[Version],
+    is_meant: Callable[[Version], bool],
+    *,
+    normalize: bool = False,
 ) -> list[Version]:
     """Return those of a subject's versions that have a schema's text and references, latest first.
 
-    If there are none, those that have the text if their references are written out in it, as
-    Java's generated classes send it. Raises `Unanswered`, `RegistryError` (42201).
+    Only versions that are meant count. If there are none, those that have the text if their
+    references are written out in it, as Java's generated classes send it; but only if who asks may
+    read these. Raises `Unanswered`.
     """
-    same = [each for each in reversed(versions) if each.schema.has_text_of(schema)]
+    latest_first = versions[::-1]
+    same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]
     if same or schema.kind != AVRO or schema.references:
         return same
     others = [
-        (each, InForm(source_of(known, each.schema), WRITTEN_OUT))
-        for each in reversed(versions)
-        if each.schema.kind == AVRO and each.schema.references
+        (each, source)
+        for each in latest_first
+        if each.schema.references and is_meant(each) and (source := _source(known, each))
     ]
     if not others:
         return []
-    text = known.findings.parsed(source_of(known, schema))
-    if isinstance(text, NoSchema):
-        return []
-    found = known.findings.all_of([question for _, question in others])
-    wanted = TextInForm(text.normalized)
-    return [version for version, question in others if found[question] == wanted]
+    state = known.state
+    form = _NORMALIZED if _normalizes(state, versions[0].subject, normalize=normalize) else _ORDERED
+    questions = [InForm(source, form) for _, source in others]
+    asked = InForm(Source(AVRO, schema.text), form)
+    found = known.findings.all_of([asked, *questions])
+    return [
+        version
+        for (version, _), question in zip(others, questions, strict=True)
+        if isinstance(found[asked], TextInForm) and found[question] == found[asked]
+    ]
+
+
+def _source(known: Knowledge, version: Version) -> Source | None:
+    """Return a version as it is asked about.
+
+    None if it is not Avro's, or if its references may not be read or lead too far.
+    """
+    schema = version.schema
+    if schema.kind != AVRO:
+        return None
+    if known.reader.refused_in(known.state, schema.references) is not None:
+        return None
+    try:
+        return source_of(known, schema)
+    except RegistryError:
+        return None
