@@ -108,7 +108,12 @@ class RunSeals:
         self._hidden[run] = seal.hidden
 
     def _is_whole(self, run: bytes) -> bool:
-        """Whether nothing can come late: its transaction went on over no takeover."""
+        """Whether nothing can come late: its transaction went on over no takeover.
+
+        A key that is too short is damaged, and of no run.
+        """
+        if len(run) <= POINTER.size:
+            return True
         if self._lease is None or self._going_on is None:
             return False
         pointer = _pointer_of(run)

@@ -18,6 +18,7 @@ from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
+from tms.core.trusted_clock import trusted
 from tms.node import OpenServices, services_on
 
 LEASE_S = 1.0
@@ -34,7 +35,11 @@ class Leader:
     """The services of one leadership, which nothing waits for."""
 
     def __init__(self, rows: Rows, before: "Leader | None", now_ms: int) -> None:
-        self.clock = ManualClock(max(1, now_ms))
+        self.clock = ManualClock(1)
+        self.clock.set(max(1, now_ms))  # the machine has been up for long
+        self.time = trusted(self.clock, Limits())
+        if before is not None:
+            self.time.go_on_from(before.time.now_ms())
         last: Lease | None = None if before is None else before.lease
         after_ms = 0 if last is None else last.keys_until_ms
         until_ms = ceiling_ms(max(self.clock.now_ms(), after_ms + 1), LEASE_S)
@@ -56,7 +61,7 @@ class Leader:
         self.services: OpenServices = await services_on(
             SealedTables(SealedStore(store, self.lease)),
             Limits(),
-            self.clock,
+            self.time,
             CollectorRegistry(),
             lease=self.lease,
         )

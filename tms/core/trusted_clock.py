@@ -86,6 +86,8 @@ class TrustedClock(Clock):
         self._unset_until_ms: float = -math.inf
         """Until when a wall that steps ahead is taken to be set for the first time since a start,
         in steady time."""
+        self._is_told = False
+        """Whether the server before, or the leader, told the time."""
         self._wait: _Wait | None = None
         self._set_calm()
         self._floor_ms = 0
@@ -233,6 +235,7 @@ class TrustedClock(Clock):
         What the wall says otherwise is a step.
         """
         with self._lock:
+            self._is_told, self._unset_until_ms = True, -math.inf
             offset_ms = trusted_ms - self._source.steady_ms()
             if self._hold_ms and abs(offset_ms - self._offset_ms) > self._step_ms:
                 self._believe(offset_ms)
@@ -245,7 +248,7 @@ class TrustedClock(Clock):
         wall that is behind is in doubt: most likely nobody has set it yet. One that is ahead, or
         is so when it is set, is believed, because a stop is the usual reason; only, deletion waits
         if it is far ahead. One that is where the last stop was may be so by a file, and be set
-        soon after the machine's start.
+        soon after the machine's start, unless a leader before told the time.
         """
         if boot_id and boot_id == self.boot_id:
             self.go_on_from(trusted_ms + self._source.steady_ms() - steady_ms)
@@ -255,7 +258,8 @@ class TrustedClock(Clock):
             self.go_on_from(trusted_ms)
             self._unset_until_ms = math.inf
         elif ahead_ms <= self._step_ms:
-            self._unset_until_ms = _SET_WITHIN_MS
+            if not self._is_told:
+                self._unset_until_ms = _SET_WITHIN_MS
         else:
             self._wait_to_delete(self._source.steady_ms(), ahead_ms)
 
