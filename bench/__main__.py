@@ -32,6 +32,7 @@ from bench import (
     wrk,
 )
 from bench.rounds import FULL, QUICK
+from tables.leveldb_binding import plyvel
 from tms import __version__
 
 _SUITES = {
@@ -85,7 +86,8 @@ def _python() -> str:
 def _machine() -> str:
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
     load = ", ".join(f"{number:.2f}" for number in os.getloadavg())
-    packages = ", ".join(f"{name} {version(name)}" for name in ("plyvel", "httptools", "uvloop"))
+    names = (plyvel.__name__, "httptools", "uvloop")
+    packages = ", ".join(f"{name} {version(name)}" for name in names)
     return (
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; "
         f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()} {platform.release()}, "

@@ -9,9 +9,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-import plyvel
-
 from bench.wrk import Run
+from tables.leveldb_binding import plyvel
 
 _PREFIX = b"mdefault:bench:\x00\x00\x00\x01"
 _KEY_BYTES = 10

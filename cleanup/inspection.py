@@ -39,6 +39,7 @@ from tables.store import MESSAGE, METADATA, PAYLOAD, SUBSCRIPTION, TABLES, Row, 
 from tables.transaction_table import StoreTransactionTable
 from tms.core.cleanup import InvalidState, PruneBound
 from tms.core.entries import PLAIN
+from tms.core.errors import TopicNotFound
 from tms.core.frame import read_frame
 from tms.core.inspection import Facts
 from tms.core.limits import Limits
@@ -162,17 +163,21 @@ class Inspection:
         return invalid_state(listed, bound_of(self._store), self._limits)
 
     def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
-        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        """Return what an id says, what is stored under it, and why readers are given it or not.
+
+        Raises `TopicNotFound` if there never was such a topic.
+        """
         parts = MessageId.decode(message_id)
+        topic = self.topic(topic_id)
+        if topic is None:
+            raise TopicNotFound(topic=str(topic_id))
         facts: Facts = {
             "id": message_id.hex(),
             "published_ms": parts.publish_timestamp,
             "sequence": parts.sequence_id,
+            "generation": topic.generation,
+            "ttl_s": topic.ttl_s,
         }
-        topic = self.topic(topic_id)
-        if topic is None:
-            return facts | {"said": ["There is no such topic."]}
-        facts |= {"generation": topic.generation, "ttl_s": topic.ttl_s}
         if topic.live_from_ms:
             facts["live_from_ms"] = topic.live_from_ms
         key = prefix(topic_id, abs(topic.generation)) + message_id[:KEY_BYTES]

@@ -5,6 +5,7 @@ log in `FOLDER/logs`, and its command line names the folder: so it is told from 
 that got its number.
 """
 
+import atexit
 import json
 import os
 import random
@@ -162,6 +163,12 @@ def free_ports(count: int) -> list[int]:
     Raises `CannotStart` where there are not so many.
     """
     return [_held_port() for _ in range(count)]
+
+
+@atexit.register
+def _let_go() -> None:
+    for each in _held:
+        each.close()
 
 
 def _held_port() -> int:

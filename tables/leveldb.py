@@ -26,9 +26,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
 
-import plyvel
-
 from tables.data_folder import DataFolder, opened_itself
+from tables.leveldb_binding import plyvel
 from tables.leveldb_files import check_files
 from tables.leveldb_layout import PREFIXES, Prefixes
 from tables.raising import raise_rows

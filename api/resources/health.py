@@ -71,9 +71,11 @@ async def welcome(exchange: Exchange) -> None:
     """Answer with what this is and where to go from here."""
     host = exchange.headers.get(b"host", b"127.0.0.1:11015").decode("latin-1")
     topic = f"{exchange.peer.scheme}://{host}/v1/namespaces/default/topics/hello"
-    post = "curl -X POST -H 'Content-Type: application/json'"
     # Strangers, who may ask for this, are not told which version's faults to try.
-    version = {"version": __version__} if exchange.context.access is None else {}
+    is_open = exchange.context.access is None
+    curl = "curl" if is_open else 'curl -H "Authorization: Bearer $TMS_TOKEN"'
+    post = f"{curl} -X POST -H 'Content-Type: application/json'"
+    version = {"version": __version__} if is_open else {}
     told = {
         "name": "TMS, a transactional messaging service",
         **version,
@@ -83,7 +85,7 @@ async def welcome(exchange: Exchange) -> None:
         "ready": "/ready",
         "metrics": "/metrics",
         "try": [
-            f"curl -X PUT {topic}",
+            f"{curl} -X PUT {topic}",
             f'{post} {topic}/publish -d \'{{"messages": ["hello"]}}\'',
             f"{post} {topic}/poll -d '{{}}'",
             "tms --help",

@@ -80,6 +80,9 @@ def test_a_message_of_a_server_explained(server: ServerProcess) -> None:
     assert "committed" in debug(server, "explain", "orders", rows[1]["id"])[1]
     assert "transaction is invalid" in debug(server, "explain", "orders", rows[2]["id"])[1]
     assert debug(server, "explain", "orders", "12")[0] == 1
+    code, out, err = debug(server, "explain", "other", rows[0]["id"])
+    assert (code, out) == (1, "")
+    assert "no topic other" in err
 
 
 def test_a_message_behind_a_transaction_in_progress_is_explained(server: ServerProcess) -> None:

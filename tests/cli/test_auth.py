@@ -1,7 +1,9 @@
 """`tms auth` and what commands say who asks by."""
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 import tms
 from tests.cli.conftest import run_command
 from tests.servers.guard import Guard, guarding
-from tests.servers.server_process import ServerProcess
+from tests.servers.server_process import STOP_S_MAX, ServerProcess
 from tms.core.tls import TlsFiles, server_context
 from tms.security.tokens import KeptToken, is_token
 from tms.settings import load
@@ -126,6 +128,28 @@ def test_a_server_serves_by_them_and_the_client_trusts_it(folder: Path) -> None:
         assert code == 1
         assert "is not trusted" in err
         assert server.stop() == 0
+
+
+def test_the_commands_it_greets_with_do_as_they_stand(folder: Path) -> None:
+    token = (folder / "token").read_text().strip()
+    with ServerProcess("memory:", "--config", str(folder / "tms.toml")) as server:
+        assert server.url.startswith("https://")
+        deadline = time.monotonic() + STOP_S_MAX
+        while "Stop it" not in server.log and time.monotonic() < deadline:
+            time.sleep(0.01)
+        commands = [line for line in server.log.splitlines() if line.startswith("  curl")]
+        done = subprocess.run(
+            ["bash", "-ec", "\n".join(commands)],
+            env={**os.environ, "TMS_TOKEN": token},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stderr
+    assert '"payload":"hello, world"' in done.stdout
+    assert token not in server.log
 
 
 def test_a_certificate_of_a_client_names_the_principal(folder: Path) -> None:

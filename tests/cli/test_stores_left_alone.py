@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import plyvel
 import pytest
 
+from tables.leveldb_binding import plyvel
 from tables.leveldb_layout import PREFIXES
 from tables.store import TRANSACTION
 from tests.cli.all_commands import ALL

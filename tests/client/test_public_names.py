@@ -20,6 +20,7 @@ SERVER_PACKAGES = (
     "starlette",
     "httptools",
     "plyvel",
+    "plyvel_next",
     "prometheus_client",
     "pydantic_settings",
     "sortedcontainers",

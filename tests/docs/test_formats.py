@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import plyvel
 import pytest
 
 from tables import keys
 from tables.hbase.layout import Salt
 from tables.leveldb import LevelDBStore
+from tables.leveldb_binding import plyvel
 from tables.memory import MemoryStore
 from tables.sealing import seal, takeovers
 from tables.store import MESSAGE, METADATA, TABLES

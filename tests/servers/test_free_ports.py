@@ -39,7 +39,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_no_port_is_given_twice_in_this_process_or_another(few: list[int]) -> None:
     asked = subprocess.run(
-        [sys.executable, "-c", ASK],
+        [sys.executable, "-W", "error", "-c", ASK],
         capture_output=True,
         text=True,
         cwd=ROOT,
@@ -49,6 +49,7 @@ def test_no_port_is_given_twice_in_this_process_or_another(few: list[int]) -> No
 
     assert len(set(few)) == len(few) > 1
     assert asked.stdout.split() == [str(few[-1])]
+    assert asked.stderr == ""  # nothing is left open at its end
     with socket.socket() as server:  # and servers may listen on what was given
         server.bind((HOST, few[0]))
         server.listen()

@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.structure.sources import PRODUCT, sources
+from tests.structure.sources import ALL, PRODUCT, imports, sources
 
 TTL_PLACES = {"tms/core/topic.py", "cleanup/inspection.py"}
 """The rule of what has expired (`TopicMetadata.first_live_ms`, `dies_ms`); or it shows a topic."""
@@ -71,3 +71,15 @@ def test_what_goes_by_the_wall_alone_is_no_server() -> None:
         "tms/jobs.py",
         "tms/stores.py",
     }
+
+
+def test_one_file_imports_what_binds_leveldb() -> None:
+    """Which of two that is depends on the version of Python."""
+    places = {
+        source.place
+        for source in sources(*ALL)
+        for imported in imports(source.tree)
+        if imported.module.partition(".")[0] in ("plyvel", "plyvel_next")
+    }
+
+    assert places == {"tables/leveldb_binding.py"}

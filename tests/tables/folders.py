@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import plyvel
+from tables.leveldb_binding import plyvel
 
 Recorded = dict[str, object]
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-import plyvel
 import pytest
 
 from tables.leveldb import LevelDBStore
+from tables.leveldb_binding import plyvel
 from tables.leveldb_layout import PREFIXES
 from tables.store import MESSAGE, METADATA, TRANSACTION, Row
 from tests.tables.folders import Recorded, make_folder, recorded_of

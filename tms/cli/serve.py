@@ -5,6 +5,7 @@ Imported only when one of them is asked for: the settings need the package's `se
 
 import inspect
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -145,21 +146,34 @@ def _welcome(url: str, registry: str = "", *, store: str, settings: Settings) ->
 
 
 def _welcoming(url: str, store: str, settings: Settings) -> str:
+    curl, where = _curl(settings), "another terminal"
+    if settings.auth != "off":
+        where = "another terminal, with your token in TMS_TOKEN"
     if settings.registry_log:
-        return f"""TMS serves {store} at {url} (below /v1/registry). Try in another terminal:
+        return f"""TMS serves {store} at {url} (below /v1/registry). Try in {where}:
 
-  curl {url}/v1/registry/subjects
+  {curl} {url}/v1/registry/subjects
 
 Stop it with Ctrl-C."""
     topic = f"{url}/v1/namespaces/default/topics/hello"
     as_json = "-H 'Content-Type: application/json'"
-    return f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in another terminal:
+    return f"""TMS serves {store} at {url} (OpenAPI: {url}/openapi.json). Try in {where}:
 
-  curl -X PUT  {topic}
-  curl -X POST {topic}/publish {as_json} -d '{{"messages": ["hello, world"]}}'
-  curl -X POST {topic}/poll    {as_json} -d '{{}}'
+  {curl} -X PUT  {topic}
+  {curl} -X POST {topic}/publish {as_json} -d '{{"messages": ["hello, world"]}}'
+  {curl} -X POST {topic}/poll    {as_json} -d '{{}}'
 
 Stop it with Ctrl-C."""
+
+
+def _curl(settings: Settings) -> str:
+    """Return how a command begins that trusts this server, and tells it who asks."""
+    words = ["curl"]
+    if settings.tls_cert and settings.tls_ca:
+        words += ["--cacert", shlex.quote(str(Path(settings.tls_ca).absolute()))]
+    if settings.auth != "off":
+        words.append('-H "Authorization: Bearer $TMS_TOKEN"')
+    return " ".join(words)
 
 
 def _show(

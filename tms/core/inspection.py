@@ -102,5 +102,8 @@ class PartwiseInspection(Protocol):
         ...
 
     async def explain(self, topic_id: TopicId, message_id: bytes) -> Facts:
-        """Return what an id says, what is stored under it, and why readers are given it or not."""
+        """Return what an id says, what is stored under it, and why readers are given it or not.
+
+        Raises `TopicNotFound`.
+        """
         ...

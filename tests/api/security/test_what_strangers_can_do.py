@@ -151,6 +151,8 @@ async def test_strangers_are_not_told_the_version(*, are_docs_open: bool) -> Non
             for path in (*OPEN, "/docs", "/openapi.json", "/metrics", "/nowhere"):
                 answer = await server.http.get(path)
                 assert __version__ not in answer.text + str(answer.headers), path
+            tried = (await server.http.get("/")).json()["try"]
+            assert all("Bearer $TMS_TOKEN" in line for line in tried if line.startswith("curl"))
         if not are_docs_open:
             told = (await pair.leader.http.get("/openapi.json", headers=pair.root)).json()
             assert told["info"]["version"] == __version__
