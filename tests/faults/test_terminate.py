@@ -12,7 +12,7 @@ from tests.faults.ledger import Ledger
 from tests.faults.load import Load, check_log
 from tests.faults.serving import serve
 from tests.servers.server_process import ServerProcess
-from tms.core.errors import OutcomeUnknown, ServerUnreachable, Stopping
+from tms.core.errors import AnswerLost, OutcomeUnknown, ServerUnreachable, Stopping
 
 TOPIC = "log"
 GRACE_S = 5.0
@@ -34,8 +34,10 @@ async def stop_under_load(server: ServerProcess, ledger: Ledger, chance: random.
         assert time.monotonic() - started < GRACE_S
         assert await waiting == 0
         await load.until_failed(1)
-    told = {type(error) for error in load.failures + load.poll_failures}
+    told = {type(error) for error in load.failures}
     assert told <= {Stopping, OutcomeUnknown, ServerUnreachable}, told
+    told = {type(error) for error in load.poll_failures}
+    assert told <= {Stopping, AnswerLost, ServerUnreachable}, told
     return exit_code
 
 
