@@ -18,7 +18,7 @@ from bench.topics import Topic, create, fill
 from tms.security.resources import Action, Kind
 from tms.security.rules import Effect, Rule
 from tms.security.tokens import KeptToken, new_token
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 _CONNECTIONS = 32
 _RULES = 1_000

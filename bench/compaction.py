@@ -29,7 +29,7 @@ from tms.core.clock import SystemClock
 from tms.core.frame import bodies_of, encode_body
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 from tms.transactions.service import TransactionService
 
 _AT_ONCE = 1_000

@@ -19,7 +19,7 @@ from dev.processes import Servers
 from dev.zookeeper import servers as zookeeper
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import NEW, MetadataStore
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 _VALUE = b"x" * 100
 _PATHS = 1_000

@@ -26,7 +26,7 @@ from tms.core.clock import ManualClock
 from tms.core.errors.catalogue import CATALOGUE
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 from tms.settings import Settings
 from tms.wire.avro_bodies import AVRO
 from tms.wire.bodies import PollRequest, PublishRequest

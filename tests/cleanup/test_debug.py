@@ -20,8 +20,8 @@ from tms.core.message import FIRST_ID, KEY, Message, MessageId, tombstone
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import open_services
-from tms.stores import inspect
+from tms.server.node import open_services
+from tms.server.stores import inspect
 
 NOW_MS = 1_700_000_000_000
 TOPIC = TopicId("default", "orders")

@@ -23,9 +23,9 @@ from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
+from tms.server.stores import inspect
 from tms.settings import Settings
-from tms.stores import inspect
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from tms.core.message import FIRST_ID
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import open_services
+from tms.server.node import open_services
 from tms.settings import Settings
 
 LONG_S = 60.0

@@ -26,7 +26,7 @@ from tms.core.message import FIRST_ID
 from tms.core.messaging import RollbackRange
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId, TopicMetadata
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 from tms.transactions.pruning import InvalidList
 from tms.transactions.service import TransactionService
 

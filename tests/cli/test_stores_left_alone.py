@@ -142,7 +142,7 @@ class Filled(NamedTuple):
 
 _PUT_VALUES = """
 import asyncio, os, sys
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 async def put():
     store = await open_metadata(sys.argv[1])

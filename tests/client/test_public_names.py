@@ -27,8 +27,8 @@ SERVER_PACKAGES = (
     "cachetools",
     "tables",
     "api",
-    "tms.node",
-    "tms.stores",
+    "tms.server.node",
+    "tms.server.stores",
     "tms.messaging",
 )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tms.coordination import CoordinationService, ResourceLock
 from tms.core.errors import BadVersion, Unavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 LOCK, GUARDED = "/lock", "/guarded"
 

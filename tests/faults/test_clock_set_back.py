@@ -11,7 +11,7 @@ from tms.core.message import FIRST_ID, Message
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.messaging.service import Service
-from tms.node import open_services
+from tms.server.node import open_services
 
 TOPIC = TopicId("default", "t")
 NOW_MS = 1_785_585_600_000

@@ -10,7 +10,7 @@ import pytest
 import tms
 from tests.faults.serving import refusal, serve
 from tms.core.errors import StoreLocked
-from tms.node import open_services
+from tms.server.node import open_services
 
 
 def publish_and_count(url: str) -> int:

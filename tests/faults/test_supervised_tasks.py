@@ -38,11 +38,11 @@ from tms.registry.log import WayToLog
 from tms.registry.mastership import Elected
 from tms.registry.members import Announcement, MembersElection
 from tms.registry.store_election import StoreElection
-from tms.registry_part import RegistryPart
 from tms.security.audit import Drops
 from tms.security.audit_destinations import Publisher
 from tms.security.forward_keys import OLD_MS, ForwardKeys
 from tms.security.json_web_keys import WebKeys
+from tms.server.registry_part import RegistryPart
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

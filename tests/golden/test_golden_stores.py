@@ -18,9 +18,9 @@ from tables.store import METADATA
 from tests.golden.rows_of_hbase import opening
 from tests.golden.seen import OWNER, SEQUENCE, seen
 from tests.golden.write_store import NOW_MS
-from tms import node, stores
 from tms.core.clock import SystemClock
 from tms.core.topic import TopicId
+from tms.server import node, stores
 from tms.transactions.pruning import InvalidList
 
 HERE = Path(__file__).parent

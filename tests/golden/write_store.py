@@ -10,6 +10,7 @@ something. `tell` prints what this version sees.
 """
 
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -160,7 +161,8 @@ _PARTS = {"begin": begin, "name": name, "add": add, "end": end, "tell": tell}
 
 def main() -> None:
     """Run a part."""
-    node: Any = importlib.import_module("tms.node")
+    has_room = importlib.util.find_spec("tms.server.node") is not None
+    node: Any = importlib.import_module("tms.server.node" if has_room else "tms.node")
     url, part = sys.argv[1:]
     clock = Steps(list(_PARTS).index(part))
     system_clock: Any = SystemClock

@@ -14,7 +14,7 @@ from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicMetadata
 from tms.core.transactions import StartRequest, TransactionStatus
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
 

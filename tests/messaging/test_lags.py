@@ -22,7 +22,7 @@ from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.subscriptions import SubscriptionService
 from tms.messaging.traffic import OTHER
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 
 pytestmark = pytest.mark.anyio
 TOPIC = TopicId("ns", "t")

@@ -18,7 +18,7 @@ from tms.core.transaction import ALL_VISIBLE_LATEST
 from tms.messaging import live_references
 from tms.messaging.service import Service
 from tms.messaging.store_runtime import StoreRuntime
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
 

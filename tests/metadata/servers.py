@@ -19,7 +19,7 @@ from tms.metadata.etcd.session import Etcd
 from tms.metadata.etcd.thread import there
 from tms.metadata.interface import MetadataStore
 from tms.metadata.remote import RemoteStore
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 Open = Callable[..., Awaitable[MetadataStore]]
 """Opens a session: of the first servers by default, with the options given."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tms.core.errors import MetadataClosed
-from tms.node import open_services
-from tms.stores import open_metadata
+from tms.server.node import open_services
+from tms.server.stores import open_metadata
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from dev.zookeeper import servers as zookeeper_servers
 from tests.metadata.needed import needed
 from tms.core.errors import MetadataUnavailable
 from tms.metadata.interface import MetadataStore
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 

@@ -16,7 +16,7 @@ from tms.coordination import CoordinationService, ResourceLock
 from tms.core.errors import LockBusy, PathNotFound, Unavailable
 from tms.metadata.cache import JsonCodec, MetadataCache
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 TOLD_S_MAX = 20.0
 EXAMPLES = settings(

@@ -10,7 +10,6 @@ from tms.core.message import FIRST_ID, Message
 from tms.core.messaging import Messaging
 from tms.core.reading import Reading
 from tms.core.topic import TopicId
-from tms.node import OpenServices, open_services
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
@@ -21,6 +20,7 @@ from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.schema import Reference
 from tms.registry.service import Registry, RegistryOptions
 from tms.registry.sources import Submitted
+from tms.server.node import OpenServices, open_services
 
 NOW_MS = 1_700_000_000_000
 TOPIC = TopicId("system", "_schemas")

@@ -22,7 +22,7 @@ from tms.core.clock import SystemClock
 from tms.security.grants import GrantOptions, Grants
 from tms.security.resources import Action
 from tms.security.tokens import KeptToken, new_token
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 __all__ = ["etcd"]
 

@@ -20,7 +20,7 @@ from tms.security.resources import SERVER, Action, Kind
 from tms.security.rule_book import RuleBook
 from tms.security.rules import Effect, Identity, Rule
 from tms.security.tokens import new_token
-from tms.stores import open_metadata
+from tms.server.stores import open_metadata
 
 __all__ = ["etcd", "remote", "zookeeper"]
 

@@ -38,7 +38,7 @@ from tms.client.remote_services import RemoteServices
 from tms.core.errors import StoreFileLost, StoreFormatUnknown, TmsError
 from tms.core.inspection import CHECKED, ROWS_MAX
 from tms.core.store_access import StoreAccess
-from tms.stores import inspect
+from tms.server.stores import inspect
 
 EPISODE_S = (0.5, 4.0)
 KILLED_SHARE = 0.8

@@ -19,7 +19,7 @@ from tms.core.messaging import RollbackRange
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.trusted_clock import trusted
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 LEASE_S = 1.0
 

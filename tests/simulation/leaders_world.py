@@ -31,7 +31,7 @@ from tms.core.reading import Reading, isolation_of
 from tms.core.subscriptions import SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.core.transactions import TransactionStatus
-from tms.node import OpenServices
+from tms.server.node import OpenServices
 
 START_MS = 1_800_000_000_000
 TOPICS = [TopicId("default", name) for name in ("a", "b")]

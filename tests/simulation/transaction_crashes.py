@@ -28,7 +28,7 @@ from tms.core.subscriptions import Advance
 from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest, TransactionStatus
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 NOW_MS = 1_800_000_000_000
 TOPICS = TopicId("default", "a"), TopicId("default", "b")

@@ -1,7 +1,7 @@
 """Imports go one way. The arrows are those of docs/ARCHITECTURE.md.
 
 A layer is a package and all below it. It may import itself, what `ARROWS` lists for it, and, inside
-a function only, what `LAZY_ARROWS` lists. `tms.node` puts everything together and may import all.
+a function only, what `LAZY_ARROWS` lists. `tms.server.node` puts all together and may import all.
 """
 
 import ast
@@ -42,39 +42,42 @@ ARROWS: dict[str, frozenset[str]] = {
     "tms.spark": frozenset({"tms.client", "tms.core", "tms.serdes"}),
     "pyspark_tms": frozenset({"tms.spark"}),
     "tms.settings": frozenset({"tms.core"}),
-    "tms.jobs": frozenset(
-        {"cleanup", "tables", "tms.core", "tms.settings", "tms.stores", "tms.transactions"}
+    "tms.server.jobs": frozenset(
+        {"cleanup", "tables", "tms.core", "tms.settings", "tms.server.stores", "tms.transactions"}
     ),
-    "tms.stores": frozenset({"cleanup", "tables", "tms.core", "tms.metadata", "tms.settings"}),
-    "tms.server": frozenset(
+    "tms.server": frozenset(),
+    "tms.server.stores": frozenset(
+        {"cleanup", "tables", "tms.core", "tms.metadata", "tms.settings"}
+    ),
+    "tms.server.serving": frozenset(
         {
             "api.app",
             "api.cluster",
             "api.http",
             "tms.cluster",
             "tms.core",
-            "tms.gc_schedule",
-            "tms.node",
+            "tms.server.gc_schedule",
+            "tms.server.node",
             "tms.metadata",
-            "tms.registry_part",
-            "tms.security_part",
+            "tms.server.registry_part",
+            "tms.server.security_part",
             "tms.settings",
-            "tms.stores",
+            "tms.server.stores",
         }
     ),
-    "tms.security_part": frozenset(
+    "tms.server.security_part": frozenset(
         {
             "api.http",
             "tms.core",
             "tms.metadata",
             "tms.security",
             "tms.settings",
-            "tms.stores",
+            "tms.server.stores",
         }
     ),
-    "tms.registry_part": frozenset(
+    "tms.server.registry_part": frozenset(
         {
-            "tms.security_part",
+            "tms.server.security_part",
             "api.cluster",
             "api.http",
             "api.registry",
@@ -83,10 +86,10 @@ ARROWS: dict[str, frozenset[str]] = {
             "tms.metadata",
             "tms.registry",
             "tms.settings",
-            "tms.stores",
+            "tms.server.stores",
         }
     ),
-    "tms.gc_schedule": frozenset(),
+    "tms.server.gc_schedule": frozenset(),
     "tms.cli": frozenset(
         {"tms.client", "tms.core", "tms.metadata", "tms.security", "tms.settings", "tms.wire"}
     ),
@@ -98,11 +101,13 @@ ARROWS: dict[str, frozenset[str]] = {
 }
 LAZY_ARROWS: dict[str, frozenset[str]] = {
     "api.http": frozenset({"tms.arrow"}),
-    "tms.client": frozenset({"tms.arrow", "tms.node", "tms.serdes"}),
-    "tms.spark": frozenset({"tms.jobs", "tms.settings"}),
-    "tms.cli": frozenset({"tms.jobs", "tms.server", "tms.spark", "tms.stores"}),
+    "tms.client": frozenset({"tms.arrow", "tms.server.node", "tms.serdes"}),
+    "tms.spark": frozenset({"tms.server.jobs", "tms.settings"}),
+    "tms.cli": frozenset(
+        {"tms.server.jobs", "tms.server.serving", "tms.spark", "tms.server.stores"}
+    ),
 }
-SEES_ALL = "tms.node"
+SEES_ALL = "tms.server.node"
 LAYERS = sorted([*ARROWS, SEES_ALL], key=len, reverse=True)
 
 PLAIN_NAMES = frozenset({"__version__"})
@@ -114,12 +119,12 @@ SERVER_COMMANDS = "tms.cli.serve"
 NEEDS_SERVER_EXTRA = frozenset(
     {
         SERVER_COMMANDS,
-        "tms.jobs",
-        "tms.registry_part",
-        "tms.security_part",
-        "tms.server",
+        "tms.server.jobs",
+        "tms.server.registry_part",
+        "tms.server.security_part",
+        "tms.server.serving",
         "tms.settings",
-        "tms.stores",
+        "tms.server.stores",
         SEES_ALL,
     }
 )
@@ -194,13 +199,13 @@ def _has_layer(module: str) -> bool:
         ("api/http/x.py", "from api.openapi.parts import TEXT", False),
         ("api/resources/x.py", "from api.http.exchange import Exchange", True),
         ("api/cluster/x.py", "from api.resources import health", False),
-        ("api/http/x.py", "from tms import node", False),
+        ("api/http/x.py", "from tms.server import node", False),
         ("api/http/x.py", "def f():\n    from tables.keys import prefix", False),
         ("api/http/x.py", "if TYPE_CHECKING:\n    from tms.messaging import service", False),
-        ("tms/client/x.py", "from tms.node import open_services", False),
-        ("tms/client/x.py", "def f():\n    from tms.node import open_services", True),
+        ("tms/client/x.py", "from tms.server.node import open_services", False),
+        ("tms/client/x.py", "def f():\n    from tms.server.node import open_services", True),
         ("tms/client/x.py", "def f():\n    from tables.keys import prefix", False),
-        ("tms/node.py", "from tables.leveldb import LevelDBStore", True),
+        ("tms/server/node.py", "from tables.leveldb import LevelDBStore", True),
         ("tables/x.py", "from tms.core.topic import TopicId", True),
         ("tables/x.py", "from api.app import create_app", False),
     ],

@@ -68,8 +68,8 @@ def test_what_goes_by_the_wall_alone_is_no_server() -> None:
         "tms/core/mark.py",
         "tms/core/supervision.py",  # tells people when a task failed
         "tms/core/trusted_clock.py",
-        "tms/jobs.py",
-        "tms/stores.py",
+        "tms/server/jobs.py",
+        "tms/server/stores.py",
     }
 
 

@@ -137,8 +137,8 @@ def test_an_installed_server_is_loaded_from_within_the_package(
     installed: Path, tmp_path: Path
 ) -> None:
     code = (
-        "import tms.stores, tables\n"
-        "with tms.stores.importing('api'): import api\n"
+        "import tms.server.stores, tables\n"
+        "with tms.server.stores.importing('api'): import api\n"
         "print(tms.__file__, tables.__file__, api.__file__)"
     )
     done = run_installed("-c", code, path=[installed], cwd=tmp_path)
@@ -155,7 +155,9 @@ def test_an_embedded_store_leaves_a_users_own_api_alone(installed: Path, tmp_pat
     own = tmp_path / "own/api"
     own.mkdir(parents=True)
     (own / "__init__.py").write_text("IS_OWN = True\n")
-    code = "import tms.node, api, sys; print(api.IS_OWN, any('_server' in p for p in sys.path))"
+    code = (
+        "import tms.server.node, api, sys; print(api.IS_OWN, any('_server' in p for p in sys.path))"
+    )
     done = run_installed("-c", code, path=[own.parent, installed], cwd=tmp_path)
 
     assert done.stdout.split() == ["True", "False"], done.stderr
@@ -169,7 +171,8 @@ def test_the_installed_command_tells_its_commands(installed: Path, tmp_path: Pat
 
 
 def test_the_client_leaves_other_packages_alone(installed: Path, tmp_path: Path) -> None:
-    code = "import tms, sys; tms.connect; print({'tables', 'api', 'tms.node'} & set(sys.modules))"
+    server = "{'tables', 'api', 'tms.server.node'}"
+    code = f"import tms, sys; tms.connect; print({server} & set(sys.modules))"
     done = run_installed("-c", code, path=[installed], cwd=tmp_path)
 
     assert done.stdout.strip() == "set()", done.stderr
@@ -187,7 +190,7 @@ def pytables(tmp_path: Path) -> Path:
 def test_a_server_is_refused_beside_pytables_in_one_process(
     installed: Path, pytables: Path, tmp_path: Path
 ) -> None:
-    code = "import tables; import tms.node"
+    code = "import tables; import tms.server.node"
     done = run_installed("-c", code, path=[pytables, installed], cwd=tmp_path)
 
     assert done.returncode == 1
@@ -197,7 +200,7 @@ def test_a_server_is_refused_beside_pytables_in_one_process(
 def test_a_server_runs_where_pytables_is_installed(
     installed: Path, pytables: Path, tmp_path: Path
 ) -> None:
-    code = "import tms.node, tables; print(hasattr(tables, 'IS_PYTABLES'))"
+    code = "import tms.server.node, tables; print(hasattr(tables, 'IS_PYTABLES'))"
     done = run_installed("-c", code, path=[pytables, installed], cwd=tmp_path)
 
     assert done.stdout.strip() == "False", done.stderr

@@ -8,7 +8,7 @@ from tms.core.message import FIRST_ID
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 
 ORDERS = TopicId("ns", "orders")
 

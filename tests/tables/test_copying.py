@@ -23,7 +23,7 @@ from tms.core.mark import Mark, carry_mark, encode_mark, latest_mark
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.core.trusted_clock import ClockState, TrustedClock
-from tms.node import open_services
+from tms.server.node import open_services
 
 COPIED = (PAYLOAD, MESSAGE, SUBSCRIPTION, METADATA)
 

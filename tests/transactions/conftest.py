@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from tests.transactions.living import Living
 from tests.transactions.reading import NOW_MS, A, B
 from tms.core.clock import ManualClock
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from tms.core.messaging import RollbackRange
 from tms.core.reading import Isolation, Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices
+from tms.server.node import OpenServices
 
 NOW_MS = 1_800_000_000_000
 A, B = TopicId("default", "a"), TopicId("default", "b")

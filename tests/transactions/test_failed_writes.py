@@ -19,7 +19,7 @@ from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId, TopicMetadata
 from tms.core.transactions import StartRequest, TransactionStatus
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 from tms.transactions import journal
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("is_done", [False, True])]

@@ -18,7 +18,7 @@ from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange, Stored
 from tms.core.subscriptions import Advance
 from tms.core.transactions import TransactionStatus
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
 

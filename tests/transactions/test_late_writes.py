@@ -14,7 +14,7 @@ from tms.core.errors import StoreUnavailable
 from tms.core.limits import Limits
 from tms.core.subscriptions import Advance
 from tms.core.transactions import TransactionStatus
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 pytestmark = pytest.mark.anyio
 

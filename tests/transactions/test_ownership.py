@@ -21,7 +21,7 @@ from tms.core.limits import Limits
 from tms.core.messaging import RollbackRange, Stored
 from tms.core.transaction import Transaction
 from tms.core.transactions import IfOpen, TransactionStatus
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

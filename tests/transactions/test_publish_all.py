@@ -8,7 +8,7 @@ from tests.transactions.reading import SHORT, A, B, everything, polled
 from tms.core.caller import Caller
 from tms.core.errors import InvalidRequest, OwnerNotFound, TopicNotFound
 from tms.core.topic import TopicId
-from tms.node import OpenServices
+from tms.server.node import OpenServices
 
 pytestmark = pytest.mark.anyio
 

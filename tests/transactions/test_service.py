@@ -23,7 +23,7 @@ from tms.core.reading import Isolation, Reading
 from tms.core.subscriptions import Advance
 from tms.core.transaction import TransactionType
 from tms.core.transactions import IfOpen, StartRequest, TransactionStatus
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 
 pytestmark = pytest.mark.anyio
 

@@ -40,7 +40,7 @@ def release(
 
     Say it only once none of the cluster's servers runs. Nobody checks that.
     """
-    from tms.stores import release_store  # noqa: PLC0415  the whole server
+    from tms.server.stores import release_store  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):

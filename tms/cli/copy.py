@@ -40,7 +40,7 @@ def copy(
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
     """Copy topics with their messages, ids, subscriptions and transactions into another store."""
-    from tms.jobs import open_copy  # noqa: PLC0415  the whole server
+    from tms.server.jobs import open_copy  # noqa: PLC0415  the whole server
 
     settings = settings_of({}, config)
     try:

@@ -38,7 +38,7 @@ def init(
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
     """Create the tables of a store on HBase; those that are there stay as they are."""
-    from tms.stores import create_tables  # noqa: PLC0415  the whole server
+    from tms.server.stores import create_tables  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):

@@ -52,7 +52,7 @@ async def inspected(target: Target, store: str | None) -> AsyncIterator[Partwise
 
 
 def _opened(store: str) -> Any:
-    from tms.stores import inspect  # noqa: PLC0415  the whole server
+    from tms.server.stores import inspect  # noqa: PLC0415  the whole server
 
     if folder_of(store) is None and not has_scheme(store, HBASE):
         raise typer.BadParameter(f"{written(kept=True)} is wanted", param_hint="--store")

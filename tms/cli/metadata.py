@@ -57,7 +57,7 @@ def _run(
 
     Raises `TmsError`, and a usage error.
     """
-    from tms.stores import open_metadata  # noqa: PLC0415  needs the server's extra
+    from tms.server.stores import open_metadata  # noqa: PLC0415  needs the server's extra
 
     async def run() -> T:
         try:

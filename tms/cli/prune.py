@@ -43,7 +43,7 @@ def prune(
     as_json: JsonOption = False,  # noqa: FBT002  typer's way to say what a flag is
 ) -> None:
     """Delete from a store on HBase what no reader can see any more, region by region."""
-    from tms.jobs import open_pruning  # noqa: PLC0415  the whole server
+    from tms.server.jobs import open_pruning  # noqa: PLC0415  the whole server
 
     settings = settings_of({"store": store}, config)
     if not has_scheme(settings.store, HBASE):

@@ -93,7 +93,7 @@ async def open_embedded(
     Raises as `tms.connect`, and `StoreNotFound`.
     """
     try:
-        from tms.node import open_embedded as opened  # noqa: PLC0415  only when asked for
+        from tms.server.node import open_embedded as opened  # noqa: PLC0415  only when asked for
     except ModuleNotFoundError as error:
         what = "a store in this process needs the server's packages"
         raise extras.missing(what, error, "server") from error

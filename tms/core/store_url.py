@@ -1,6 +1,6 @@
-"""The kinds of store, and how their URLs are written. `tms.stores` opens them.
+"""The kinds of store, and how their URLs are written. `tms.server.stores` opens them.
 
-A new kind is its package, a row here, and a row of `tms.stores.WAYS`.
+A new kind is its package, a row here, and a row of `tms.server.stores.WAYS`.
 """
 
 import re

@@ -16,7 +16,7 @@ from tests.api.cluster.standing_by import ID, LIMITS, Known
 from tests.api.rest import TOPICS, refusal, serving
 from tests.servers.authority import Authority
 from tms.core.tls import TlsFiles
-from tms.node import open_services
+from tms.server.node import open_services
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

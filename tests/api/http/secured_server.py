@@ -16,7 +16,7 @@ from tests.api.rest import Wire, serving
 from tests.servers.authority import Authority, Issued
 from tms.core.limits import Limits
 from tms.core.tls import TlsFiles, client_context
-from tms.node import open_services
+from tms.server.node import open_services
 
 
 @dataclass

@@ -26,7 +26,7 @@ from api.app import create_app
 from api.http.server import ListeningAddress, serve
 from tms.core.limits import Limits
 from tms.core.topic import TopicId
-from tms.node import open_services
+from tms.server.node import open_services
 
 async def main():
     services = await open_services("memory:")

@@ -13,7 +13,7 @@ from tests.api.rest import NOW_MS, TOPIC, TOPICS, refusal, serving
 from tests.faults.moody_store import MoodyStore
 from tms.core.clock import ManualClock
 from tms.core.limits import Limits
-from tms.node import services_on
+from tms.server.node import services_on
 
 pytestmark = pytest.mark.anyio
 

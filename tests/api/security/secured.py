@@ -24,7 +24,6 @@ from tms.core.clock import ManualClock
 from tms.core.limits import Limits
 from tms.metadata.local import LocalSession
 from tms.metadata.memory import open_memory
-from tms.node import OpenServices, open_services
 from tms.security.audit import Audit, Drops
 from tms.security.forward_keys import ForwardKeys
 from tms.security.forwards import Opener, Sealer
@@ -34,6 +33,7 @@ from tms.security.resources import Action, Kind
 from tms.security.rules import Effect, Rule
 from tms.security.sessions import Sessions
 from tms.security.tokens import new_token
+from tms.server.node import OpenServices, open_services
 
 ROOT = "root"
 OPEN = frozenset(("/", "/ping", "/health", "/ready"))

@@ -16,9 +16,9 @@ from tests.servers.authority import Authority
 from tms.core.clock import ManualClock
 from tms.core.tls import TlsFiles
 from tms.core.topic import TopicId
-from tms.node import open_services
 from tms.security.resources import Action
 from tms.security.tokens import new_token
+from tms.server.node import open_services
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from tms.core.topic import TopicId
 from tms.security.forwards import BOOT_HEADER, HEADER, Opener, Sealer, new_boot
 from tms.security.resources import Action
 from tms.security.rules import Identity
-from tms.security_part import SecurityPart
+from tms.server.security_part import SecurityPart
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

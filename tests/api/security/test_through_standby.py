@@ -16,7 +16,7 @@ from tms.core.topic import TopicId
 from tms.registry.registration import Registered
 from tms.security.forwards import Sealer
 from tms.security.resources import Action
-from tms.security_part import SecurityPart
+from tms.server.security_part import SecurityPart
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

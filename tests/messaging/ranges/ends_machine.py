@@ -18,7 +18,7 @@ from tms.core.messaging import RollbackRange, Stored
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices, services_on
+from tms.server.node import OpenServices, services_on
 
 NOW_MS = 1_800_000_000_000
 TOPIC = TopicId("default", "t")

@@ -18,7 +18,7 @@ from tms.core.reading import Reading
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
 from tms.messaging.ranges.splits import _grouped, _Placed
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
 from tms.settings import Settings
 
 pytestmark = pytest.mark.anyio

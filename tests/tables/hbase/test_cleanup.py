@@ -64,7 +64,7 @@ from tms.core.limits import Limits
 from tms.core.message import KEY
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.jobs import open_pruning, prune_region, regions
+from tms.server.jobs import open_pruning, prune_region, regions
 from tms.settings import Settings
 
 pytestmark = pytest.mark.slow

@@ -32,9 +32,9 @@ from tms.core.message import position_of
 from tms.core.reading import Reading, isolation_of
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
-from tms.node import OpenServices, open_services
+from tms.server.node import OpenServices, open_services
+from tms.server.stores import release_store
 from tms.settings import Settings
-from tms.stores import release_store
 
 pytestmark = pytest.mark.slow
 

@@ -41,7 +41,7 @@ def prune(
     """
     if not has_scheme(store, HBASE):
         raise ValueError(f"{store} is no store on HBase: hbase://HOST:PORT/PREFIX is expected")
-    from tms.jobs import regions  # noqa: PLC0415  the server's extra
+    from tms.server.jobs import regions  # noqa: PLC0415  the server's extra
     from tms.settings import load  # noqa: PLC0415
 
     found = regions(store, load({"store": store}, None).settings)
@@ -71,7 +71,7 @@ class _Pruning:
         self._store = store
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from tms.jobs import prune_region  # noqa: PLC0415  the server's extra
+        from tms.server.jobs import prune_region  # noqa: PLC0415  the server's extra
         from tms.settings import load  # noqa: PLC0415
 
         settings = load({"store": self._store}, None).settings

@@ -1,6 +1,6 @@
 """Work on whole stores that needs no server: a pass of cleanup on HBase, and a copy.
 
-The server's packages are found once `tms.stores` is imported, so it comes first.
+The server's packages are found once `tms.server.stores` is imported, so it comes first.
 """
 
 from collections import Counter
@@ -10,8 +10,8 @@ from tms.core.clock import SystemClock
 from tms.core.mark import ClockElsewhere, carry_mark, latest_mark
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import LEVELDB, folder_of
+from tms.server.stores import hbase_options, open_tables
 from tms.settings import Settings
-from tms.stores import hbase_options, open_tables
 from tms.transactions.copied_state import CopiedTransactions, carry
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def open_pruning(store: str, settings: Settings, workers: int) -> "Pruning":
 
     Raises as `open_tables`.
     """
-    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.stores; an extra
+    from cleanup.hbase.opening import Pruning  # noqa: PLC0415  behind tms.server.stores; an extra
 
     limits = settings.limits()
     return Pruning(store, hbase_options(settings), limits, SystemClock(), workers=workers)
@@ -35,7 +35,7 @@ def open_copy(source: str, target: str, settings: Settings) -> "tuple[Copying, C
 
     Close the first when it is done. Raises as `open_tables`, and `CopyRefused`.
     """
-    from tables.copying import Copying  # noqa: PLC0415  behind tms.stores
+    from tables.copying import Copying  # noqa: PLC0415  behind tms.server.stores
 
     folder = folder_of(source)
     name = source.partition("?")[0] if folder is None else f"{LEVELDB.prefix}{folder.resolve()}"
@@ -62,8 +62,8 @@ def regions(store: str, settings: Settings) -> list[tuple[str, bytes, bytes]]:
 
     Raises as `open_tables`.
     """
-    from tables.hbase.opening import open_store  # noqa: PLC0415  behind tms.stores; an extra
-    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.stores
+    from tables.hbase.opening import open_store  # noqa: PLC0415  behind tms.server.stores; an extra
+    from tables.store import MESSAGE, PAYLOAD  # noqa: PLC0415  behind tms.server.stores
 
     opened = open_store(store, **hbase_options(settings))
     try:
@@ -83,7 +83,7 @@ def prune_region(
     touched: that is a pass's business (`open_pruning`). Raises as `open_tables`.
     """
     from cleanup.hbase.opening import recorded_invalid_list  # noqa: PLC0415  as above
-    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.stores; an extra
+    from cleanup.hbase.parts import CachedTopics  # noqa: PLC0415  behind tms.server.stores; an extra
     from cleanup.hbase.worker import Memory, Worker, WorkerContext  # noqa: PLC0415
     from cleanup.ranges import Step  # noqa: PLC0415
     from tables.hbase.opening import open_store  # noqa: PLC0415

@@ -29,9 +29,9 @@ from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import RegistryError
 from tms.registry.service import Registry, RegistryOptions
 from tms.registry.store_election import StoreElection
-from tms.security_part import SecurityPart
+from tms.server.security_part import SecurityPart
+from tms.server.stores import importing, open_metadata
 from tms.settings import Settings
-from tms.stores import importing, open_metadata
 
 with importing("api"):
     from api.cluster.forwarding import Forwarder

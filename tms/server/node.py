@@ -33,8 +33,8 @@ from tms.metadata.interface import MetadataStore
 from tms.namespaces.opening import DeclaredNamespaces, open_namespaces
 from tms.namespaces.store import UndeclaredNamespaces
 from tms.registry.in_process import LocalSchemas
+from tms.server.stores import hbase_options, importing, open_metadata, open_tables
 from tms.settings import Settings
-from tms.stores import hbase_options, importing, open_metadata, open_tables
 from tms.transactions.foreign_manager import TransactionsOfOthers
 from tms.transactions.journal import Recover, TransactionJournal
 from tms.transactions.metrics import TransactionMetrics

@@ -1,8 +1,8 @@
-"""Runs a server: REST on the services that `tms.node` opens, alone or as one of a cluster.
+"""Runs a server: REST on the services that `tms.server.node` opens, alone or as one of a cluster.
 
 In a cluster the services are open only while this server leads (`tms.cluster.member`); meanwhile
 the others forward to it (`api.cluster.standby`). The schema registry is served in any case
-(`tms.registry_part`), also by a server that has nothing else.
+(`tms.server.registry_part`), also by a server that has nothing else.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from tms.core.cluster import Instance
 from tms.core.messaging import Messaging
 from tms.core.tls import TlsFiles
 from tms.core.trusted_clock import TrustedClock, trusted
-from tms.gc_schedule import collected_by_clock
 from tms.metadata.interface import MetadataStore
-from tms.node import open_services
-from tms.registry_part import RegistryPart, open_registry
-from tms.security_part import SecurityPart, open_security
+from tms.server.gc_schedule import collected_by_clock
+from tms.server.node import open_services
+from tms.server.registry_part import RegistryPart, open_registry
+from tms.server.security_part import SecurityPart, open_security
+from tms.server.stores import importing, look_at, open_metadata
 from tms.settings import Settings
-from tms.stores import importing, look_at, open_metadata
 
 with importing("api"):
     from api.app import create_app, create_standby, create_storeless

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tms.gc_schedule import collected_by_clock
+from tms.server.gc_schedule import collected_by_clock
 
 LONG_S = 60.0
 

@@ -30,7 +30,7 @@ from tms.metadata.interface import MetadataStore
 from tms.metadata.opening import Folder, open_store
 from tms.settings import Settings
 
-_HERE = Path(__file__).resolve().parent
+_HERE = Path(__file__).resolve().parents[1]
 _INSTALLED = _HERE / "_server"
 _SERVER = _INSTALLED if _INSTALLED.is_dir() else _HERE.parent
 

@@ -25,8 +25,8 @@ from tms.security.grants import GrantOptions, Grants
 from tms.security.quotas import PrincipalLimits, Quotas, SharedBounds
 from tms.security.sessions import Sessions, VerifyPassword, VerifyWebToken
 from tms.security.tokens import kept_of_setting
+from tms.server.stores import importing
 from tms.settings import Settings
-from tms.stores import importing
 
 with importing("api"):
     from api.http.access_control import AccessControl

@@ -1,0 +1,1 @@
+"""Puts a server together: its stores, services, security, registry, and how it runs and stops."""
