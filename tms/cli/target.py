@@ -20,8 +20,8 @@ from tms.cli import away
 from tms.client import Client, connect
 from tms.client.access import access_of
 from tms.client.addresses import is_of_servers, parse_addresses
-from tms.client.client import connect_in_process
 from tms.client.http import Http
+from tms.client.in_process import open_in_thread
 from tms.core.store_access import StoreAccess
 from tms.core.store_url import is_in_process
 
@@ -72,7 +72,9 @@ class Target:
         away.tell()
         with self._usage_errors():
             if is_in_process(self.url):
-                return connect_in_process(self.url, self.namespace, access, retry_for_s=retry_for_s)
+                return Client(
+                    *open_in_thread(self.url, self.namespace, access, retry_for_s=retry_for_s)
+                )
             return connect(
                 self.url,
                 self.namespace,
