@@ -21,12 +21,14 @@ from tms.wire.json_fields import (
 )
 from tms.wire.json_values import decode, encode
 
+IsolationName = Literal["committed", "all"]
+
 
 class RangesAskedBody(msgspec.Struct, forbid_unknown_fields=True):
     """Of which topics to tell where they stand, and which messages count."""
 
     topics: list[TopicName]
-    isolation: Literal["committed", "all"] = "committed"
+    isolation: IsolationName = "committed"
 
 
 class TopicRangeBody(msgspec.Struct):
