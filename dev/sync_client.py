@@ -203,8 +203,11 @@ def text_of(made: Made) -> str:
     """Return what the file of a class is to be."""
     source = ast.parse(path_of(made.source).read_text(encoding="utf-8"))
     body: list[ast.stmt] = [_class_of(made, source)]
-    if made.function:
-        body.append(_function_of(made, source))
+    body += [
+        _function_of(made, node, made.function)
+        for node in source.body
+        if isinstance(node, Function) and node.name == made.function
+    ]
     head = (
         f'"""`{made.name}` for threads, made from `{made.source}`.\n\n'
         f'Do not edit it: change that, and run `python -m dev.sync_client`.\n"""\n\n'
@@ -232,15 +235,16 @@ def _imports_of(made: Made, tree: ast.Module, source: ast.Module) -> Iterator[st
             case ast.Assign(targets=[ast.Name(id=name)]):
                 homes[name] = made.source
     homes |= HOMES
-    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    bound |= {node.name for node in ast.walk(tree) if isinstance(node, Function | ast.ClassDef)}
-    bound |= {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    for name in sorted(named - bound - set(dir(builtins))):
+    bound, named = set(dir(builtins)), set()
+    for each in ast.walk(tree):
+        match each:
+            case ast.Name(id=name, ctx=ast.Load()):
+                named.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name):
+                bound.add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+    for name in sorted(named - bound):
         yield f"from {homes[name]} import {name}"
 
 
@@ -250,15 +254,13 @@ def _class_of(made: Made, source: ast.Module) -> ast.ClassDef:
         for node in source.body
         if isinstance(node, ast.ClassDef) and node.name == f"Async{made.name}"
     )
-    methods = [
-        _method_of(made, node)
-        for node in found.body
-        if isinstance(node, Function) and _is_made(node)
-    ]
-    body = [_doc(found, 1), _init_of(made), *methods]
     plain = ast.parse(f"class {made.name}: ...").body[0]
     assert isinstance(plain, ast.ClassDef)
-    plain.body = body
+    plain.body = [_doc(found, 1), _init_of(made)]
+    for node in found.body:
+        if isinstance(node, Function) and _is_made(node):
+            name = node.name.replace("__a", "__", 1)
+            plain.body.append(_function_of(made, node, f"{made.name}.{name}"))
     return plain
 
 
@@ -281,32 +283,20 @@ def _init_of(made: Made) -> ast.stmt:
     return ast.parse(text).body[0]
 
 
-def _function_of(made: Made, source: ast.Module) -> ast.FunctionDef:
-    (found,) = (
-        node
-        for node in source.body
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == made.function
-    )
-    own = OWN[made.function]
-    return _plain(found, [_doc(found, 1, own.also), *ast.parse(cleandoc(own.body)).body])
-
-
-def _method_of(made: Made, method: Function) -> ast.FunctionDef:
-    name = {"__aenter__": "__enter__", "__aexit__": "__exit__"}.get(method.name, method.name)
-    own = OWN.get(f"{made.name}.{name}")
-    if own is not None:
+def _function_of(made: Made, function: Function, name: str) -> ast.FunctionDef:
+    """Return what `name`, a function or a method of a class, is for threads."""
+    own = OWN.get(name, Own(""))
+    if own.body:
         rest = ast.parse(cleandoc(own.body)).body
-    elif any(
-        isinstance(each, ast.Name) and each.id == "overload" for each in method.decorator_list
-    ):
-        return _plain(method, method.body)
-    elif "Awaitable" in ast.unparse(method.args):
-        rest = [_WithoutAwait().visit(deepcopy(node)) for node in method.body[1:]]
+    elif "overload" in map(ast.unparse, function.decorator_list):
+        return _plain(function, function.body)
+    elif "Awaitable" in ast.unparse(function.args):
+        rest = [_WithoutAwait().visit(deepcopy(node)) for node in function.body[1:]]
     else:
-        rest = ast.parse(_call_of(made, method)).body
-    made_method = _plain(method, [_doc(method, 2, "" if own is None else own.also), *rest])
-    made_method.name = name
-    return made_method
+        rest = ast.parse(_call_of(made, function)).body
+    plain = _plain(function, [_doc(function, 1 + name.count("."), own.also), *rest])
+    plain.name = name.rpartition(".")[2]
+    return plain
 
 
 def _call_of(made: Made, method: Function) -> str:
@@ -321,7 +311,7 @@ def _call_of(made: Made, method: Function) -> str:
         return f"{'' if returned == 'None' else 'return '}self._{made.through}.call({passed})"
     if returned.startswith("AsyncGenerator"):
         return f"return self._bridge.iterate({called}_runs({', '.join(given)}))"
-    is_property = any(ast.unparse(each) == "property" for each in method.decorator_list)
+    is_property = "property" in map(ast.unparse, method.decorator_list)
     value = called if is_property else f"{called}({', '.join(given)})"
     kind = returned.removeprefix("Async")
     return f"return {kind}({value}, self._bridge)" if returned != kind else f"return {value}"

@@ -8,7 +8,7 @@ import pytest
 
 import tms
 import tms.aio
-from dev.sync_client import MADE, Made, text_of
+from dev.sync_client import MADE, OWN, SENTENCES, Made, text_of
 
 
 @pytest.mark.parametrize("made", MADE, ids=lambda made: made.name)
@@ -16,6 +16,18 @@ def test_the_committed_file_is_what_its_source_makes(made: Made) -> None:
     text = made.path.read_text(encoding="utf-8")
 
     assert text == text_of(made), "its source has changed: run `python -m dev.sync_client`"
+
+
+def test_what_is_said_to_differ_does() -> None:
+    """An exception of which the source has changed is told, and not just passed over."""
+    texts = {made.name: " ".join(made.path.read_text(encoding="utf-8").split()) for made in MADE}
+
+    assert [other for other in SENTENCES.values() if other not in " ".join(texts.values())] == []
+    for name, own in OWN.items():
+        place, _, function = name.rpartition(".")
+        text = texts[place or "Client"]
+        assert f"def {function}(" in text, name
+        assert " ".join(own.also.split()) in text, name
 
 
 POLLS = [
