@@ -236,7 +236,7 @@ def parse_time_ms(text: str, option: str) -> int:
         case datetime() as moment:
             return int(moment.timestamp() * 1000)
         case _:
-            raise typer.BadParameter(f"{text!r} is not a time", param_hint=option)
+            raise typer.BadParameter(f"{text!r} is not a valid time", param_hint=option)
 
 
 def parse_transaction(text: str) -> Transaction | int:
