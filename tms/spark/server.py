@@ -23,13 +23,7 @@ from typing import NamedTuple, Self, TypeVar
 import anyio
 import msgspec
 import pyarrow as pa
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    stop_before_delay,
-    wait_exponential,
-    wait_random,
-)
+from tenacity import Retrying
 
 from tms.client.bridge import Bridge
 from tms.client.calls import JSON, Calls
@@ -37,7 +31,7 @@ from tms.client.http import Http
 from tms.client.remote import RemoteMessaging, topic_path
 from tms.client.remote_ranges import RemoteRanges
 from tms.client.remote_transactions import RemoteTransactions
-from tms.client.retry import may_pass
+from tms.client.retry import again, may_pass
 from tms.core.credentials import without_credentials
 from tms.core.errors import (
     InvalidRequest,
@@ -190,12 +184,7 @@ class SparkServer:
                 batches = self._poll(one, position, isolation)
                 raise
 
-        attempts = Retrying(
-            retry=retry_if_exception(may_pass),
-            stop=stop_before_delay(self._retry_for_s),
-            wait=wait_exponential(multiplier=0.1, max=5.0) + wait_random(0, 0.1),
-            reraise=True,
-        )
+        attempts = Retrying(**again(may_pass, self._retry_for_s))
         while position < one.end:
             batches = self._poll(one, position, isolation)
             began_at = position
