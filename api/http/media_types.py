@@ -12,7 +12,7 @@ from tms.core.errors import InvalidRequest
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_frames import AVRO_FRAMES
 from tms.wire.bodies import BodyFormat, MessagesFormat
-from tms.wire.json_bodies import JSON, JSON_BASE64
+from tms.wire.json_bodies import JSON, JSON_BASE64, JsonFormat
 from tms.wire.media_types import ARROW_TYPE
 
 _HEADER_CHARS_SHOWN = 100
@@ -48,6 +48,34 @@ def format_of(content_type: bytes) -> BodyFormat:
     raise _unsupported(content_type)
 
 
+def json_format_of(headers: Mapping[bytes, bytes], body: bytes | None) -> JsonFormat:
+    """Return the form of JSON that headers name, as `Exchange.json_format`."""
+    content_type, accept = headers.get(b"content-type"), headers.get(b"accept")
+    if accept is not None:
+        _check_takes_json(accept)
+    if content_type is not None:
+        return _named_json(content_type)
+    if body == b"":
+        return JSON
+    raise InvalidRequest("unsupported_content_type", content_type=None, expected=JSON.content_type)
+
+
+@kept
+def _named_json(content_type: bytes) -> JsonFormat:
+    body_format = format_of(content_type)
+    if not isinstance(body_format, JsonFormat):
+        raise _unsupported(content_type, expected=JSON.content_type)
+    return body_format
+
+
+@kept
+def _check_takes_json(accept: bytes) -> None:
+    """Raise `InvalidRequest` (not_acceptable) if an Accept names Avro and nothing else."""
+    named = {each.name for each in media_types_of(accept) if not _is_unwanted(each.parameters)}
+    if named == {AVRO.content_type}:
+        raise _not_acceptable(accept, expected=JSON.content_type)
+
+
 @kept
 def check_json(content_type: bytes) -> None:
     """Raise `InvalidRequest` (unsupported_content_type) on a type that is neither JSON nor a form.
@@ -58,9 +86,14 @@ def check_json(content_type: bytes) -> None:
         raise _unsupported(content_type)
 
 
-def _unsupported(content_type: bytes) -> InvalidRequest:
+def _unsupported(content_type: bytes, **detail: str) -> InvalidRequest:
     shown = shortened(content_type.decode("latin-1"), _HEADER_CHARS_SHOWN)
-    return InvalidRequest("unsupported_content_type", content_type=shown)
+    return InvalidRequest("unsupported_content_type", content_type=shown, **detail)
+
+
+def _not_acceptable(accept: bytes, **detail: str) -> InvalidRequest:
+    shown = shortened(accept.decode("latin-1"), _HEADER_CHARS_SHOWN)
+    return InvalidRequest("not_acceptable", accept=shown, **detail)
 
 
 def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
@@ -77,9 +110,7 @@ def answer_format_of(accept: bytes, body_format: BodyFormat) -> MessagesFormat:
     except ImportError:
         raise InvalidRequest("not_acceptable", accept=ARROW_TYPE, needs=_EXTRA) from None
     if version not in FORMATS:
-        raise InvalidRequest(
-            "not_acceptable", accept=shortened(accept.decode("latin-1"), _HEADER_CHARS_SHOWN)
-        )
+        raise _not_acceptable(accept)
     return FORMATS[version]
 
 

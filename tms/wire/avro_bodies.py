@@ -1,23 +1,33 @@
-"""Bodies as raw Avro binary: CDAP's schemas, byte for byte.
+"""Bodies of messages as raw Avro binary: CDAP's schemas, byte for byte.
 
 No container, no fingerprint. The answer to a poll is an Avro array written in blocks, each as
-`avro_length(count)` and the items of a `MessageBlock`, closed by a zero byte.
-Source: `../shared/facts/cdap.md` section 2 as summed up in `docs/formats.md`.
+`avro_length(count)` and the items of a `MessageBlock`, closed by a zero byte. CDAP has no publish
+to several topics: its two schemas are our own. `docs/formats.md` has all schemas with examples.
 """
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import Any, ClassVar
 
 from tms.core.avro_lengths import MORE_FOLLOWS, avro_length
 from tms.core.errors import InvalidRequest
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import ID_BYTES, KEY, MessageBlock
-from tms.core.messaging import Published, RollbackRange
-from tms.wire.avro import END, INT_BOUND, NULL, AvroReader, bytes_array, invalid, number, optional
+from tms.core.messaging import AllPublished, Published, RollbackRange
+from tms.wire.avro import (
+    END,
+    INT_BOUND,
+    NULL,
+    AvroReader,
+    array,
+    boolean,
+    bytes_array,
+    invalid,
+    number,
+    optional,
+    sized,
+)
 from tms.wire.avro_poll import decode_poll_request, encode_poll_request
-from tms.wire.avro_subscriptions import AvroSubscriptions
-from tms.wire.avro_transactions import AvroTransactions
-from tms.wire.bodies import PollRequest, PublishRequest
+from tms.wire.bodies import PollRequest, PublishAllRequest, PublishRequest
 from tms.wire.caps import messages_cap
 from tms.wire.media_types import AVRO_TYPE
 
@@ -49,6 +59,14 @@ PUBLISH_RESPONSE_SCHEMA: dict[str, Any] = {
         },
     ],
 }
+PUBLISHED_ALL_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "PublishAllResponse",
+    "fields": [
+        {"name": "transaction_id", "type": "long"},
+        {"name": "duplicate", "type": "boolean"},
+    ],
+}
 CONSUME_REQUEST_SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "ConsumeRequest",
@@ -68,6 +86,27 @@ CONSUME_RESPONSE_SCHEMA: dict[str, Any] = {
     },
 }
 
+
+def publish_all_schema(publish_request: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a publish to several topics, with the messages of a publish to one."""
+    topic = {"name": "topic", "type": "string"}
+    publication = {
+        "type": "record",
+        "name": "TopicMessages",
+        "fields": [topic, publish_request["fields"][1]],
+    }
+    return {
+        "type": "record",
+        "name": "PublishAllRequest",
+        "fields": [
+            {"name": "topics", "type": {"type": "array", "items": publication}},
+            {"name": "owner", "type": ["string", "null"]},
+            {"name": "sequence", "type": ["long", "null"]},
+        ],
+    }
+
+
+PUBLISH_ALL_SCHEMA = publish_all_schema(PUBLISH_REQUEST_SCHEMA)
 _VARINT_BYTES_MAX = 10
 
 
@@ -76,20 +115,24 @@ class AvroFormat:
 
     content_type = AVRO_TYPE
     joined_messages = 0
-    transactions = AvroTransactions()
-    subscriptions = AvroSubscriptions()
+    _reader: ClassVar[type[AvroReader]] = AvroReader
+    """Reads the messages of a request."""
+
+    def encode_messages(self, bodies: Sequence[bytes]) -> bytes:
+        """Return an array of messages, for the client."""
+        return bytes_array(bodies)
 
     def encode_publish(self, request: PublishRequest) -> bytes:
         """Return the body of a publish or store, for the client."""
         pointer = request.write_pointer
         tagged = NULL if pointer is None else optional(number(pointer))
-        return tagged + bytes_array(request.payloads)
+        return tagged + self.encode_messages(request.payloads)
 
     def decode_publish(self, body: bytes, messages_max: int) -> PublishRequest:
-        """Return what a publish or store asks."""
-        reader = AvroReader(body)
+        """Return the content of a publish or store."""
+        reader = self._reader(body)
         pointer = reader.number() if reader.has_value() else None
-        payloads = reader.bytes_array(messages_cap(messages_max))
+        payloads = reader.messages(messages_cap(messages_max))
         reader.end()
         return PublishRequest(pointer, payloads)
 
@@ -99,6 +142,49 @@ class AvroFormat:
         """Return what a publish or store asks: quick enough for one step."""
         yield from ()
         return self.decode_publish(body, messages_max)
+
+    def encode_publish_all(self, request: PublishAllRequest) -> bytes:
+        """Return the body of a publish to several topics, for the client."""
+        topics = [
+            sized(name.encode()) + self.encode_messages(bodies)
+            for name, bodies in request.topics.items()
+        ]
+        owner, sequence = request.owner, request.sequence
+        return b"".join(
+            (
+                array(topics),
+                NULL if owner is None else optional(sized(owner.encode())),
+                NULL if sequence is None else optional(number(sequence)),
+            )
+        )
+
+    def decode_publish_all(self, body: bytes, messages_max: int) -> PublishAllRequest:
+        """Return the content of a publish to several topics."""
+        cap = messages_cap(messages_max)
+        reader = self._reader(body)
+        topics: dict[str, Sequence[bytes]] = {}
+        count = 0
+        for _ in reader.items(cap):
+            name = reader.text()
+            if name in topics:
+                raise invalid("a topic stands twice")
+            topics[name] = found = reader.messages(cap, count)
+            count += len(found)
+        owner = reader.text() if reader.has_value() else None
+        sequence = reader.number() if reader.has_value() else None
+        reader.end()
+        return PublishAllRequest(topics, owner, sequence)
+
+    def encode_published_all(self, published: AllPublished) -> bytes:
+        """Return the answer to a publish to several topics."""
+        return number(published.write_pointer) + boolean(value=published.is_duplicate)
+
+    def decode_published_all(self, body: bytes) -> AllPublished:
+        """Return the answer to a publish to several topics, for the client."""
+        reader = AvroReader(body)
+        published = AllPublished(reader.number(), is_duplicate=reader.boolean())
+        reader.end()
+        return published
 
     def encode_range(self, published: RollbackRange) -> bytes:
         """Return the body that a transactional publish answers."""
