@@ -184,6 +184,16 @@ def test_several_topics_have_such_messages(topics: dict[str, list[Message]]) -> 
         assert list(framed_of(messages)) == list(framed_of(given_[name]))
 
 
+@pytest.mark.parametrize("before", [b"\x02\x02\x02", b"\x02\x02\x00", b"\x02\x02\x00\x02"])
+def test_a_number_without_an_end_is_refused_at_its_tenth_byte(before: bytes) -> None:
+    """It begins the length of a key, the count of headers, or the length of a name."""
+    with pytest.raises(InvalidRequest, match="10 bytes"):
+        AVRO_FRAMES.decode_publish(before + b"\xff" * 200_000 + b"\x00", MANY)
+    decoder = AvroRunsDecoder()
+    with pytest.raises(InvalidRequest, match="10 bytes"):
+        decoder.feed(b"\x02\x02" + bytes(21) + b"\xff" * 200_000)
+
+
 def test_the_rest_is_as_in_version_1() -> None:
     published = RollbackRange(7, 1, 2, 3, 4)
     assert AVRO_FRAMES.decode_range(AVRO.encode_range(published)) == published

@@ -8,7 +8,7 @@ to several topics: its two schemas are our own. `docs/formats.md` has all schema
 from collections.abc import Generator, Sequence
 from typing import Any, ClassVar
 
-from tms.core.avro_lengths import MORE_FOLLOWS, avro_length
+from tms.core.avro_lengths import avro_length, read_length
 from tms.core.errors import InvalidRequest
 from tms.core.limits import UINT16_COUNT
 from tms.core.message import ID_BYTES, KEY, MessageBlock
@@ -107,7 +107,6 @@ def publish_all_schema(publish_request: dict[str, Any]) -> dict[str, Any]:
 
 
 PUBLISH_ALL_SCHEMA = publish_all_schema(PUBLISH_REQUEST_SCHEMA)
-_VARINT_BYTES_MAX = 10
 
 
 class AvroFormat:
@@ -258,32 +257,23 @@ def _read_range(body: bytes) -> tuple[int | None, tuple[int, int], tuple[int, in
     return pointer, start, end
 
 
-def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int] | None:
-    """Return the zig-zag number at `at` and where it ends; None if `data` ends within it."""
-    zigzag = shift = 0
-    for end in range(at, min(at + _VARINT_BYTES_MAX, len(data))):
-        byte = data[end]
-        zigzag |= (byte & 0x7F) << shift
-        if byte < MORE_FOLLOWS:
-            return (zigzag >> 1) ^ -(zigzag & 1), end + 1
-        shift += 7
-    if len(data) - at >= _VARINT_BYTES_MAX:
-        raise InvalidRequest("invalid_body", format="avro", reason="a number of over 10 bytes")
-    return None
-
-
 def plain_run(received: bytes, start: int, left: int) -> tuple[int, int, int | None]:
     """Return how many whole items, of at most `left`, begin at `start`, and where they end.
 
-    The third value is where the last one begins, None if there is none.
+    The third value is where the last one begins, None if there is none. Raises `InvalidRequest`.
     """
     end, last_start, count = start, None, 0
-    while count < left:
-        length = read_varint(received, end + 1 + ID_BYTES)
-        if length is None or length[1] + length[0] > len(received):
-            break
-        last_start, end = end, length[1] + length[0]
-        count += 1
+    try:
+        while count < left:
+            size, body = read_length(received, end + 1 + ID_BYTES)
+            if body + size > len(received):
+                break
+            last_start, end = end, body + size
+            count += 1
+    except IndexError:
+        pass  # the length is not there whole
+    except ValueError as error:
+        raise invalid(str(error)) from None
     return count, end, last_start
 
 
