@@ -19,7 +19,7 @@ Asked = tuple[str, str, Any]
 
 @pytest.fixture
 async def requests(own: Rest) -> list[Asked]:
-    """Each operation that could be asked for in Avro before, and the trim that never could."""
+    """Each operation that was once asked for in Avro, and the trim, which never was."""
     await own.create()
     await own.http.put(POSITION)
     transaction = f"{TRANSACTIONS}/{await started(own)}"
