@@ -5,8 +5,14 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from api.http.exchange import OK, Exchange
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+
+from api.http.exchange import Exchange
 from api.http.operation import DecidedBy, Operation
+from api.http.pages import page_of
 from tms.security.resources import Action
 
 _STYLE = """
@@ -74,10 +80,9 @@ def _resolved(document: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]
     return dict(found)
 
 
-async def show(exchange: Exchange) -> None:
-    """Answer with the page."""
-    shown = page(json.loads(exchange.context.openapi))
-    await exchange.answer(OK, shown.encode(), b"text/html; charset=utf-8")
+async def _show(request: Request) -> HTMLResponse:
+    exchange: Exchange = request.scope["exchange"]
+    return HTMLResponse(page(json.loads(exchange.context.openapi)))
 
 
 OPERATIONS = (
@@ -87,7 +92,7 @@ OPERATIONS = (
         decided_by=DecidedBy.ANSWER,
         method="GET",
         path="/docs",
-        handler=show,
+        handler=page_of(Starlette(routes=[Route("/docs", _show)])),
         tag="Server",
         summary="This documentation, as a page",
         description="For people, in a browser.",

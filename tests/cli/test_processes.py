@@ -119,7 +119,7 @@ def test_a_server_serves_until_it_is_stopped(tmp_path: Path) -> None:
 
 WITHOUT_SERVER_EXTRA = """
 import sys
-for name in ("plyvel", "plyvel_next", "prometheus_client", "pydantic_settings",
+for name in ("plyvel", "plyvel_next", "prometheus_client", "pydantic_settings", "starlette",
              "sortedcontainers", "cachetools", "httptools", "uvloop"):
     sys.modules[name] = None
 from tms.cli.main import main

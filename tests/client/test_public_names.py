@@ -17,6 +17,7 @@ from tms.core.errors.catalogue import CATALOGUE
 from tms.core.transactions import AsyncTransactions
 
 SERVER_PACKAGES = (
+    "starlette",
     "httptools",
     "plyvel",
     "plyvel_next",
