@@ -51,7 +51,7 @@ _PATH_PARAMETERS: Json = {
         "name": "id",
         "in": "path",
         "required": True,
-        "description": "Of a rule or a token.",
+        "description": "The id of a rule or a token.",
         "schema": {"type": "string", "pattern": "^[a-z0-9]{12}$"},
         "example": "0f3a5c7e9b1d",
     },
@@ -59,7 +59,7 @@ _PATH_PARAMETERS: Json = {
         "name": "transaction_id",
         "in": "path",
         "required": True,
-        "description": "The write pointer that the transaction started with.",
+        "description": "The first write pointer of the transaction.",
         "schema": POINTER,
         "example": WRITE_POINTER,
     },
@@ -95,8 +95,8 @@ def document_of(operations: Sequence[Operation], version: str = __version__) -> 
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": (
                 "Publish inside your transaction; poll by id or time. The answer to a poll or a "
-                "publish is in the format of the request. Errors are JSON whatever the format, "
-                "with a stable `code`."
+                "publish has the format of the request. Errors are always JSON, with a stable "
+                "`code`."
             ),
         },
         "servers": [{"url": "/"}],
@@ -138,7 +138,7 @@ def _operation(operation: Operation) -> Json:
     headers = dict(operation.answer_headers)
     if operation.is_compressed:
         headers["Content-Encoding"] = {
-            "description": "Where the request accepts gzip.",
+            "description": "Present if the request accepts gzip.",
             "schema": {"const": "gzip"},
         }
     if headers:
@@ -179,6 +179,9 @@ def _error_response(problems: list[Problem]) -> Json:
         is_fixed = problems[0].status == _UNAVAILABLE
         seconds = {"const": RETRY_AFTER_S} if is_fixed else {**COUNT, "minimum": 1}
         response["headers"] = {
-            "Retry-After": {"description": "Seconds after which to try again.", "schema": seconds}
+            "Retry-After": {
+                "description": "The number of seconds after which to try again.",
+                "schema": seconds,
+            }
         }
     return response

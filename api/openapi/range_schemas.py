@@ -76,13 +76,13 @@ def _bound(name: str, description: str, example: int) -> Json:
 
 BOUNDS_QUERY: tuple[Json, ...] = (
     _position("start", "The first id of the range.", FIRST_ID.hex()),
-    _position("end", "The id behind the range.", _LATER),
+    _position("end", "The id after the range.", _LATER),
 )
-SPLITS_QUERY: Json = _bound("parts", "The most parts; 1 if it is not given.", 4)
+SPLITS_QUERY: Json = _bound("parts", "The most parts; by default 1.", 4)
 REACH_QUERY: tuple[Json, ...] = (
-    _bound("messages", "The most messages; any number if it is not given.", 10_000),
-    _bound("bytes", "The most bytes of payload; any number if it is not given.", 1_000_000),
+    _bound("messages", "The most messages; by default any number.", 10_000),
+    _bound("bytes", "The most bytes of payload; by default any number.", 1_000_000),
 )
 ISOLATION_QUERY: Json = query_choice(
-    "isolation", _ISOLATION, "committed", "Which messages count: those that are committed, or all."
+    "isolation", _ISOLATION, "committed", "The messages that count: committed ones, or all."
 )

@@ -77,7 +77,7 @@ SCHEMAS: Json = {
         "required": ["messages", "stoppedAt"],
         "properties": {
             "messages": {
-                "description": "As the answer is without that.",
+                "description": "The same as the answer without that parameter.",
                 "type": "array",
                 "items": {},
             },
@@ -89,7 +89,7 @@ SCHEMAS: Json = {
         "additionalProperties": False,
     },
     "Bytes": {
-        "description": "UTF-8 text as it is, any bytes as base64.",
+        "description": "UTF-8 text is given as text, other bytes as base64.",
         **one_of(TEXT, tagged("base64", BASE64_TEXT), tagged("bytes", TEXT)),
     },
     "GivenBytes": {
@@ -100,15 +100,15 @@ SCHEMAS: Json = {
     "Properties": {
         "type": "object",
         "description": (
-            "`ttl` in seconds, and whatever else you want to keep with the topic. A `generation` "
-            "is ignored: only the server gives one."
+            "`ttl` in seconds, and other properties of your own. A `generation` is ignored, "
+            "because only the server sets it."
         ),
         "properties": {"ttl": TTL},
         "additionalProperties": {"type": ["string", "number"]},
     },
     "TopicProperties": {
         "type": "object",
-        "description": "All as strings. The whole answer of a server with `--topic-info flat`.",
+        "description": "All values are strings. With `--topic-info flat` this is the whole answer.",
         "required": ["generation", "ttl"],
         "additionalProperties": {"type": "string"},
     },
@@ -146,8 +146,8 @@ TOPICS_CONTENT = {
 }
 _PUBLISHED_COLUMNS = arrow_media(
     "`payload` or `value`, and if you like `key`: binary or string; and `headers`: "
-    "map<string, binary>, or a list of structs of both. Others are not looked at. A payload is "
-    "null only if there is a key. The batches are not compressed."
+    "map<string, binary>, or a list of structs of both. Other columns are ignored. A payload is "
+    "null only if there is a key. The batches must not be compressed."
 )
 PUBLISH_CONTENT = {
     "application/json": json_media(
@@ -182,7 +182,9 @@ WRITE_QUERY: tuple[Json, ...] = (
     {
         "name": "write_pointer",
         "in": "query",
-        "description": "The transaction's, for Arrow, which has no place for it.",
+        "description": (
+            "The transaction's write pointer, for Arrow, whose body has no place for it."
+        ),
         "schema": POINTER,
     },
 )
@@ -191,13 +193,15 @@ PUBLISH_QUERY: tuple[Json, ...] = (
     {
         "name": "ids",
         "in": "query",
-        "description": "Whether to tell the ids of the messages.",
+        "description": "Whether to answer with the ids of the messages.",
         "schema": {"type": "boolean", "default": False},
     },
     {
         "name": "if_last",
         "in": "query",
-        "description": "Publish only if the topic has no entry behind this id; `empty`: none.",
+        "description": (
+            "Publish only if the topic has no entry after this id; `empty`: no entry at all."
+        ),
         "schema": one_of(MESSAGE_ID, {"const": EMPTY}),
     },
 )
@@ -240,7 +244,7 @@ MESSAGES_CONTENT = {
     "avro/binary": avro_media(avro_bodies.CONSUME_RESPONSE_SCHEMA),
     AVRO_FRAMES_TYPE: avro_media(avro_frames.CONSUME_FRAMES_SCHEMA),
     ARROW_TYPE: arrow_media(
-        f"{_POLLED_COLUMNS}. For who asks for it by Accept. A tombstone's payload is empty."
+        f"{_POLLED_COLUMNS}. For clients whose Accept names it. A tombstone's payload is empty."
     ),
     ARROW_FRAMES_TYPE: arrow_media(
         f"{_POLLED_COLUMNS}; `key` binary, `headers` map<string, binary>, both null if the message "
@@ -251,7 +255,7 @@ POLL_QUERY: tuple[Json, ...] = (
     {
         "name": "wait",
         "in": "query",
-        "description": "Where there is no message, wait up to so many seconds for one.",
+        "description": "If there is no message, the number of seconds to wait for one.",
         "schema": {"type": "number", "minimum": 0},
         "example": 5,
     },
@@ -265,20 +269,22 @@ POLL_QUERY: tuple[Json, ...] = (
         "isolation",
         ("all", "committed"),
         "all",
-        "Without a transaction: all messages, or those that are committed, up to the first that "
-        "may still commit.",
+        "Without a transaction: all messages, or only committed ones, up to the first one that may "
+        "still commit.",
     ),
     {
         "name": "stopped_at",
         "in": "query",
-        "description": "Answer in JSON with an object: the `messages`, and behind them in "
-        "`stoppedAt` the transaction at which the reader stopped.",
+        "description": (
+            "Answer in JSON with an object: the `messages`, and in `stoppedAt` the transaction at "
+            "which the reader stopped."
+        ),
         "schema": {"type": "boolean", "default": False},
     },
     {
         "name": "end",
         "in": "query",
-        "description": "Nothing from this id on. Contradicts `wait`.",
+        "description": "Where to end: no messages from this id on. It cannot be used with `wait`.",
         "schema": MESSAGE_ID,
     },
 )

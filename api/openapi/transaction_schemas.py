@@ -218,7 +218,8 @@ CODEC_PARAMETER: Json = {
     "name": "codec",
     "in": "query",
     "description": (
-        "Whether `transaction` is answered: with many invalid transactions it is large."
+        "Whether the answer has `transaction`, which is large if there are many invalid "
+        "transactions."
     ),
     "schema": {"type": "boolean", "default": True},
 }
@@ -226,23 +227,23 @@ STATUS_PARAMETER = query_choice(
     "status",
     (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID),
     TransactionStatus.IN_PROGRESS,
-    "Which transactions; those that are committing are in progress.",
+    "The state of the listed transactions; transactions that are committing are in progress.",
 )
 LIMIT_PARAMETER: Json = {
     "name": "limit",
     "in": "query",
-    "description": "How many at most, the oldest; by default all.",
+    "description": "The most transactions, oldest first; by default all.",
     "schema": {**COUNT, "minimum": 1},
 }
 OWNERS_LIMIT_PARAMETER: Json = {
     **LIMIT_PARAMETER,
-    "description": f"How many, those that committed longest ago; {OWNERS_LISTED_MAX} at most.",
+    "description": f"The most owners, oldest commit first; {OWNERS_LISTED_MAX} at most.",
     "schema": {**COUNT, "minimum": 1, "default": OWNERS_LISTED},
 }
 OWNERS_PRINCIPAL_PARAMETER: Json = {
     "name": "principal",
     "in": "query",
-    "description": "Those that are its own alone.",
+    "description": "Only the owners of this principal.",
     "schema": {"type": "string"},
 }
 OWNER_PARAMETER: Json = {

@@ -87,13 +87,13 @@ def _parameter(name: str, description: str) -> Json:
 
 
 _EXPLAIN_QUERY = (
-    _parameter("principal", "Whom it is about."),
-    _parameter("groups", "The groups it is in, with commas between."),
+    _parameter("principal", "The name of the principal."),
+    _parameter("groups", "The groups of the principal, separated by commas."),
     _parameter("action", "The action."),
-    _parameter("namespace", "Of a topic; by default `default`."),
-    _parameter("topic", "The topic; without it, all of the namespace."),
+    _parameter("namespace", "The namespace of the topic; by default `default`."),
+    _parameter("topic", "The topic; without it, all topics of the namespace."),
     _parameter("subscription", "The subscription, for the action `subscribe`."),
-    _parameter("subject", "The subject of the registry; without it, all."),
+    _parameter("subject", "The subject of the registry; without it, all subjects."),
 )
 OPERATIONS = (
     Operation(
@@ -103,8 +103,8 @@ OPERATIONS = (
         path="/v1/auth/explain",
         handler=explain,
         tag=TAG,
-        summary="Tell whether somebody may do something, and why",
-        description="By the rules in force. Nothing is done.",
+        summary="Show whether somebody may do something, and why",
+        description="The answer follows the rules that hold now. Nothing is done.",
         query=_EXPLAIN_QUERY,
         success="The decision.",
         answer={"application/json": json_media(_SCHEMAS["Ruling"], allowed=_RULING)},
@@ -118,9 +118,9 @@ OPERATIONS = (
         path="/v1/auth/whoami",
         handler=whoami,
         tag=TAG,
-        summary="Tell who asks",
-        description="As the server knows it. Without authentication that is nobody.",
-        success="Who asks.",
+        summary="Show who the caller is",
+        description="The answer has the caller's principal, which is null without authentication.",
+        success="The caller.",
         answer={"application/json": json_media(_SCHEMAS["Caller"], caller=_CALLER)},
         errors=SERVICE_ERRORS,
     ),

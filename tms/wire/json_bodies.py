@@ -73,12 +73,14 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
 
     ids: Annotated[
         list[MessageIdText] | msgspec.UnsetType,
-        msgspec.Meta(description="Of the messages in their order, if `ids=true` asked for them."),
+        msgspec.Meta(
+            description="The ids of the messages in order, if the request had `ids=true`."
+        ),
     ] = msgspec.UNSET
     messages: Annotated[
         int | msgspec.UnsetType,
         described_by(
-            {**COUNT, "description": "How many messages Arrow's body had; told of no other."}
+            {**COUNT, "description": "How many messages the body had; only for a body of Arrow."}
         ),
     ] = msgspec.UNSET
 
@@ -117,10 +119,12 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
             }
         ),
     ] = None
-    end: Annotated[MessageIdText | None, msgspec.Meta(description="Nothing from this id on.")] = (
-        None
-    )
-    isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
+    end: Annotated[
+        MessageIdText | None, msgspec.Meta(description="Where to end: no messages from this id on.")
+    ] = None
+    isolation: Annotated[
+        Isolation | None, msgspec.Meta(description="The same as in the query.")
+    ] = None
 
 
 class _Outer(msgspec.Struct):

@@ -44,7 +44,10 @@ class TopicRangeBody(msgspec.Struct):
     expired_before: Annotated[
         str,
         described_by(
-            {**MESSAGE_ID, "description": "All before it has expired, nothing behind it."}
+            {
+                **MESSAGE_ID,
+                "description": "All messages before this id have expired, none after it.",
+            }
         ),
     ]
 
@@ -61,7 +64,9 @@ class SplitBody(msgspec.Struct):
 
     start: MessageIdText
     end: EndIdText
-    bytes: Annotated[int, described_by({**COUNT, "description": "About; 0 if that is not known."})]
+    bytes: Annotated[
+        int, described_by({**COUNT, "description": "An estimate; 0 if it is not known."})
+    ]
 
 
 class SplitsBody(msgspec.Struct):

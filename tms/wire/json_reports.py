@@ -42,7 +42,7 @@ class OneInfoBody(InfoBody):
 
     transaction: Annotated[
         bytes | msgspec.UnsetType,
-        described_by({**BASE64_TEXT, "description": "While it is in progress."}),
+        described_by({**BASE64_TEXT, "description": "Only while it is in progress."}),
     ] = msgspec.UNSET
     """msgspec writes bytes as base64, and what is unset not at all."""
 

@@ -60,9 +60,9 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
     type: Kind = "short"
     timeout_s: Annotated[
         Annotated[Int64, described_by({"type": "integer", "minimum": 1, "maximum": 3600})] | None,
-        msgspec.Meta(description="After so many seconds a short transaction becomes invalid."),
+        msgspec.Meta(description="The seconds after which a short transaction becomes invalid."),
     ] = None
-    client: Annotated[str, msgspec.Meta(description="Who asks, for those who look after it.")] = ""
+    client: Annotated[str, msgspec.Meta(description="A name of the client, for operators.")] = ""
     owner: Owner = None
     sequence: OwnersSequence = None
     origin: Annotated[
@@ -73,9 +73,9 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
         IfOpen,
         msgspec.Meta(
             description=(
-                "What becomes of an older transaction of the owner that is open: this one is "
-                "refused, or the older one is invalidated, or, where the sequence is the same, the "
-                "older one is the answer."
+                "What happens if an older transaction of the owner is open: this one is refused, "
+                "or the older one is invalidated, or, if the sequence is the same, the older one "
+                "is the answer."
             )
         ),
     ] = IfOpen.REFUSE
@@ -86,7 +86,8 @@ class StartedBody(msgspec.Struct):
 
     transaction_id: ToldPointer
     write_pointer: Annotated[
-        str, described_by({**POINTER, "description": "To publish with, from now on."})
+        str,
+        described_by({**POINTER, "description": "The write pointer to publish with from now on."}),
     ]
     read_pointer: Annotated[str, described_by(READ_POINTER)]
     transaction: Annotated[
@@ -127,7 +128,8 @@ class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
     publish: Annotated[
         list[StoredBody],
         msgspec.Meta(
-            description="What was stored in these topics under these pointers of its own."
+            description="The topics and write pointers of this transaction whose stored messages "
+            "to publish."
         ),
     ] = []
 
@@ -160,7 +162,7 @@ class PublishAllBody(msgspec.Struct, forbid_unknown_fields=True):
             Annotated[list[GivenPayload], msgspec.Meta(extra_json_schema={"minItems": 1})],
         ],
         msgspec.Meta(
-            description="Messages by the name of their topic.",
+            description="The messages of each topic, by the topic's name.",
             extra_json_schema={
                 "minProperties": 1,
                 "propertyNames": {"pattern": TOPIC_NAME["pattern"]},
@@ -177,7 +179,10 @@ class PublishedAllBody(msgspec.Struct):
     transaction_id: ToldPointer
     duplicate: Annotated[
         bool,
-        msgspec.Meta(description="The sequence was committed before; nothing was done now."),
+        msgspec.Meta(
+            description="Whether the sequence had been committed before, so that nothing was done "
+            "now."
+        ),
     ]
 
 
