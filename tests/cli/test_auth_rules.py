@@ -131,7 +131,7 @@ def test_who_may_grant_makes_no_superuser(served: Set) -> None:
         (("grant", "server:1", "publish", "a:b"), "something else"),
         (("token", "anonymous"), "something else"),
         (("token", "a", "--expires", "-1"), "DURATION"),
-        (("revoke", "0123456789ab"), "no token of this id"),
+        (("revoke", "0123456789ab"), "no token with this id"),
         (("revoke", "../x"), "no id"),
     ],
 )

@@ -102,7 +102,7 @@ def test_it_holds_from_its_start_to_its_end_by_the_given_clock(keys_file: Path) 
     start_ms, end_ms = (NOW_S - 10 - 30) * 1000, (NOW_S + 300 + 30) * 1000
     assert verified(keys_file, token, ManualClock(start_ms))
     assert verified(keys_file, token, ManualClock(end_ms - 1))
-    assert "not hold yet" in refusal(keys_file, token, ManualClock(start_ms - 1))
+    assert "not valid yet" in refusal(keys_file, token, ManualClock(start_ms - 1))
     assert "expired" in refusal(keys_file, token, ManualClock(end_ms))
     assert "expired" in refusal(keys_file, token, ManualClock(end_ms - 30_000), leeway_s=0)
 
@@ -132,8 +132,8 @@ def test_it_holds_from_its_start_to_its_end_by_the_given_clock(keys_file: Path) 
         ({"sub": "anonymous"}, "something else"),
         ({"sub": "server:1"}, "something else"),
         ({"sub": "group:admins"}, "something else"),
-        ({"groups": "g"}, "no list of texts"),
-        ({"groups": [1]}, "no list of texts"),
+        ({"groups": "g"}, "not a list of texts"),
+        ({"groups": [1]}, "not a list of texts"),
         ({"groups": ["a\x00"]}, "a group"),
         ({"groups": [str(n) for n in range(101)]}, "100 groups"),
         ({"more": "x" * 20_000}, "over 16384 bytes"),

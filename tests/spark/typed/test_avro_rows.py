@@ -107,7 +107,7 @@ def test_a_writer_that_counts_in_other_units_is_named() -> None:
     found = decoded(avro_source(new), {1: avro_source(old)}, [payload(1, data)])
 
     assert found.errors == [
-        "at was written as timestamp-millis, and the schema it is read by has timestamp-micros"
+        "at was written as timestamp-millis, but the schema that it is read by has timestamp-micros"
     ]
 
 

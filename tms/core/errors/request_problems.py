@@ -185,7 +185,7 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
         },
         "TransactionExpired": {
             "transaction_expired": (
-                "The write pointer is older than the longest lifetime of a transaction."
+                "The transaction is older than the longest lifetime of a transaction."
             ),
         },
         "TransactionNotInProgress": {"transaction_not_in_progress": "The transaction has ended."},
