@@ -79,8 +79,8 @@ def without_arrow(url: str) -> CannotRun:
     """Return the error for a server that does not talk Arrow."""
     return CannotRun(
         f"The server at {url} has no Arrow, by which Spark reads and writes. In a clone, this "
-        "installs it: scripts/environment arrow; with a wheel: pip install "
-        "'FILE.whl[server,arrow]'. Then start it again."
+        "installs it: scripts/environment arrow; with a wheel, "
+        "pip install 'FILE.whl[server,arrow]'. Then start it again."
     )
 
 
