@@ -70,7 +70,7 @@ def test_it_overwrites_nothing(tmp_path: Path, there: str) -> None:
     code, _, err = run_command("auth", "init", str(folder))
 
     assert code == 2
-    assert f"{there} is there already" in err
+    assert f"{there} exists already" in err
     assert names_in(folder) == [there]
     assert not (tmp_path / "elsewhere").exists()
 
