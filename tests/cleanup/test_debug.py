@@ -176,7 +176,7 @@ def test_why_readers_are_not_given_a_message_yet(
     assert _explained(store, other) == (["Its transaction is in_progress.", behind], at)
     assert "rolled back" in _explained(store, rolled_back)[0][0]
     monkeypatch.setattr(inspection, "_ROWS_LOOKED_AT", 1)
-    assert "looked for in 1 messages only" in _explained(store, plain)[0][1]
+    assert "only searched in 1 messages" in _explained(store, plain)[0][1]
 
 
 async def _fill_compact(store: str) -> list[str]:
@@ -196,7 +196,7 @@ def test_a_message_of_a_compact_topic_explained(tmp_path: Path) -> None:
     said = "has the same key: when all readers see that one, compaction removes this one"
     assert f"{newer} {said}" in debug(store, "explain", "prices", superseded)[1]
     assert "newest message of its key" in debug(store, "explain", "prices", newest)[1]
-    assert "compaction takes it after 60 s" in debug(store, "explain", "prices", tombstone)[1]
+    assert "compaction removes it after 60 s" in debug(store, "explain", "prices", tombstone)[1]
     gone = MessageId(NOW_MS - 5, 0).encode().hex()
     assert "The topic is compact" in debug(store, "explain", "prices", gone)[1]
 
@@ -256,7 +256,7 @@ def test_a_publish_of_no_messages_is_no_damage(store: str) -> None:
     assert code == 0
     held, counted = out.splitlines()
     assert held == "All tables are consistent."
-    assert counted.startswith("1 references have no payloads: nothing was stored before them")
+    assert counted.startswith("1 references have no payloads: no messages were stored for them")
 
 
 def test_an_export_is_a_line_of_json_a_row(store: str, filled: tuple[list[str], int]) -> None:

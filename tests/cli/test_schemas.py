@@ -61,7 +61,7 @@ def test_properties_are_kept_and_shown(run: Run) -> None:
     assert told["metadata"] == {"properties": {"a": "b=c", "owner": "billing"}}
     code, out, err = run("schema", "register", "owned", "-", "--property", "x", given=A.encode())
     assert (code != 0, out) == (True, "")
-    assert err.startswith("--property x: NAME=VALUE is wanted")
+    assert err.startswith("--property x: give NAME=VALUE")
 
 
 def test_the_status_is_told(run: Run) -> None:

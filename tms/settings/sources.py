@@ -117,12 +117,12 @@ def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
     at_top = _read(file)
     section = at_top.pop(SECTION, {})
     if not isinstance(section, dict):
-        raise WrongSettings([f"{file}: [{SECTION}] is a table of settings"])
+        raise WrongSettings([f"{file}: [{SECTION}] must be a table of settings"])
     problems = []
     for name in (*at_top, *section):
         if name not in Settings.model_fields:
             suggestion = _suggestion(name, Settings.model_fields)
-            problems.append(f"{file}: {name} is no setting{suggestion}")
+            problems.append(f"{file}: {name} is not a setting{suggestion}")
         elif name in at_top and name in ADVANCED:
             problems.append(f"{file}: {name} belongs into the section [{SECTION}]")
         elif name in section and name not in ADVANCED:
@@ -133,7 +133,7 @@ def _settings_in(file: Path) -> tuple[dict[str, Any], list[str]]:
 def _unknown_variables() -> list[str]:
     known = {variable_of(name) for name in Settings.model_fields} | _OF_OTHERS
     return [
-        f"environment variable {name} is no setting{_suggestion(name, known)}"
+        f"environment variable {name} is not a setting{_suggestion(name, known)}"
         for name in sorted(os.environ)
         if name.startswith(ENVIRONMENT_PREFIX)
         and name not in known

@@ -1,4 +1,4 @@
-"""The settings of the service, but for its limits: each is described once, here."""
+"""The settings of the service, without its limits. Each setting is described only here."""
 
 import re
 from typing import Literal
@@ -38,9 +38,9 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     store: str = Field(
         default="leveldb:./tms-data",
-        description="Where all is kept: leveldb:, memory:, hbase://. memory: keeps nothing when "
-        "the server ends. HBase is named as hbase://HOST:PORT/PREFIX, by its Thrift gateway; `tms "
-        "init` creates the tables.",
+        description="The store: leveldb:, memory: or hbase://. memory: is lost when the server "
+        "ends. For HBase, give its Thrift gateway, hbase://HOST:PORT/PREFIX; `tms init` creates "
+        "the tables.",
     )
     listen: str = Field(
         default="127.0.0.1:11015",
@@ -48,72 +48,73 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     metadata: str = Field(
         default="",
-        description="The URL of a metadata store for namespaces. A cluster has it too. The URL is "
-        "as for `tms metadata`. By default it is in the data folder, in memory with memory:, and "
-        "nowhere with hbase:.",
+        description="The URL of a metadata store for namespaces. A cluster needs it too. `tms "
+        "metadata` explains the URLs. By default it is in the data folder, and in memory with "
+        "memory:; with hbase: there is none.",
     )
     advertise: str = Field(
         default="",
-        description="The URL by which other servers of a cluster reach this. With it, the servers "
-        "that share a store on HBase and a metadata store are a cluster: one leads, the others "
-        "forward to it, and take over.",
+        description="The URL at which other servers of a cluster reach this one. With it, the "
+        "servers that share a store on HBase and a metadata store are a cluster: one leads, the "
+        "others forward to it, and take over.",
     )
     allowed_hosts: str = Field(
         default="",
         description="More names that requests may have in Host. They are separated by commas. The "
-        "loopback names, IP addresses, the machine's name, and what --listen and --advertise "
-        "name, are allowed in any case.",
+        "loopback names, IP addresses, the machine's name, and the names in --listen and "
+        "--advertise, are always allowed.",
     )
     lease_s: float = Field(
         default=10.0,
         ge=0.5,
-        description="How long a leader leads without renewing. Others take over a tenth later at "
-        "the earliest.",
+        description="How long a leader's lease lasts after each renewal. Others take over a tenth "
+        "later at the earliest.",
     )
     topic_info: Literal["seed", "flat"] = Field(
         default="seed",
-        description="A topic's form in REST: nested, or CDAP's. seed nests the properties beside "
-        "the name.",
+        description="The form of a topic in REST: nested, or CDAP's. seed nests the properties "
+        "beside the name.",
     )
     transactions: Literal["own", "foreign"] = Field(
         default="own",
-        description="Whose: this server's, or another manager's. own: this server manages "
-        "transactions, and refuses write pointers that it did not give out. foreign: it takes "
-        "any, because their manager is elsewhere.",
+        description="Who manages transactions: this server, or another system. own: this server "
+        "manages them, and refuses write pointers that it did not give out. foreign: it accepts "
+        "all, because another system manages them.",
     )
     cleanup_invalid: bool = Field(
         default=True,
-        description="Take transactions off the invalid list in time. It is safe once "
-        "nothing is left of them that a reader could see.",
+        description="Remove old transactions from the invalid list. The server only does it when "
+        "no reader could see their messages.",
     )
     cleanup_workers: int = Field(
         default=2,
         ge=0,
-        description="Regions of HBase cleaned up at a time. 0 leaves that to `tms prune`.",
+        description="How many regions of HBase to clean up at a time. 0 leaves that to `tms "
+        "prune`.",
     )
     stop_grace_s: Advanced[float] = Field(
         default=10.0,
         ge=0,
-        description="How long requests under way may take when the server is told to stop.",
+        description="How long running requests may take when the server stops.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least level that is logged."
+        default="info", description="The lowest level of the log."
     )
     sync: bool = Field(
         default=True,
-        description="Sync to disk before acknowledging. Without it, a crash of the machine (not "
-        "of the server alone) loses what was acknowledged in the seconds before.",
+        description="Sync to disk before acknowledging. Without it, a crash of the machine (not of "
+        "the server alone) loses the acknowledged messages of the last seconds.",
     )
     leveldb_write_buffer_bytes: Advanced[int] = Field(
         default=16 * 1024 * 1024,
         ge=64 * 1024,
         le=1024 * 1024 * 1024,
-        description="LevelDB gathers this much in memory before it writes a table file.",
+        description="How much LevelDB collects in memory before it writes a table file.",
     )
     leveldb_block_cache_bytes: Advanced[int] = Field(
         default=32 * 1024 * 1024,
         gt=0,
-        description="LevelDB keeps this much of its files in memory.",
+        description="How much of its files LevelDB keeps in memory.",
     )
     hbase_connections: int = Field(
         default=8, gt=0, description="The most connections to HBase's Thrift gateway."
@@ -121,19 +122,20 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     hbase_timeout_s: float = Field(
         default=30.0,
         gt=0,
-        description="How long to wait for an answer of the gateway. Let the gateway's own "
-        "hbase.client.operation.timeout be shorter: then a call that is repeated has ended there.",
+        description="How long to wait for an answer of the gateway. Set the gateway's own "
+        "hbase.client.operation.timeout to less, so that a call has ended there before it is "
+        "repeated.",
     )
     hbase_retry_s: Advanced[float] = Field(
         default=15.0,
         ge=0,
-        description="How long calls to HBase are repeated that fail; then publishers get 503.",
+        description="How long to repeat failed calls to HBase; then publishers get 503.",
     )
     hbase_gateway_idle_s: float = Field(
         default=60.0,
         gt=0,
-        description="When the gateway closes an idle connection. That is no more than its "
-        "hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
+        description="How long a connection to the gateway may be idle. Set it to at most the "
+        "gateway's hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
     )
     hbase_transport: Advanced[Literal["buffered", "framed"]] = Field(
         default="buffered", description="The gateway's Thrift transport."
@@ -143,17 +145,16 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     hbase_tls: bool = Field(
         default=False,
-        description="Talk TLS to the gateway. Its certificate must be its host's.",
+        description="Use TLS to the gateway. Its certificate must name its host.",
     )
     hbase_tls_ca: str = Field(
         default="",
-        description="A file of the certificates to trust the gateway by. Without it, the "
-        "machine's own are trusted.",
+        description="A file of the certificates that the gateway is trusted by. Without it, those "
+        "of the machine are used.",
     )
     hbase_tls_certificate: str = Field(
         default="",
-        description="A file with this server's certificate and key. It is for a gateway that asks "
-        "for one.",
+        description="A file with this server's certificate and key, if the gateway requires one.",
     )
 
     @field_validator("*", mode="before")
@@ -167,14 +168,14 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     @classmethod
     def _check_store(cls, store: str) -> str:
         if kind_of(store) is None:
-            raise ValueError(f"{written()} is wanted")
+            raise ValueError(f"give {written()}")
         return store
 
     @field_validator("metadata")
     @classmethod
     def _check_metadata(cls, metadata: str) -> str:
         if not METADATA.fullmatch(metadata):
-            raise ValueError(f"{METADATA_STORES} is wanted")
+            raise ValueError(f"give {METADATA_STORES}")
         return metadata
 
     @field_validator("listen")
@@ -182,14 +183,14 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     def _check_listen(cls, listen: str) -> str:
         address = ADDRESS.fullmatch(listen)
         if not address or int(address["port"]) > PORT_MAX:
-            raise ValueError(f"HOST:PORT is wanted, the port from 0 to {PORT_MAX}")
+            raise ValueError(f"give HOST:PORT, with a port from 0 to {PORT_MAX}")
         return listen
 
     @field_validator("advertise")
     @classmethod
     def _check_advertise(cls, advertise: str) -> str:
         if advertise and not URL.fullmatch(advertise):
-            raise ValueError("http://HOST:PORT is wanted")
+            raise ValueError("give http://HOST:PORT")
         return advertise
 
     @model_validator(mode="after")
