@@ -1,9 +1,9 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Json, Operation
+from api.http.operation import SERVICE_ERRORS, Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, query_wait
 from api.openapi.structs import answer_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
@@ -82,13 +82,7 @@ _EXAMPLE = {
 _CONTENT = {
     "application/json": json_media(_STATE, state=_EXAMPLE),
 }
-_WAIT: Json = {
-    "name": "wait",
-    "in": "query",
-    "description": "How many seconds to wait for the end of the pass.",
-    "schema": {"type": "number", "minimum": 0},
-    "example": 5,
-}
+_WAIT = query_wait("How many seconds to wait for the end of the pass.")
 
 
 def _cleanup_of(exchange: Exchange) -> Cleanup:

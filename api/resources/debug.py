@@ -11,10 +11,9 @@ import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
-from api.http.query_parameters import choice_of, limit_of, time_of, values_of
-from api.openapi.parts import TIMESTAMP, json_media
+from api.http.query_parameters import choice_of, flag_of, invalid, limit_of, time_of, values_of
+from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice, query_flag, query_text
 from api.openapi.structs import answer_of
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import (
     CHECKED,
@@ -76,44 +75,36 @@ _ROW = {
 }
 
 
-def _parameter(name: str, description: str, schema: Json) -> Json:
-    return {"name": name, "in": "query", "description": description, "schema": schema}
-
-
 def _table_parameter(choices: tuple[str, ...]) -> Json:
-    return _parameter("table", "Which one.", {"enum": list(choices), "default": "message"})
+    return query_choice("table", choices, "message", "The table.")
 
 
-_AFTER = _parameter(
+_AFTER = query_text(
     "after",
     "The value `next` of the part before.",
-    {"type": "string", "pattern": f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$"},
+    pattern=f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$",
 )
-_LIMIT = _parameter(
+_LIMIT = parameter(
     "limit",
     "The most rows; there may be fewer if they are large.",
     {"type": "integer", "minimum": 1, "maximum": ROWS_MAX, "default": ROWS_MAX},
 )
-_NAMESPACE = _parameter(
+_NAMESPACE = query_text(
     "namespace",
     "The topic's namespace.",
-    {"type": "string", "pattern": f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$", "default": "default"},
+    pattern=f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$",
+    default="default",
 )
-_TOPIC = _parameter(
-    "topic",
-    "Only the rows of this topic.",
-    {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"},
+_TOPIC = query_text(
+    "topic", "Only the rows of this topic.", pattern=f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"
 )
-_TIME = _parameter(
-    "from",
-    "Only messages of `topic` from this time on, in milliseconds since 1970.",
-    TIME,
+_TIME = parameter(
+    "from", "Only messages of `topic` from this time on, in milliseconds since 1970.", TIME
 )
-_CLEANED = _parameter(
+_CLEANED = query_flag(
     "cleaned",
     "Also check that no row of a dead generation is left; use it when a pass of cleanup has just "
     "ended.",
-    {"type": "boolean", "default": False},
 )
 _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID_EXAMPLE}
 
@@ -130,9 +121,7 @@ def _after_of(values: Mapping[str, str]) -> str | None:
     """Return where a part begins. Raises `InvalidRequest` (invalid_query)."""
     given = values.get("after")
     if given is not None and not _KEY.fullmatch(given):
-        raise InvalidRequest(
-            "invalid_query", name="after", given=shortened(given, 80), expected="hexadecimal digits"
-        )
+        raise invalid("after", given, "hexadecimal digits")
     return given
 
 
@@ -197,7 +186,7 @@ async def problems(exchange: Exchange) -> None:
         choice_of(values, "table", CHECKED, "message"),
         _after_of(values),
         _limit_of(values),
-        is_cleaned=choice_of(values, "cleaned", ("true", "false"), "false") == "true",
+        is_cleaned=flag_of(values, "cleaned", default=False),
     )
     await _answer(exchange, found)
 
