@@ -191,8 +191,7 @@ class Inspection:
         facts |= row_facts(MESSAGE, (key, value))
         if self.seal(topic_id).range_of(message_id[:KEY_BYTES]) is not None:
             said.append(
-                "It is hidden by a seal: a server sent it when another server was the leader; no "
-                "reader gets it."
+                "It is hidden by a seal: an earlier leader sent it too late; no reader gets it."
             )
             return facts | {"said": said}
         said += self._said_of_readers(topic, key, facts)
@@ -217,8 +216,8 @@ class Inspection:
         for count, (newer, newer_value) in enumerate(behind, 1):
             if key_and_tombstone(newer_value)[0] == key:
                 newer_id = (newer[-KEY_BYTES:] + NO_PAYLOAD_KEY).hex()
-                return f"{newer_id} has the same key: when all readers see that one, compaction "
-                "removes this one."
+                said = "has the same key: when all readers see that one, compaction removes this."
+                return f"{newer_id} {said}"
             if count == _ROWS_LOOKED_AT:
                 return f"None of the next {_ROWS_LOOKED_AT} messages has its key."
         if is_tombstone:

@@ -161,8 +161,7 @@ class Verification(Inspection):
         if pointer == PLAIN:
             return
         if pointer > PLAIN and pointer <= self._bound and pointer in self._invalids:
-            yield f"{place}: it belongs to the invalid transaction {pointer}, which is below the "
-            "bound"
+            yield f"{place}: its transaction {pointer} is invalid, but is below the bound"
         published_ms, _ = KEY.unpack(key[-KEY_BYTES:])
         if value[0] == REFERENCE_KIND and pointer > PLAIN:
             live_ms = topic.first_live_ms(self._now_ms)

@@ -90,8 +90,8 @@ def test_an_address_is_a_host_and_a_port(listen: str, host: str, port: int) -> N
         ("listen", "11015", "give HOST:PORT"),
         ("listen", "::1:80", "give HOST:PORT"),
         ("listen", "host:65536", "a port from 0 to 65535"),
-        ("store", "postgres://x", "leveldb:DIR, memory: or give hbase://HOST:PORT/PREFIX"),
-        ("store", "memory:x", "leveldb:DIR, memory: or give hbase://HOST:PORT/PREFIX"),
+        ("store", "postgres://x", "give leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"),
+        ("store", "memory:x", "give leveldb:DIR, memory: or hbase://HOST:PORT/PREFIX"),
         ("metadata", "nowhere", "leveldb:DIR, zk://HOST:PORT/CHROOT or etcd:"),
         ("advertise", "host:11015", "give http://HOST:PORT"),
         ("lease_s", "0", "greater than or equal to 0.5"),
@@ -260,7 +260,7 @@ def test_config_shows_values_sources_and_descriptions(monkeypatch: pytest.Monkey
     code, out, err = run_command("config", "--store", "memory:", "--no-sync")
 
     assert (code, err) == (0, "")
-    assert 'store = "memory:"  (--store)\n    The store: leveldb:, memory: or hbase://' in out
+    assert 'store = "memory:"  (--store)\n    The place of the data. It is leveldb:' in out
     assert "sync = false  (--sync)\n" in out
     assert "ttl_s_default = 60  (TMS_TTL_S_DEFAULT)\n" in out
     assert 'listen = "127.0.0.1:11015"  (default)\n' in out

@@ -14,8 +14,8 @@ _ALONE = ClusterState(id=None, role=Role.ALONE, leader=None, token=None)
 _STATE = answer_of(
     ClusterState,
     {
-        "ClusterState.id": "Of the server that answers.",
-        "ClusterState.role": "Of the server that answers.",
+        "ClusterState.id": "The id of the server that answers.",
+        "ClusterState.role": "The role of the server that answers.",
         "ClusterState.leader": "The instance that is the leader, or is taking over.",
         "ClusterState.token": "A number that grows with each change of the leader.",
         "Instance.id": "A number that no other server ever has.",

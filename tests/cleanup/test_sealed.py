@@ -45,8 +45,7 @@ def test_it_is_told_why_nobody_is_given_a_row(second: SealedStore) -> None:
     late, shown = [inspection.explain(TOPIC, MessageId(ms, 0).encode()) for ms in (30, 110)]
 
     assert late["said"] == [
-        "It is hidden by a seal: a server sent it when another server was the leader; no reader "
-        "gets it."
+        "It is hidden by a seal: an earlier leader sent it too late; no reader gets it."
     ]
     assert shown["said"] == ["It belongs to no transaction: all readers get it."]
     assert [row["published_ms"] for row in inspection.decoded(MESSAGE, TOPIC, None)] == [

@@ -129,7 +129,7 @@ def test_schemas_of_each_type_are_checked_and_compared(
     [
         (("show", "nosuch"), "Subject 'nosuch' not found. (error code 40401)\n"),
         (("show", "x", "--id"), "x is not a valid id: with --id, give a number\n"),
-        (("register", "s", "-", "--reference", "x"), "--reference x: NAME=SUBJECT/VERSION"),
+        (("register", "s", "-", "--reference", "x"), "--reference x: give NAME=SUBJECT/VERSION"),
         (("compatibility", "--set", "x"), "Invalid compatibility level."),
     ],
 )

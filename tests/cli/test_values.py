@@ -89,5 +89,5 @@ def test_what_is_wrong_is_told(run: Run, files: Path) -> None:
     assert "is for --schema" in run("publish", "wrong", "--schema-type", "AVRO", "1")[2]
     code, _, err = run("publish", "wrong", "--schema", order, "{")
     assert code == 1
-    assert "no JSON" in err
+    assert "not valid JSON" in err
     assert run("poll", "wrong")[1] == ""

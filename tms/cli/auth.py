@@ -25,7 +25,7 @@ from tms.core.limits import MS_PER_S
 from tms.security.tokens import new_token
 
 app = typer.Typer(
-    help="Who may use a server: certificates, tokens and passwords.", no_args_is_help=True
+    help="Manage access to a server by certificates, tokens and passwords.", no_args_is_help=True
 )
 
 app.command()(password)
@@ -73,7 +73,7 @@ def init(
 ) -> None:
     """Make everything that a server with authentication needs: certificates, a token, settings.
 
-    Needs no server. The token is the first superuser's, `admin`.
+    It needs no server. The token belongs to `admin`, the first superuser.
     """
     authority = _authority_module()
     folder = folder.absolute()

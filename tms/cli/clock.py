@@ -39,8 +39,6 @@ def accept(target: Target, *, step_s: Step) -> None:
     """Tell the server that its clock is right, so that it believes it now.
 
     With authentication, only superusers may do this.
-
-    Superusers may, if anybody has to say who they are.
     """
     state = asyncio.run(_ask(target, "POST", f"{_PATH}/accept", encode_step(step_s)))
     target.answer(_text(state), state)

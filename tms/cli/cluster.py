@@ -39,8 +39,6 @@ def release(
     """Let a server without --advertise open a store that a cluster used.
 
     Use it only if no server of the cluster runs any more. The command cannot check that.
-
-    Say it only once none of the cluster's servers runs. Nobody checks that.
     """
     from tms.server.stores import release_store  # noqa: PLC0415  the whole server
 

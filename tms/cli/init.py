@@ -14,8 +14,10 @@ Examples:
   tms init --store hbase://gateway:9090/tms
   tms init --store hbase://gateway:9090/tms?buckets=16 --admin gateway:9091"""
 
-_ADMIN_HELP = "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), "
-"because only that interface can create tables in several regions."
+_ADMIN_HELP = (
+    "HOST:PORT of a gateway of HBase's second Thrift interface (`hbase thrift2 start`), "
+    "because only that interface can create tables in several regions."
+)
 
 StoreOption = Annotated[
     str | None,

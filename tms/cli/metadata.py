@@ -235,8 +235,6 @@ def watch(
     """Print each change of a path and of the paths below it, until Ctrl-C.
 
     Changes during a lost connection are not printed, but the loss of the connection is.
-
-    What changed while a connection was lost is not told; that it was lost is.
     """
     target = _target(context, as_json=as_json)
 

@@ -107,9 +107,6 @@ def declare(
 
     They apply at once; existing topics keep their ttl. For a setting that is not given, the
     server's own limit applies; the server's limits apply in any case.
-
-    They hold at once; topics that are there keep their ttl. What is not given is left to the
-    server, whose own limits hold besides.
     """
     settings = NamespaceSettings(
         ttl_s_default=ttl_s_default,

@@ -73,8 +73,6 @@ def publish_all(
     """Publish to several topics in one transaction: all messages or none.
 
     With --owner and --sequence you may repeat it in doubt: it is done only once.
-
-    With --owner and --sequence it may be repeated when in doubt: it is done once.
     """
     by_topic = parse_lines(read_whole(file).split(b"\n"))
     count = sum(map(len, by_topic.values()))

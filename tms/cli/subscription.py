@@ -81,8 +81,6 @@ def show(target: Target, topic: TopicArgument, name: NameArgument) -> None:
     """Show the position of a subscription.
 
     After is the last message that was consumed; each move raises the version by one.
-
-    After is the last message that was consumed; each move makes the version greater by one.
     """
     with target.connect(StoreAccess.READ) as client:
         position = client.topic(topic).subscription(name).position()

@@ -100,8 +100,6 @@ def replace(
     """Replace the properties of a topic.
 
     Properties that are not given are removed, and without --ttl the server's default applies.
-
-    What is not given is gone, and the time to live is the server's default again.
     """
     with target.connect() as client:
         client.topic(name).replace_properties(ttl, **_parsed(properties))

@@ -133,8 +133,6 @@ def abort(target: Target, transaction_id: TransactionArgument) -> None:
     """End a transaction after all its publishes have been rolled back.
 
     If some have not been rolled back, it becomes invalid, and readers skip its messages.
-
-    Where some have not, it becomes invalid instead, and readers skip them.
     """
     with target.connect() as client:
         status = client.transactions.abort(transaction_id)
@@ -159,8 +157,6 @@ def truncate(target: Target, ids: Ids = None, before: Before = None) -> None:
     """Remove transactions from the invalid list.
 
     Only do it if none of their messages are left, because these would become visible.
-
-    Only once nothing that they published is left: it would become visible.
     """
     if bool(ids) == (before is not None):
         raise typer.BadParameter("give either ids or --before")

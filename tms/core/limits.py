@@ -148,7 +148,7 @@ class Limits:
 
     queue_bytes_max: int = _setting(
         64 * 1024 * 1024,
-        "The most bytes of payload that wait to be written. Beyond it, publishers get 503.",
+        "The most bytes that wait to be written. Beyond it, publishers get 503.",
     )
     queue_requests_max: int = _seldom(
         10_000, "The most publishes that wait to be written. Beyond it, publishers get 503."
@@ -160,7 +160,8 @@ class Limits:
         64 * 1024 * 1024, "Memory for the latest messages; 0 for none.", zero=True
     )
     topics_in_memory_max: int = _setting(
-        20_000, "How many unused topics stay in memory; also the limit of topics in one request."
+        20_000,
+        "How many unused topics stay in memory. It is also the limit of topics in one request.",
     )
     topics_max: int = _setting(
         200_000,  # twice as many as were tried

@@ -51,7 +51,7 @@ class Settings(SecuritySettings):
 
     registry_mode: Literal["active", "master"] = Field(
         default="active",
-        description="Which servers write schemas: all, or one elected master.",
+        description="Every server writes schemas, or a master. The master is elected.",
     )
     registry_master_eligible: Advanced[bool] = Field(
         default=True, description="Whether this server may become the master of the registry."

@@ -38,7 +38,8 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
 
     store: str = Field(
         default="leveldb:./tms-data",
-        description="The store: leveldb:, memory: or hbase://. memory: is lost when the server "
+        description="The place of the data. It is leveldb:, memory: or hbase://. memory: is lost "
+        "when the server "
         "ends. For HBase, give its Thrift gateway, hbase://HOST:PORT/PREFIX; `tms init` creates "
         "the tables.",
     )
@@ -54,7 +55,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     advertise: str = Field(
         default="",
-        description="The URL at which other servers of a cluster reach this one. With it, the "
+        description="The URL at which other servers of a cluster reach it. With it, the "
         "servers that share a store on HBase and a metadata store are a cluster: one leads, the "
         "others forward to it, and take over.",
     )
@@ -67,7 +68,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     lease_s: float = Field(
         default=10.0,
         ge=0.5,
-        description="How long a leader's lease lasts after each renewal. Others take over a tenth "
+        description="How long a lease lasts after each renewal. Others take over a tenth "
         "later at the earliest.",
     )
     topic_info: Literal["seed", "flat"] = Field(
@@ -77,9 +78,9 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     transactions: Literal["own", "foreign"] = Field(
         default="own",
-        description="Who manages transactions: this server, or another system. own: this server "
-        "manages them, and refuses write pointers that it did not give out. foreign: it accepts "
-        "all, because another system manages them.",
+        description="The manager of transactions. own: this server manages them, and refuses write "
+        "pointers that it did not give out. foreign: it accepts all, because another system "
+        "manages them.",
     )
     cleanup_invalid: bool = Field(
         default=True,
@@ -134,7 +135,7 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     hbase_gateway_idle_s: float = Field(
         default=60.0,
         gt=0,
-        description="How long a connection to the gateway may be idle. Set it to at most the "
+        description="How long a connection to it may be idle. Set it to at most the "
         "gateway's hbase.thrift.server.socket.read.timeout. An older connection is not used again.",
     )
     hbase_transport: Advanced[Literal["buffered", "framed"]] = Field(
@@ -149,12 +150,13 @@ class ServiceSettings(BaseSettings, hide_input_in_errors=True):
     )
     hbase_tls_ca: str = Field(
         default="",
-        description="A file of the certificates that the gateway is trusted by. Without it, those "
+        description="A file of certificates to check the gateway with. Without it, those "
         "of the machine are used.",
     )
     hbase_tls_certificate: str = Field(
         default="",
-        description="A file with this server's certificate and key, if the gateway requires one.",
+        description="A file with this server's certificate and key. It is for a gateway that "
+        "requires one.",
     )
 
     @field_validator("*", mode="before")

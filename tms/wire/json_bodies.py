@@ -86,7 +86,7 @@ class WrittenBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RollbackBody(WrittenBody, forbid_unknown_fields=True, kw_only=True):
-    """What a publish in a transaction answers, which a rollback takes as it is."""
+    """The answer to a publish in a transaction, which is the body of a rollback."""
 
     transactionWritePointer: TaggedPointer  # noqa: N815
     rollbackRange: RollbackRangeBody  # noqa: N815

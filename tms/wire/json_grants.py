@@ -58,7 +58,7 @@ class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TokenBody(msgspec.Struct):
-    """What may be told of a token."""
+    """A token, without its secret."""
 
     id: str
     principal: str
@@ -85,7 +85,7 @@ class RulingBody(msgspec.Struct):
 
 
 class CallerBody(msgspec.Struct):
-    """Who asks, as the server knows it."""
+    """The caller, as the server knows it."""
 
     principal: str | None
     groups: list[str]

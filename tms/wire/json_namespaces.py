@@ -37,7 +37,7 @@ _Rate = Annotated[int, described_by(_RATE)]
 
 
 class SettingsBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a namespace sets; null, or nothing, leaves it to the server."""
+    """The settings of a namespace; for null, or nothing, the server's limit applies."""
 
     ttl_s_default: _TtlDefault | None = None
     ttl_s_max: _TtlMax | None = None
@@ -48,7 +48,7 @@ class SettingsBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RulesBody(msgspec.Struct):
-    """What holds, by the settings and the server's own limits."""
+    """The limits that apply, from the settings and the server's own limits."""
 
     ttl_s_default: _TtlDefault
     ttl_s_max: _TtlMax

@@ -24,7 +24,7 @@ Isolation = Literal["committed", "all"]
 
 
 class RangesAskedBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Of which topics to tell where they stand, and which messages count."""
+    """The topics whose positions to return, and the messages that count."""
 
     topics: list[TopicName]
     isolation: Isolation = "committed"

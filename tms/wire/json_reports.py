@@ -18,7 +18,7 @@ from tms.wire.json_values import decode, encode
 
 
 class InfoBody(msgspec.Struct):
-    """What is told of a transaction."""
+    """Facts about a transaction."""
 
     transaction_id: ToldPointer
     status: TransactionStatus
@@ -38,7 +38,7 @@ class InfoBody(msgspec.Struct):
 
 
 class OneInfoBody(InfoBody):
-    """What is told of one transaction that was asked for."""
+    """Facts about one transaction."""
 
     transaction: Annotated[
         bytes | msgspec.UnsetType,
@@ -48,7 +48,7 @@ class OneInfoBody(InfoBody):
 
 
 class OwnerBody(msgspec.Struct):
-    """What is told of an owner that is remembered."""
+    """An owner of transactions that is remembered."""
 
     owner: str
     sequence: Count

@@ -55,7 +55,7 @@ OwnersSequence = Annotated[
 
 
 class StartBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What transaction to start."""
+    """A transaction to start."""
 
     type: Kind = "short"
     timeout_s: Annotated[
@@ -73,7 +73,7 @@ class StartBody(msgspec.Struct, forbid_unknown_fields=True):
         IfOpen,
         msgspec.Meta(
             description=(
-                "What happens if an older transaction of the owner is open: this one is refused, "
+                "The rule for an older open transaction of the owner: this one is refused, "
                 "or the older one is invalidated, or, if the sequence is the same, the older one "
                 "is the answer."
             )
@@ -98,7 +98,7 @@ class StartedBody(msgspec.Struct):
 
 
 class ChangesBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a transaction has changed: each value stands for one thing."""
+    """Keys of the changes of a transaction: each value stands for one thing."""
 
     changes: list[MessageBytes]
 
@@ -114,7 +114,7 @@ class AdvanceBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What was stored in a topic under a write pointer of the transaction."""
+    """Stored messages of a topic, under a write pointer of the transaction."""
 
     namespace: NamespaceName
     topic: TopicName
@@ -122,7 +122,7 @@ class StoredBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CommitBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What else is done with the commit."""
+    """The other parts of a commit."""
 
     advances: list[AdvanceBody] = []
     publish: Annotated[
@@ -141,7 +141,7 @@ class EndedBody(msgspec.Struct):
 
 
 class TruncationBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What to take off the invalid list."""
+    """The transactions to remove from the invalid list."""
 
     ids: list[GivenPointer] | None = None
     before_ms: TimeMs | None = None
