@@ -7,11 +7,11 @@ import re
 import ssl
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from tms.core.hosts import is_loopback
 from tms.core.tls import client_context
-from tms.settings.advanced import Advanced
+from tms.settings.fields import seldom, setting
 from tms.settings.limits import LimitSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
@@ -21,85 +21,72 @@ _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 class SecuritySettings(LimitSettings):
     """The settings of security. Values are checked when it is made."""
 
-    auth: Literal["off", "optional", "required"] = Field(
-        default="off",
-        description="Whether callers need credentials. With optional, callers without them are "
-        "`anonymous`, which rules may name.",
+    auth: Literal["off", "optional", "required"] = setting(
+        "off",
+        "Whether callers need credentials. With optional, callers without them are `anonymous`, "
+        "which rules may name.",
     )
-    superusers: str = Field(
-        default="",
-        description="Principals who may do everything. They are separated by commas. Only this "
-        "setting makes superusers; rules cannot.",
+    superusers: str = setting(
+        "",
+        "Principals who may do everything. They are separated by commas. Only this setting makes "
+        "superusers; rules cannot.",
     )
-    auth_tokens: Advanced[str] = Field(
-        default="",
-        description="Tokens that are valid without a metadata store. Each is ID:SHA256:PRINCIPAL, "
-        "as `tms auth init` writes it; they are separated by commas.",
+    auth_tokens: str = seldom(
+        "",
+        "Tokens that are valid without a metadata store. Each is ID:SHA256:PRINCIPAL, as `tms auth "
+        "init` writes it; they are separated by commas.",
     )
-    auth_passwords: Advanced[str] = Field(
-        default="",
-        description="A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
+    auth_passwords: str = seldom(
+        "",
+        "A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
         "password` makes it, perhaps with :GROUP,GROUP at the end.",
     )
-    auth_jwks: Advanced[str] = Field(
-        default="",
-        description="The public keys for JSON Web Tokens: a file, or an https:// URL. With it, "
+    auth_jwks: str = seldom(
+        "",
+        "The public keys for JSON Web Tokens: a file, or an https:// URL. With it, "
         "auth_issuer and auth_audience are needed.",
     )
-    auth_issuer: Advanced[str] = Field(
-        default="", description="The issuer that a JSON Web Token must name."
+    auth_issuer: str = seldom("", "The issuer that a JSON Web Token must name.")
+    auth_audience: str = seldom("", "The audience that a JSON Web Token must name.")
+    auth_principal_claim: str = seldom(
+        "sub", "The claim of a JSON Web Token that names the principal."
     )
-    auth_audience: Advanced[str] = Field(
-        default="", description="The audience that a JSON Web Token must name."
-    )
-    auth_principal_claim: Advanced[str] = Field(
-        default="sub", description="The claim of a JSON Web Token that names the principal."
-    )
-    auth_groups_claim: Advanced[str] = Field(
-        default="groups", description="The claim that lists the principal's groups."
-    )
-    auth_open_docs: Advanced[bool] = Field(
-        default=False, description="Show /docs and /openapi.json to everybody."
-    )
-    auth_stale_s_max: Advanced[float] = Field(
-        default=60.0,
+    auth_groups_claim: str = seldom("groups", "The claim that lists the principal's groups.")
+    auth_open_docs: bool = seldom(False, "Show /docs and /openapi.json to everybody.")
+    auth_stale_s_max: float = seldom(
+        60.0,
+        "How long rules and tokens are valid after the last sign of the metadata store. Then "
+        "everybody except superusers gets 503.",
         ge=3,
-        description="How long rules and tokens are valid after the last sign of the metadata "
-        "store. Then everybody except superusers gets 503.",
     )
-    insecure_no_auth: Advanced[bool] = Field(
-        default=False,
-        description="Serve other machines without authentication, so that everybody may do "
-        "everything.",
+    insecure_no_auth: bool = seldom(
+        False, "Serve other machines without authentication, so that everybody may do everything."
     )
-    allow_plaintext: Advanced[bool] = Field(
-        default=False,
-        description="Allow unencrypted credentials to and from other machines. Anybody who listens "
-        "in between can use them.",
+    allow_plaintext: bool = seldom(
+        False,
+        "Allow unencrypted credentials to and from other machines. Anybody who listens in between "
+        "can use them.",
     )
-    tls_cert: str = Field(
-        default="",
-        description="The file of this server's certificate. With it, the server uses TLS.",
+    tls_cert: str = setting(
+        "", "The file of this server's certificate. With it, the server uses TLS."
     )
-    tls_key: str = Field(default="", description="The file of the certificate's key.")
-    tls_client_ca: Advanced[str] = Field(
-        default="",
-        description="A file of the certificates that clients are trusted by. A client's "
-        "certificate names its principal by its URI, else by its common name.",
+    tls_key: str = setting("", "The file of the certificate's key.")
+    tls_client_ca: str = seldom(
+        "",
+        "A file of the certificates that clients are trusted by. A client's certificate names its "
+        "principal by its URI, else by its common name.",
     )
-    tls_ca: Advanced[str] = Field(
-        default="",
-        description="A file of the certificates that other servers are trusted by. Without it, "
-        "those of the machine are used.",
+    tls_ca: str = seldom(
+        "",
+        "A file of the certificates that other servers are trusted by. Without it, those of the "
+        "machine are used.",
     )
-    audit_file: Advanced[str] = Field(
-        default="",
-        description="The file of the audit, which records refusals, changes and first uses. By "
-        "default the audit goes to the log.",
+    audit_file: str = seldom(
+        "",
+        "The file of the audit, which records refusals, changes and first uses. By default the "
+        "audit goes to the log.",
     )
-    audit_topic: Advanced[bool] = Field(
-        default=False, description="Also publish the audit to the topic system:_audit."
-    )
+    audit_topic: bool = seldom(False, "Also publish the audit to the topic system:_audit.")
 
     @field_validator("auth_tokens")
     @classmethod

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from tms.core.credentials import without_credentials
-from tms.settings.advanced import SECTION
+from tms.settings.fields import SECTION
 from tms.settings.server import ADVANCED, Settings
 from tms.settings.values import ENVIRONMENT_PREFIX
 
@@ -34,12 +34,12 @@ _OF_OTHERS = frozenset(
         "TMS_URL",
     }
 )
-"""Variables of clients and the command line that are no settings of the server."""
+"""Variables of clients and the command line, which are not settings of the server."""
 
 _OF_KUBERNETES = re.compile(
     r"TMS_(.+_)?(SERVICE_(HOST|PORT(_.+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-"""What Kubernetes sets in every container for a service named `tms` or `tms-…`."""
+"""The variables that Kubernetes sets in every container for a service named `tms` or `tms-…`."""
 
 
 class WrongSettings(Exception):
@@ -57,7 +57,8 @@ class Loaded:
 
     settings: Settings
     sources: Mapping[str, str]
-    """By the setting's name: a flag, an environment variable, a file, or `default`."""
+    """The source of each setting, by name: a flag, an environment variable, a file, or
+    `default`."""
 
 
 def flag_of(name: str) -> str:

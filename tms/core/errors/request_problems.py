@@ -335,7 +335,7 @@ REQUEST_PROBLEMS: Mapping[int, Mapping[str, Mapping[str, str]]] = {
     415: {
         "InvalidRequest": {
             "unsupported_content_type": (
-                "Send Content-Type: application/json or avro/binary; messages also as Arrow's "
+                "Send Content-Type: application/json; messages also as avro/binary or as Arrow's "
                 "application/vnd.apache.arrow.stream."
             ),
             "unsupported_content_encoding": "The server only takes gzip as Content-Encoding.",
