@@ -16,7 +16,7 @@ from api.http.request_body import read_body
 from api.registry.media import answer_type, check_type
 from api.registry.resources import in_context, reader_of
 from tms.core.errors import InvalidRequest
-from tms.core.schemas import AVRO
+from tms.core.schema_types import AVRO
 from tms.registry import lookup
 from tms.registry.contracts import told_in_order
 from tms.registry.questions import Entity, Tags

@@ -26,9 +26,9 @@ from api.registry.requests import (
     version_body,
 )
 from api.registry.resources import reader_of
+from tms.core.schema_types import SCHEMA_TYPES
 from tms.registry import lookup
 from tms.registry.service import Registry
-from tms.registry.sources import KINDS
 from tms.registry.state import Version
 from tms.registry.subjects import context_of
 from tms.security.resources import Action
@@ -134,7 +134,7 @@ class SchemaHandlers:
     @staticmethod
     async def types(exchange: Exchange) -> None:
         """Answer with the types of schemas."""
-        await answer(exchange, sorted(KINDS))
+        await answer(exchange, sorted(SCHEMA_TYPES))
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the table."""

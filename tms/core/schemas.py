@@ -8,13 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
+from tms.core.schema_types import AVRO
 
-AVRO = "AVRO"
-JSON = "JSON"
-PROTOBUF = "PROTOBUF"
 LATEST = "latest"
-FORMS = {AVRO: "resolved", PROTOBUF: "serialized"}
-"""By type the form of a text that values are encoded by."""
 ALL_SUBJECTS = ":*:"
 
 

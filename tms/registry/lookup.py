@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from tms.core.schemas import AVRO, PROTOBUF
+from tms.core.schema_types import type_of
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
     NOTHING,
@@ -30,11 +30,6 @@ from tms.registry.sources import Submitted, schema_of, source_of, versions_of_te
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
-FORMS = {
-    AVRO: ("resolved",),
-    PROTOBUF: ("serialized", "ignore_extensions"),
-}
-"""The other forms in which schemas of a type are shown."""
 ALL_TAGS = "*"
 """Stands for all tags where some are asked for."""
 
@@ -246,7 +241,7 @@ def text_in(known: Knowledge, schema: Schema, form: str) -> str:
 
     Raises `Unanswered`, `RegistryError` (42201).
     """
-    if form not in FORMS.get(schema.kind, ()):
+    if form not in type_of(schema.kind).forms:
         return schema.text
     answer = known.findings.text_of(InForm(source_of(known, schema), form))
     if isinstance(answer, NoSchema):

@@ -18,7 +18,7 @@ import msgspec
 
 from tms.core.message import Message, tombstone
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schemas import AVRO
+from tms.core.schema_types import AVRO
 from tms.registry.schema import NUMBER_MAX, Reference, Schema, is_number
 from tms.registry.settings import Config, Mode
 

@@ -40,7 +40,7 @@ class Schema:
     """A schema. Two that are equal have one id in a context."""
 
     kind: str
-    """`AVRO`, `JSON` or `PROTOBUF`; the interface calls it schemaType."""
+    """The name of its type; the interface calls it schemaType."""
     text: str
     """As it is kept."""
     references: tuple[Reference, ...] = ()

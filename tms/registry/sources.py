@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tms.core.credentials import shortened
-from tms.core.schemas import AVRO, JSON, PROTOBUF
+from tms.core.schema_types import AVRO, SCHEMA_TYPES, type_of
 from tms.registry.contracts import NOTHING, Contract
 from tms.registry.knowledge import Knowledge
 from tms.registry.questions import InForm, NoSchema, Source, TextInForm
@@ -13,7 +13,6 @@ from tms.registry.schema import Reference, Schema
 from tms.registry.state import State, Version
 from tms.registry.subjects import context_of, resolved_in
 
-KINDS = frozenset((AVRO, JSON, PROTOBUF))
 LATEST = -1
 _ORDERED, _NORMALIZED = "resolved_ordered", "resolved_normalized"
 """Forms in which a schema with references and one without are compared."""
@@ -45,7 +44,7 @@ def schema_of(
     `contract` goes with it. Raises `RegistryError` (42201, 42209), `Unanswered`.
     """
     state, limits = known.state, known.limits
-    if submitted.kind not in KINDS:
+    if submitted.kind not in SCHEMA_TYPES:
         raise RegistryError(INVALID_SCHEMA, reason=f"Invalid schema type {submitted.kind}")
     if not submitted.text:
         raise RegistryError(INVALID_SCHEMA, reason="Empty schema")
@@ -169,19 +168,22 @@ def versions_of_text(
     """
     latest_first = versions[::-1]
     same = [each for each in latest_first if each.schema.has_text_of(schema) and is_meant(each)]
-    if same or schema.kind != AVRO or schema.references:
+    if same or schema.references or not type_of(schema.kind).is_form_whole:
         return same
     others = [
         (each, source)
         for each in latest_first
-        if each.schema.references and is_meant(each) and (source := _source(known, each))
+        if each.schema.kind == schema.kind
+        and each.schema.references
+        and is_meant(each)
+        and (source := _source(known, each))
     ]
     if not others:
         return []
     state = known.state
     form = _NORMALIZED if _normalizes(state, versions[0].subject, normalize=normalize) else _ORDERED
     questions = [InForm(source, form) for _, source in others]
-    asked = InForm(Source(AVRO, schema.text), form)
+    asked = InForm(Source(schema.kind, schema.text), form)
     found = known.findings.all_of([asked, *questions])
     return [
         version
@@ -191,13 +193,8 @@ def versions_of_text(
 
 
 def _source(known: Knowledge, version: Version) -> Source | None:
-    """Return a version as it is asked about.
-
-    None if it is not Avro's, or if its references may not be read or lead too far.
-    """
+    """Return a version as it is asked about; None if its references may not be read."""
     schema = version.schema
-    if schema.kind != AVRO:
-        return None
     if known.reader.refused_in(known.state, schema.references) is not None:
         return None
     try:

@@ -7,41 +7,20 @@ no more memory than a few times theirs. A row that is damaged harms no other.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from cachetools import LRUCache
 
-from tms.core.schemas import AVRO, PROTOBUF
-from tms.serdes.proto_serde import ProtoSerde
-from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema, compiled
+from tms.serdes.serde import SchemaSource, Undecodable, UnusableSchema
 from tms.serdes.wire_format import START_BYTES, schema_id_of
-from tms.spark.typed.avro_version import AvroReading, AvroVersion
-from tms.spark.typed.forms import ValueForm, avro_types, form_of
+from tms.spark.typed.forms import ValueForm, VersionReader, form_of, reading_of
 from tms.spark.typed.names import field_of
 
 _KEPT_MAX = 1000
 _RUN_ROWS = 64
 FindSource = Callable[[int], SchemaSource]
 """Returns the schema of an id. Raises `Undecodable` for one that is not there."""
-
-
-class VersionReader(Protocol):
-    """What decodes what one schema wrote, as the reader's has it."""
-
-    def value(self, payload: bytes) -> Any:
-        """Return the value of a payload. Raises `Undecodable`."""
-        ...
-
-
-class _AsWritten:
-    """A serde as a reader."""
-
-    def __init__(self, serde: Serde) -> None:
-        self._serde = serde
-
-    def value(self, payload: bytes) -> Any:
-        return self._serde.decode(payload, START_BYTES)
 
 
 @dataclass(slots=True)
@@ -66,10 +45,9 @@ class PayloadDecoder:
         self._wanted = frozenset(self._form.types if wanted is None else wanted)
         self._readers: LRUCache[int, VersionReader | str] = LRUCache(_KEPT_MAX)
         """By the writer's schema id; a text says why there is none."""
-        if source.kind == AVRO:
-            fields = [field_of(column) for column in self._wanted]
-            names = frozenset(name for name in fields if name is not None)
-            self._avro = AvroReading(avro_types(source), names)
+        fields = [field_of(column) for column in self._wanted]
+        names = frozenset(name for name in fields if name is not None)
+        self._reader_of = reading_of(source, names)
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """Return what payloads say; nothing of None."""
@@ -135,17 +113,4 @@ class PayloadDecoder:
                 f"schema {schema_id} is {writer.kind}, and it is read by one that is "
                 f"{self._source.kind}"
             )
-        if writer.kind == AVRO:
-            return self._avro_reader(writer)
-        serde = compiled(writer)
-        if writer.kind == PROTOBUF:
-            assert isinstance(serde, ProtoSerde)
-            return _AsWritten(serde.read_as(ProtoSerde(self._source)))
-        return _AsWritten(serde)
-
-    def _avro_reader(self, writer: SchemaSource) -> VersionReader:
-        types = avro_types(writer)
-        misread = types.misread_by(self._avro.types)
-        if misread is not None:
-            raise Undecodable(misread)
-        return AvroVersion(types, self._avro)
+        return self._reader_of(writer)

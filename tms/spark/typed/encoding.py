@@ -8,10 +8,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tms.core.schemas import AVRO
-from tms.serdes.serde import SchemaSource, compiled
+from tms.serdes.types import compiled
 from tms.serdes.wire_format import start_of
-from tms.spark.typed.forms import avro_types, form_of
+from tms.spark.typed.forms import form_of, written_source
 from tms.spark.typed.registered import KnownSchema
 
 
@@ -20,12 +19,8 @@ class RowEncoder:
 
     def __init__(self, schema: KnownSchema) -> None:
         """Take a schema that is registered. Raises `UnusableSchema`."""
-        source = schema.source
-        self._form = form_of(source)
-        if source.kind == AVRO:
-            types = avro_types(source)
-            source = SchemaSource(AVRO, types.raw_text(types.top))
-        self._serde = compiled(source)
+        self._form = form_of(schema.source)
+        self._serde = compiled(written_source(schema.source))
         self._start = start_of(schema.id)
 
     def payloads(self, columns: Mapping[str, pa.Array], count: int) -> list[bytes]:

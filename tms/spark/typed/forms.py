@@ -1,20 +1,21 @@
 """What whole values of a schema are in columns: a record's fields, or the one column `value`.
 
-Guarantees that values come back from their columns, whatever the type of the schema, and that a
-schema whose values cannot be columns is an `UnusableSchema`.
+Each type of schemas has a row in `_COLUMNS`. Guarantees that values come back from their columns,
+and that a schema whose values cannot be columns is an `UnusableSchema`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from tms.core.schemas import AVRO, JSON
-from tms.serdes.avro_serde import AvroSerde
+from tms.core.schema_types import AVRO, JSON, PROTOBUF
 from tms.serdes.proto_serde import ProtoSerde
-from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
+from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
+from tms.serdes.types import compiled
+from tms.serdes.wire_format import START_BYTES
 from tms.spark.typed.avro_columns import avro_form
-from tms.spark.typed.avro_types import AvroTypes
+from tms.spark.typed.avro_version import AvroReading, avro_types, without_logical_types
 from tms.spark.typed.columns import ColumnForm, StructColumn, named_unfit
 from tms.spark.typed.json_columns import json_form
 from tms.spark.typed.names import VALUE, column_of, field_of
@@ -60,22 +61,77 @@ class ValueForm:
             return self._forms[VALUE].values(columns[VALUE])
 
 
+class VersionReader(Protocol):
+    """What decodes what one schema wrote, as the reader's has it."""
+
+    def value(self, payload: bytes) -> Any:
+        """Return the value of a payload. Raises `Undecodable`."""
+        ...
+
+
+class _OfSerde:
+    """A serde as a reader."""
+
+    def __init__(self, serde: Serde) -> None:
+        self._serde = serde
+
+    def value(self, payload: bytes) -> Any:
+        return self._serde.decode(payload, START_BYTES)
+
+
+ReaderOf = Callable[[SchemaSource], VersionReader]
+"""Returns what reads a version. Raises `UnusableSchema`, `Undecodable`."""
+
+
+def _as_written(_: SchemaSource, __: frozenset[str]) -> ReaderOf:
+    return lambda writer: _OfSerde(compiled(writer))
+
+
+def _by_numbers(source: SchemaSource, _: frozenset[str]) -> ReaderOf:
+    return lambda writer: _OfSerde(ProtoSerde(writer).read_as(ProtoSerde(source)))
+
+
+class _Columns(NamedTuple):
+    """What is done with the columns of one type of schemas. Each may raise `UnusableSchema`."""
+
+    form: Callable[[SchemaSource], ColumnForm]
+    reading: Callable[[SchemaSource, frozenset[str]], ReaderOf] = _as_written
+    """What reads some fields, as a schema has them."""
+    written: Callable[[SchemaSource], SchemaSource] = lambda source: source
+    """The schema by which the values of columns are encoded."""
+
+
+_COLUMNS: Mapping[str, _Columns] = {
+    AVRO: _Columns(
+        lambda source: avro_form(avro_types(source)),
+        lambda source, fields: AvroReading(source, fields).reader_of,
+        without_logical_types,
+    ),
+    JSON: _Columns(lambda source: json_form(source.text)),
+    PROTOBUF: _Columns(lambda source: proto_form(ProtoSerde(source).descriptor), _by_numbers),
+}
+
+
+def _columns(source: SchemaSource) -> _Columns:
+    columns = _COLUMNS.get(source.kind)
+    if columns is None:
+        raise UnusableSchema(f"its type is {source.kind!r}")
+    return columns
+
+
 def form_of(source: SchemaSource) -> ValueForm:
     """Return what values of a schema are in columns. Raises `UnusableSchema`."""
     try:
-        if source.kind == AVRO:
-            return ValueForm(avro_form(avro_types(source)))
-        if source.kind == JSON:
-            return ValueForm(json_form(source.text))
-        return ValueForm(proto_form(ProtoSerde(source).descriptor))
+        return ValueForm(_columns(source).form(source))
     except RecursionError:
         raise UnusableSchema("it is nested too deeply") from None
 
 
-def avro_types(source: SchemaSource) -> AvroTypes:
-    """Return an Avro schema, taken apart. Raises `UnusableSchema`."""
-    AvroSerde(source)  # only what it takes is right
-    try:
-        return AvroTypes(source.text)
-    except RecursionError:
-        raise UnusableSchema("it is nested too deeply") from None
+def reading_of(source: SchemaSource, fields: frozenset[str]) -> ReaderOf:
+    """Return what reads some fields, whichever version wrote them. Raises `UnusableSchema`."""
+    return _columns(source).reading(source, fields)
+
+
+def written_source(source: SchemaSource) -> SchemaSource:
+    """Return the schema by which the values of columns are encoded. Raises `UnusableSchema`."""
+    return _columns(source).written(source)
