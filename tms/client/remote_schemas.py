@@ -10,8 +10,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from tms.client.calls import JSON, Calls, decode_json
-from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
+from tms.core.schemas import (
+    ALL_SUBJECTS,
+    LATEST,
+    AsyncSchemas,
+    RegistryStatus,
+    SchemaVersion,
+    SubmittedSchema,
+)
 from tms.wire import registry_bodies as bodies
 
 _PATH = "v1/registry"
@@ -19,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 B = TypeVar("B")
 
 
-class RemoteSchemas:
+class RemoteSchemas(AsyncSchemas):
     """What a server offers."""
 
     def __init__(self, calls: Calls) -> None:
@@ -62,68 +68,45 @@ class RemoteSchemas:
             id=schema_id,
             schema=body.schema,
             schema_type=body.schemaType,
-            references=_references(body.references),
+            references=body.references,
             guid=body.guid,
             is_deleted=body.deleted is True,
             metadata=body.metadata,
             rule_set=body.ruleSet,
         )
 
-    async def register(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        normalize: bool = False,
-        metadata: SchemaMetadata | None = None,
-        rule_set: SchemaRuleSet | None = None,
-    ) -> SchemaVersion:
+    async def submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
-        parts, body = ("subjects", subject, "versions"), _sent(schema, schema_type, references)
-        body = msgspec.structs.replace(body, metadata=metadata, ruleSet=rule_set)
+        parts, normalize = ("subjects", subject, "versions"), submitted.normalize
+        body = _sent(submitted)
         told = await self._send(bodies.RegisteredBody, "POST", parts, body, normalize=normalize)
         return SchemaVersion(
             subject,
             told.version,
             told.id,
-            told.schema or schema,  # who may not read it is not told it
-            told.schemaType or schema_type,
-            _references(told.references),
+            told.schema or submitted.text,  # who may not read it is not told it
+            told.schemaType or submitted.kind,
+            told.references,
             told.guid or "",
             metadata=told.metadata,
             rule_set=told.ruleSet,
         )
 
-    async def find(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        normalize: bool = False,
-    ) -> SchemaVersion:
+    async def look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
-        parts, body = ("subjects", subject), _sent(schema, schema_type, references)
+        parts, normalize = ("subjects", subject), submitted.normalize
+        body = _sent(submitted)
         told = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
         return _version(told)
 
-    async def why_unfit(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        version: int | str | None = None,
+    async def compare(
+        self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
         parts = ["compatibility", "subjects", subject, "versions"]
         if version is not None:
             parts.append(str(version))
-        body = _sent(schema, schema_type, references)
+        body = _sent(submitted)
         told = await self._send(bodies.CompatibilityBody, "POST", parts, body, verbose=True)
         messages = [] if isinstance(told.messages, msgspec.UnsetType) else told.messages
         return messages or ([] if told.is_compatible else ["it does not fit"])
@@ -190,15 +173,14 @@ def _url(parts: Sequence[str], query: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(asked)}" if asked else path
 
 
-def _sent(
-    schema: str, schema_type: str, references: Sequence[SchemaReference]
-) -> bodies.SchemaRequest:
-    named = [bodies.ReferenceBody(each.name, each.subject, each.version) for each in references]
-    return bodies.SchemaRequest(schema=schema, schemaType=schema_type, references=named)
-
-
-def _references(given: Sequence[bodies.ReferenceBody]) -> tuple[SchemaReference, ...]:
-    return tuple(SchemaReference(each.name, each.subject, each.version) for each in given)
+def _sent(submitted: SubmittedSchema) -> bodies.SchemaRequest:
+    return bodies.SchemaRequest(
+        schema=submitted.text,
+        schemaType=submitted.kind,
+        references=submitted.references,
+        metadata=submitted.metadata,
+        ruleSet=submitted.rule_set,
+    )
 
 
 def _version(body: bodies.VersionBody) -> SchemaVersion:
@@ -208,7 +190,7 @@ def _version(body: bodies.VersionBody) -> SchemaVersion:
         id=body.id,
         schema=body.schema,
         schema_type=body.schemaType,
-        references=_references(body.references),
+        references=body.references,
         guid=body.guid,
         is_deleted=body.deleted is True,
         metadata=body.metadata,

@@ -5,13 +5,17 @@ Subjects and versions mean what they mean in Confluent's registry (`docs/registr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schema_types import AVRO
 
 LATEST = "latest"
 ALL_SUBJECTS = ":*:"
+NUMBER_MAX = 2**31 - 1
+"""The greatest id, and the greatest number of a version; the least is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,21 @@ class SchemaReference:
 
     name: str
     subject: str
-    version: int
+    version: Annotated[int, msgspec.Meta(ge=-1, le=NUMBER_MAX)]
+    """-1 for the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedSchema:
+    """A schema as it is sent to the registry: to register, to look up, or to compare."""
+
+    text: str
+    kind: str = AVRO
+    references: tuple[SchemaReference, ...] = ()
+    normalize: bool = False
+    metadata: SchemaMetadata | None = None
+    """None: nothing is said of it."""
+    rule_set: SchemaRuleSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,8 @@ class RegistryStatus:
 class AsyncSchemas(Protocol):
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
 
+    Who inherits it has `register`, `find` and `why_unfit` of `submit`, `look_up` and `compare`.
+
     `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """
 
@@ -102,6 +122,12 @@ class AsyncSchemas(Protocol):
         Doing it twice is the same as once. What is not said of metadata and rules, it has of the
         version before.
         """
+        references = tuple(references)
+        submitted = SubmittedSchema(schema, schema_type, references, normalize, metadata, rule_set)
+        return await self.submit(subject, submitted)
+
+    async def submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+        """Do what `register` says."""
         ...
 
     async def find(
@@ -114,6 +140,11 @@ class AsyncSchemas(Protocol):
         normalize: bool = False,
     ) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
+        submitted = SubmittedSchema(schema, schema_type, tuple(references), normalize)
+        return await self.look_up(subject, submitted)
+
+    async def look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+        """Do what `find` says."""
         ...
 
     async def why_unfit(
@@ -126,6 +157,13 @@ class AsyncSchemas(Protocol):
         version: int | str | None = None,
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
+        submitted = SubmittedSchema(schema, schema_type, tuple(references))
+        return await self.compare(subject, submitted, version)
+
+    async def compare(
+        self, subject: str, submitted: SubmittedSchema, version: int | str | None
+    ) -> list[str]:
+        """Do what `why_unfit` says."""
         ...
 
     async def delete(

@@ -1,6 +1,6 @@
 """The registry for a client in this process (`tms.core.schemas.AsyncSchemas`)."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -9,24 +9,29 @@ from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
 from tms.core.messaging import Messaging
-from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
-from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
+from tms.core.schemas import (
+    ALL_SUBJECTS,
+    LATEST,
+    AsyncSchemas,
+    RegistryStatus,
+    SchemaVersion,
+    SubmittedSchema,
+)
 from tms.core.topic import TopicId
 from tms.registry import deletion, lookup
 from tms.registry import setting_commands as settings
 from tms.registry.checker import ThreadChecker
-from tms.registry.contracts import told_in_order
 from tms.registry.log import SCHEMAS_TOPIC, WayToLog
 from tms.registry.payload_values import RegistryValues
 from tms.registry.refusal import STORE_FAILED, TIMED_OUT, RegistryError
 from tms.registry.registration import SchemaToRegister, register
-from tms.registry.schema import Reference
+from tms.registry.schema import Schema
 from tms.registry.service import Registry, RegistryOptions
-from tms.registry.sources import Submitted, references_in
+from tms.registry.sources import submitted_in
 from tms.registry.state import Version
 
 
-class LocalSchemas:
+class LocalSchemas(AsyncSchemas):
     """A registry on the topic of a store in this process."""
 
     def __init__(self, messaging: Messaging, clock: Clock) -> None:
@@ -63,73 +68,34 @@ class LocalSchemas:
             return await self._in_form(await self._registry.find(look), form)
 
     async def _in_form(self, version: Version, form: str) -> SchemaVersion:
-        told = _version(version)
+        told = _version_told(version)
         if not form:
             return told
         look = partial(lookup.text_in, schema=version.schema, form=form)
         return replace(told, schema=await self._registry.answer(look))
 
-    async def register(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        normalize: bool = False,
-        metadata: SchemaMetadata | None = None,
-        rule_set: SchemaRuleSet | None = None,
-    ) -> SchemaVersion:
+    async def submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
-        submitted = replace(
-            _submitted(subject, schema, schema_type, references),
-            told=told_in_order(metadata, rule_set),
-        )
-        request = SchemaToRegister(subject, submitted, normalize=normalize)
+        request = SchemaToRegister(subject, submitted_in(subject, submitted))
         async with _told():
             told = await self._registry.write(lambda known: register(known, request))
-        return SchemaVersion(
-            subject,
-            told.version,
-            told.id,
-            told.schema.text,
-            told.schema.kind,
-            tuple(SchemaReference(*each) for each in told.schema.references),
-            told.schema.guid,
-            metadata=told.schema.metadata,
-            rule_set=told.schema.rule_set,
-        )
+        return _version(subject, told.version, told.id, told.schema)
 
-    async def find(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        normalize: bool = False,
-    ) -> SchemaVersion:
+    async def look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
-        submitted = _submitted(subject, schema, schema_type, references)
-        look = partial(lookup.same, given=subject, submitted=submitted, normalize=normalize)
+        look = partial(lookup.same, given=subject, submitted=submitted_in(subject, submitted))
         async with _told():
-            return _version(await self._registry.examine(look))
+            return _version_told(await self._registry.examine(look))
 
-    async def why_unfit(
-        self,
-        subject: str,
-        schema: str,
-        schema_type: str = "AVRO",
-        references: Sequence[SchemaReference] = (),
-        *,
-        version: int | str | None = None,
+    async def compare(
+        self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
         look = partial(
             lookup.why_unfit,
             given=subject,
             token=None if version is None else str(version),
-            submitted=_submitted(subject, schema, schema_type, references),
+            submitted=submitted_in(subject, submitted),
         )
         async with _told():
             return await self._registry.examine(look)
@@ -203,24 +169,20 @@ async def _told() -> AsyncIterator[None]:
         raise SchemaRefused(error_code=error.code, reason=str(error)) from None
 
 
-def _submitted(
-    subject: str, schema: str, kind: str, references: Sequence[SchemaReference]
-) -> Submitted:
-    named = (Reference(each.name, each.subject, each.version) for each in references)
-    return Submitted(schema, kind, references_in(named, subject))
+def _version_told(version: Version) -> SchemaVersion:
+    told = _version(version.subject, version.number, version.id, version.schema)
+    return replace(told, is_deleted=version.is_deleted)
 
 
-def _version(version: Version) -> SchemaVersion:
-    schema = version.schema
+def _version(subject: str, number: int, schema_id: int, schema: Schema) -> SchemaVersion:
     return SchemaVersion(
-        subject=version.subject,
-        version=version.number,
-        id=version.id,
+        subject=subject,
+        version=number,
+        id=schema_id,
         schema=schema.text,
         schema_type=schema.kind,
-        references=tuple(SchemaReference(*each) for each in schema.references),
+        references=schema.references,
         guid=schema.guid,
-        is_deleted=version.is_deleted,
         metadata=schema.metadata,
         rule_set=schema.rule_set,
     )

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tms.core.schemas import NUMBER_MAX
 from tms.registry.ids import IdsWanted
 from tms.registry.questions import Findings
 from tms.registry.readers import EVERYTHING, SchemaReader
 from tms.registry.refusal import TOO_LARGE, RegistryError
-from tms.registry.schema import NUMBER_MAX
 from tms.registry.state import State
 
 

@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from tms.core.schema_types import type_of
+from tms.core.schemas import SubmittedSchema
 from tms.registry.compatibility import misfits, to_fit
 from tms.registry.contracts import (
     NOTHING,
@@ -26,7 +27,7 @@ from tms.registry.refusal import (
     RegistryError,
 )
 from tms.registry.schema import Schema
-from tms.registry.sources import Submitted, schema_of, source_of, versions_of_text
+from tms.registry.sources import schema_of, source_of, versions_of_text
 from tms.registry.state import State, Version
 from tms.registry.subjects import ALL_CONTEXTS, context_of, parse_subject, qualified
 
@@ -179,9 +180,8 @@ def all_uses_of_guid(state: State, guid: str) -> list[Version]:
 def same(
     known: Knowledge,
     given: str,
-    submitted: Submitted,
+    submitted: SubmittedSchema,
     *,
-    normalize: bool = False,
     deleted: bool = False,
 ) -> Version:
     """Return the version of a subject that has a schema.
@@ -191,17 +191,18 @@ def same(
     40403, 42201, 42210), `Unanswered`.
     """
     state, subject = known.state, known.state.meant(given)
-    told = kept(submitted.told)
+    said = contract_of(submitted)
+    told = kept(said)
     shown = state.versions(subject, deleted=deleted)
     if not shown:
         raise RegistryError(SUBJECT_NOT_FOUND, subject=given)
-    schema = schema_of(known, submitted, subject, normalize=normalize)
+    schema = schema_of(known, submitted, subject)
     meant = [unnumbered(told), unnumbered(merged(told, state.config(subject), None))]
 
     def is_meant(version: Version) -> bool:
-        return _is_meant(submitted.told, meant, version.schema)
+        return _is_meant(said, meant, version.schema)
 
-    same = versions_of_text(known, schema, shown, is_meant, normalize=normalize)
+    same = versions_of_text(known, schema, shown, is_meant, submitted)
     if not same:
         raise RegistryError(SCHEMA_NOT_FOUND, which="")
     number = named_number(told)
@@ -268,9 +269,7 @@ def why_unfit(
     known: Knowledge,
     given: str,
     token: str | None,
-    submitted: Submitted,
-    *,
-    normalize: bool = False,
+    submitted: SubmittedSchema,
 ) -> list[str]:
     """Return why a schema does not fit a version, or those that the level says; [] if it does.
 
@@ -281,8 +280,8 @@ def why_unfit(
     found = None if number is None else state.version(subject, number)
     if number not in (None, LATEST) and (found is None or found.is_deleted):
         raise RegistryError(VERSION_NOT_FOUND, version=number)
-    contract = merged(submitted.told, state.config(subject), state.latest(subject))
-    schema = schema_of(known, submitted, subject, contract, normalize=normalize)
+    contract = merged(contract_of(submitted), state.config(subject), state.latest(subject))
+    schema = schema_of(known, submitted, subject, contract)
     earlier = to_fit(state, subject, schema) if found is None else [found]
     checked = earlier[:1] if number == LATEST else earlier
     return misfits(known, schema, checked, state.config(subject))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from tms.core.schema_contracts import SchemaRuleSet, merged_rules, without_rules
+from tms.core.schemas import SubmittedSchema
 from tms.registry import lookup
 from tms.registry.contracts import Contract, contract_of
 from tms.registry.decision import Decided
@@ -11,7 +12,7 @@ from tms.registry.questions import NoSchema, Tagged, Tags
 from tms.registry.refusal import INVALID_SCHEMA, RegistryError
 from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.schema import Schema
-from tms.registry.sources import Submitted, schema_of, source_of
+from tms.registry.sources import schema_of, source_of
 from tms.registry.subjects import check_subject
 
 
@@ -49,7 +50,7 @@ def register_tagged(
     subject, submitted = check_subject(request.subject), request.submitted
     latest = known.state.latest(subject)
     if submitted.text or latest is None:
-        schema = schema_of(known, submitted, subject)
+        schema = schema_of(known, replace(submitted, normalize=False), subject)
     else:
         schema = latest.schema
     if change.from_latest and latest is not None:
@@ -82,6 +83,7 @@ def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:
         rules = without_rules(rules, request.rules_to_remove)
     metadata = before.metadata if request.told.metadata is None else request.told.metadata
     text = _tagged(known, schema, request.change)
-    told = Contract(metadata, rules)
-    submitted = Submitted(text, schema.kind, schema.references, told)
+    submitted = SubmittedSchema(
+        text, schema.kind, schema.references, metadata=metadata, rule_set=rules
+    )
     return register(known, SchemaToRegister(found.subject, submitted, version=request.new_version))
