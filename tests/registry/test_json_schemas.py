@@ -16,8 +16,8 @@ from tests.registry.json_comparing import kinds
 from tms.core.schema_types import JSON
 from tms.registry.json_schemas import parse
 from tms.registry.questions import InvalidSchema
+from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Unencodable
-from tms.serdes.types import compiled
 
 HERE = Path(__file__).parent
 PAIRS = json.loads((HERE / "json_pairs.json").read_text(encoding="utf-8"))

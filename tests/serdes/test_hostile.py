@@ -19,8 +19,8 @@ from tests.serdes.compiling import avro, json_schema, proto, record
 from tests.serdes.hostile_cases import CASES
 from tests.servers.server_process import ROOT, environment
 from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, UnusableSchema
-from tms.serdes.types import compiled
 
 CASE_S_MAX = 3.0
 RUN_S_MAX = 60.0

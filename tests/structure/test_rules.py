@@ -91,7 +91,7 @@ SCHEMA_TYPES = "tms/core/schema_types.py"
 TABLES_OF_TYPES = {
     SCHEMA_TYPES,
     "tms/registry/kinds.py",
-    "tms/serdes/types.py",
+    "tms/serdes/compiling.py",
     "tms/spark/typed/forms.py",
 }
 TYPES = {"AVRO", "JSON", "PROTOBUF"}

@@ -55,27 +55,19 @@ class RemoteSchemas(AsyncSchemas):
         """Return a version of a subject; its text as it is kept, or in another form."""
         parts = "subjects", subject, "versions", str(version)
         asked = {"deleted": deleted, "format": form}
-        return _version(await self._get(bodies.VersionBody, *parts, **asked))
+        body = await self._get(bodies.VersionBody, *parts, **asked)
+        return _version(body, body.subject, body.version, body.id)
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
         """Return the schema of an id; its text as it is kept, or in another form."""
         parts = "schemas", "ids", str(schema_id)
         asked = {"subject": subject, "format": form}
         body = await self._get(bodies.SchemaBody, *parts, **asked)
-        return SchemaVersion(
-            subject="" if isinstance(body.subject, msgspec.UnsetType) else body.subject,
-            version=0 if isinstance(body.version, msgspec.UnsetType) else body.version,
-            id=schema_id,
-            schema=body.schema,
-            schema_type=body.schemaType,
-            references=body.references,
-            guid=body.guid,
-            is_deleted=body.deleted is True,
-            metadata=body.metadata,
-            rule_set=body.ruleSet,
-        )
+        given = "" if isinstance(body.subject, msgspec.UnsetType) else body.subject
+        version = 0 if isinstance(body.version, msgspec.UnsetType) else body.version
+        return _version(body, given, version, schema_id)
 
-    async def submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+    async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
         parts, normalize = ("subjects", subject, "versions"), submitted.normalize
         body = _sent(submitted)
@@ -92,14 +84,14 @@ class RemoteSchemas(AsyncSchemas):
             rule_set=told.ruleSet,
         )
 
-    async def look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+    async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
         parts, normalize = ("subjects", subject), submitted.normalize
         body = _sent(submitted)
         told = await self._send(bodies.VersionBody, "POST", parts, body, normalize=normalize)
-        return _version(told)
+        return _version(told, told.subject, told.version, told.id)
 
-    async def compare(
+    async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
@@ -183,15 +175,17 @@ def _sent(submitted: SubmittedSchema) -> bodies.SchemaRequest:
     )
 
 
-def _version(body: bodies.VersionBody) -> SchemaVersion:
+def _version(
+    body: bodies.VersionBody | bodies.SchemaBody, subject: str, version: int, schema_id: int
+) -> SchemaVersion:
     return SchemaVersion(
-        subject=body.subject,
-        version=body.version,
-        id=body.id,
-        schema=body.schema,
-        schema_type=body.schemaType,
-        references=body.references,
-        guid=body.guid,
+        subject,
+        version,
+        schema_id,
+        body.schema,
+        body.schemaType,
+        body.references,
+        body.guid,
         is_deleted=body.deleted is True,
         metadata=body.metadata,
         rule_set=body.ruleSet,

@@ -74,9 +74,10 @@ class Registration:
             self._is_new_session = False
         await self._store.put(self._path, _codec.encode(self.instance), ephemeral=True)
 
-    def _happen(self, event: SessionEvent) -> None:
-        if event is SessionEvent.SESSION_REESTABLISHED:
-            self._is_new_session = True
+    def _happen(self, event: SessionEvent) -> bool:
+        is_new = event is SessionEvent.SESSION_REESTABLISHED
+        self._is_new_session |= is_new
+        return is_new
 
     def tell_reached(self, since_ms: int | None) -> None:
         """Have the entry say since when this server reaches the store; None: it does not."""

@@ -1,8 +1,8 @@
 """The types of schemas: all that can be said of a type without its library.
 
-A type is a row of `SCHEMA_TYPES`. Its values have a row in `tms/serdes/types.py`, its checks one in
-`tms/registry/kinds.py`, its columns in Spark one in `tms/spark/typed/forms.py`. Only these four
-files ask by the name of a type; all others ask what its row says.
+A type is a row of `SCHEMA_TYPES`. Its values have a row in `tms/serdes/compiling.py`, its checks in
+`tms/registry/kinds.py`, its columns in Spark in `tms/spark/typed/forms.py`. These four files alone
+ask for the name of a type; all others ask what its row says.
 """
 
 from collections.abc import Mapping

@@ -80,7 +80,7 @@ class RegistryStatus:
 class AsyncSchemas(Protocol):
     """Schemas under subjects. Each method may raise `SchemaRefused`, `Unavailable` too.
 
-    Who inherits it has `register`, `find` and `why_unfit` of `submit`, `look_up` and `compare`.
+    A registry inherits it, and fulfils `_submit`, `_look_up` and `_compare` with one value.
 
     `detail` of `SchemaRefused` has Confluent's `error_code`, 40401 for a subject that is not there.
     """
@@ -124,9 +124,9 @@ class AsyncSchemas(Protocol):
         """
         references = tuple(references)
         submitted = SubmittedSchema(schema, schema_type, references, normalize, metadata, rule_set)
-        return await self.submit(subject, submitted)
+        return await self._submit(subject, submitted)
 
-    async def submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+    async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Do what `register` says."""
         ...
 
@@ -141,9 +141,9 @@ class AsyncSchemas(Protocol):
     ) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
         submitted = SubmittedSchema(schema, schema_type, tuple(references), normalize)
-        return await self.look_up(subject, submitted)
+        return await self._look_up(subject, submitted)
 
-    async def look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+    async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Do what `find` says."""
         ...
 
@@ -158,9 +158,9 @@ class AsyncSchemas(Protocol):
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
         submitted = SubmittedSchema(schema, schema_type, tuple(references))
-        return await self.compare(subject, submitted, version)
+        return await self._compare(subject, submitted, version)
 
-    async def compare(
+    async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
         """Do what `why_unfit` says."""

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 from tms.core.clock import Clock, SystemClock
 from tms.core.errors import MetadataUnavailable, OutcomeUnknown, ValueUnreadable
 from tms.metadata.cache import CachedValue, Codec
-from tms.metadata.following import Following
+from tms.metadata.following import Following, is_back
 from tms.metadata.interface import Change, MetadataStore, Notification, SessionEvent, Stat, Value
 
 T = TypeVar("T")
@@ -123,19 +123,21 @@ class LiveValues(Generic[T]):
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
 
-    def _hear(self, notification: Notification) -> None:
+    def _hear(self, notification: Notification) -> bool:
         change, path = notification
-        if change is not Change.CHILDREN_CHANGED and path != self._root:
-            name = path.removeprefix(f"{self._root}/")
-            self._changed.setdefault(name, self._clock.steady_ms())
+        if change is Change.CHILDREN_CHANGED or path == self._root:
+            return False
+        self._changed.setdefault(path.removeprefix(f"{self._root}/"), self._clock.steady_ms())
+        return True
 
-    def _happen(self, event: SessionEvent) -> None:
-        if event in (SessionEvent.RECONNECTED, SessionEvent.SESSION_REESTABLISHED):
+    def _happen(self, event: SessionEvent) -> bool:
+        if is_back(event):
             self._all_changed = True
-            return
+            return True
         self._losses += 1
         if self.lost_at_ms is None:
             self.lost_at_ms = self._clock.steady_ms() - self._store.silent_ms
+        return False
 
     async def _bring_up_to_date(self) -> None:
         self._reading, self._changed = self._changed, {}

@@ -1,9 +1,9 @@
 """The registry for a client in this process (`tms.core.schemas.AsyncSchemas`)."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
@@ -30,6 +30,8 @@ from tms.registry.service import Registry, RegistryOptions
 from tms.registry.sources import submitted_in
 from tms.registry.state import Version
 
+T = TypeVar("T")
+
 
 class LocalSchemas(AsyncSchemas):
     """A registry on the topic of a store in this process."""
@@ -43,51 +45,46 @@ class LocalSchemas(AsyncSchemas):
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:
         """Return the subjects that begin with a prefix."""
-        async with _told():
-            look = partial(lookup.subjects, prefix=prefix, deleted=deleted)
-            return await self._registry.list(look)
+        look = partial(lookup.subjects, prefix=prefix, deleted=deleted)
+        return await _told(self._registry.list(look))
 
     async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
         """Return the numbers of a subject's versions, in order."""
-        async with _told():
-            look = partial(lookup.versions, given=subject, deleted=deleted)
-            return await self._registry.list(look)
+        look = partial(lookup.versions, given=subject, deleted=deleted)
+        return await _told(self._registry.list(look))
 
     async def version(
         self, subject: str, version: int | str = LATEST, *, deleted: bool = False, form: str = ""
     ) -> SchemaVersion:
         """Return a version of a subject; its text as it is kept, or in another form."""
-        async with _told():
-            look = partial(lookup.version, given=subject, token=str(version), deleted=deleted)
-            return await self._in_form(await self._registry.list(look), form)
+        look = partial(lookup.version, given=subject, token=str(version), deleted=deleted)
+        return await _told(self._in_form(self._registry.list(look), form))
 
     async def schema(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaVersion:
         """Return the schema of an id; its text as it is kept, or in another form."""
-        async with _told():
-            look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject)
-            return await self._in_form(await self._registry.find(look), form)
+        look = partial(lookup.version_of_id, schema_id=schema_id, hint=subject)
+        return await _told(self._in_form(self._registry.find(look), form))
 
-    async def _in_form(self, version: Version, form: str) -> SchemaVersion:
+    async def _in_form(self, finding: Awaitable[Version], form: str) -> SchemaVersion:
+        version = await finding
         told = _version_told(version)
         if not form:
             return told
         look = partial(lookup.text_in, schema=version.schema, form=form)
         return replace(told, schema=await self._registry.answer(look))
 
-    async def submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+    async def _submit(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Register a schema; one that is a version already is returned as that."""
         request = SchemaToRegister(subject, submitted_in(subject, submitted))
-        async with _told():
-            told = await self._registry.write(lambda known: register(known, request))
+        told = await _told(self._registry.write(lambda known: register(known, request)))
         return _version(subject, told.version, told.id, told.schema)
 
-    async def look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
+    async def _look_up(self, subject: str, submitted: SubmittedSchema) -> SchemaVersion:
         """Return the version of a subject that has a schema."""
         look = partial(lookup.same, given=subject, submitted=submitted_in(subject, submitted))
-        async with _told():
-            return _version_told(await self._registry.examine(look))
+        return _version_told(await _told(self._registry.examine(look)))
 
-    async def compare(
+    async def _compare(
         self, subject: str, submitted: SubmittedSchema, version: int | str | None
     ) -> list[str]:
         """Return why a schema does not fit a version, or all that count; nothing if it does."""
@@ -97,57 +94,43 @@ class LocalSchemas(AsyncSchemas):
             token=None if version is None else str(version),
             submitted=submitted_in(subject, submitted),
         )
-        async with _told():
-            return await self._registry.examine(look)
+        return await _told(self._registry.examine(look))
 
     async def delete(
         self, subject: str, version: int | str | None = None, *, permanent: bool = False
     ) -> list[int]:
         """Delete a version or all of them; return their numbers."""
-        async with _told():
-            if version is None:
-                return await self._registry.delete(
-                    lambda known: deletion.delete_subject(known.state, subject, permanent=permanent)
-                )
-            token = str(version)
-            deleted = await self._registry.delete(
-                lambda known: deletion.delete_version(
-                    known.state, subject, token, permanent=permanent
-                )
-            )
-            return [deleted]
+        if version is None:
+            delete = partial(deletion.delete_subject, given=subject, permanent=permanent)
+            return await _told(self._registry.delete(lambda known: delete(known.state)))
+        one = partial(
+            deletion.delete_version, given=subject, token=str(version), permanent=permanent
+        )
+        return [await _told(self._registry.delete(lambda known: one(known.state)))]
 
     async def compatibility(self, subject: str = "") -> str:
         """Return the level that counts for a subject, or for the default context."""
-        async with _told():
-            return await self._registry.list(lambda state: settings.level_of(state, subject))
+        return await _told(self._registry.list(lambda state: settings.level_of(state, subject)))
 
     async def set_compatibility(self, level: str, subject: str = "") -> str:
         """Set the level for a subject, or for the default context; return it."""
-        change = {"compatibility": level}
-        async with _told():
-            config = await self._registry.write(
-                lambda known: settings.set_config(known.state, subject, change)
-            )
+        change = partial(settings.set_config, given=subject, change={"compatibility": level})
+        config = await _told(self._registry.write(lambda known: change(known.state)))
         return config.compatibility or level
 
     async def mode(self, subject: str = "") -> str:
         """Return the mode that counts for a subject, or for the default context."""
         look = partial(settings.mode_of, given=subject, default_to_global=True)
-        async with _told():
-            return await self._registry.list(look)
+        return await _told(self._registry.list(look))
 
     async def set_mode(self, mode: str, subject: str = "", *, force: bool = False) -> str:
         """Set the mode for a subject, or for the default context; return it."""
-        async with _told():
-            return await self._registry.write(
-                lambda known: settings.set_mode(known.state, subject, mode, force=force)
-            )
+        change = partial(settings.set_mode, given=subject, text=mode, force=force)
+        return await _told(self._registry.write(lambda known: change(known.state)))
 
     async def status(self) -> RegistryStatus:
         """Return how far it has read; it writes itself."""
-        async with _told():
-            await self._registry.log.read_to_end()
+        await _told(self._registry.log.read_to_end())
         state = self._registry.state
         return RegistryStatus(
             "active",
@@ -158,11 +141,10 @@ class LocalSchemas(AsyncSchemas):
         )
 
 
-@asynccontextmanager
-async def _told() -> AsyncIterator[None]:
-    """Raise the registry's errors as a client knows them."""
+async def _told(awaited: Awaitable[T]) -> T:
+    """Return what the registry does, whose errors are raised as a client knows them."""
     try:
-        yield
+        return await awaited
     except RegistryError as error:
         if error.code in (STORE_FAILED, TIMED_OUT):
             raise OutcomeUnknown(reason=str(error)) from None

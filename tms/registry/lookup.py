@@ -18,9 +18,8 @@ from tms.registry.contracts import (
 )
 from tms.registry.deletion import LATEST, parse_version
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import InForm, NoSchema, Tags
+from tms.registry.questions import InForm, Tags, TagsFound, TextInForm, WhichTags
 from tms.registry.refusal import (
-    INVALID_SCHEMA,
     SCHEMA_NOT_FOUND,
     SUBJECT_NOT_FOUND,
     VERSION_NOT_FOUND,
@@ -244,10 +243,7 @@ def text_in(known: Knowledge, schema: Schema, form: str) -> str:
     """
     if form not in type_of(schema.kind).forms:
         return schema.text
-    answer = known.findings.text_of(InForm(source_of(known, schema), form))
-    if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
-    return answer.text
+    return known.answer_to(InForm(source_of(known, schema), form), TextInForm).text
 
 
 def tags_in(
@@ -257,12 +253,10 @@ def tags_in(
 
     Raises `Unanswered`, `RegistryError`.
     """
-    answer = known.findings.tags(source_of(known, schema))
-    if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
+    tags = known.answer_to(WhichTags(source_of(known, schema)), TagsFound).tags
     if ALL_TAGS in wanted:
-        return answer.tags
-    return tuple(each for each in answer.tags if any(tag in wanted for tag in each[1]))
+        return tags
+    return tuple(each for each in tags if any(tag in wanted for tag in each[1]))
 
 
 def why_unfit(

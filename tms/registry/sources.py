@@ -8,7 +8,7 @@ from tms.core.schema_types import SCHEMA_TYPES, type_of
 from tms.core.schemas import SchemaReference, SubmittedSchema
 from tms.registry.contracts import NOTHING, Contract, told_in_order
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import InForm, NoSchema, Source, TextInForm
+from tms.registry.questions import InForm, NoSchema, Parsed, Source, TextInForm
 from tms.registry.refusal import INVALID_SCHEMA, TOO_LARGE, RegistryError
 from tms.registry.schema import Schema
 from tms.registry.state import State, Version
@@ -47,7 +47,7 @@ def schema_of(
     if not normalize and kept.identity in state.space(context_of(subject)).ids:
         return kept
     texts = texts_of(known, references)
-    answer = known.findings.parsed(Source(submitted.kind, submitted.text, texts))
+    answer = known.findings.answer_to(Source(submitted.kind, submitted.text, texts), Parsed)
     if isinstance(answer, NoSchema):
         raise RegistryError(INVALID_SCHEMA, reason=_told(submitted, answer))
     return replace(kept, text=answer.normalized if normalize else answer.text)
@@ -178,7 +178,7 @@ def versions_of_text(
     form = _NORMALIZED if _normalizes(state, versions[0].subject, submitted) else _ORDERED
     questions = [InForm(source, form) for _, source in others]
     asked = InForm(Source(schema.kind, schema.text), form)
-    found = known.findings.all_of([asked, *questions])
+    found = known.findings.answers_to([asked, *questions], TextInForm)
     return [
         version
         for (version, _), question in zip(others, questions, strict=True)

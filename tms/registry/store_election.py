@@ -8,7 +8,7 @@ from functools import partial
 from tms.coordination import CoordinationService, LeaderElection, LeaderState
 from tms.core.errors import TmsError
 from tms.core.supervision import supervised
-from tms.metadata.following import Following
+from tms.metadata.following import Following, always
 from tms.metadata.interface import MetadataStore
 from tms.registry.mastership import Elected
 
@@ -35,15 +35,15 @@ class StoreElection:
 
     def start(self, tell: Callable[[Elected], None]) -> None:
         """Take part, and tell each change from now on."""
-        self._following = following = Following(
+        self._following = Following(
             self._store,
             self._path,
             "watching who is the registry's master",
             partial(self._look, tell),
-            happen=lambda _: following.wake(),
+            happen=always,
         )
-        following.wake()
-        following.start()
+        self._following.wake()
+        self._following.start()
         if self._is_eligible:
             election = self._service.election(self._path, self._become)
             stand = partial(self._stand, election)

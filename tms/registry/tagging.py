@@ -8,8 +8,7 @@ from tms.registry import lookup
 from tms.registry.contracts import Contract, contract_of
 from tms.registry.decision import Decided
 from tms.registry.knowledge import Knowledge
-from tms.registry.questions import NoSchema, Tagged, Tags
-from tms.registry.refusal import INVALID_SCHEMA, RegistryError
+from tms.registry.questions import Tagged, Tags, TextInForm
 from tms.registry.registration import Registered, SchemaToRegister, register
 from tms.registry.schema import Schema
 from tms.registry.sources import schema_of, source_of
@@ -67,10 +66,7 @@ def register_tagged(
 def _tagged(known: Knowledge, schema: Schema, change: TagChange) -> str:
     source = source_of(known, schema)
     question = Tagged(source, change.added, change.removed, change.if_there)
-    answer = known.findings.text_of(question)
-    if isinstance(answer, NoSchema):
-        raise RegistryError(INVALID_SCHEMA, reason=answer.reason)
-    return answer.text
+    return known.answer_to(question, TextInForm).text
 
 
 def write_tags(known: Knowledge, request: TagsToWrite) -> Decided[Registered]:

@@ -19,10 +19,10 @@ from tms.core.schemas import LATEST, AsyncSchemas, SchemaVersion
 from tms.core.services import Services
 from tms.core.topic import TopicId
 from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.serdes.compiling import compiled
 from tms.serdes.proto_files import registered_file
 from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.serdes import Serdes
-from tms.serdes.types import compiled
 from tms.serdes.wire_format import START_BYTES, schema_id_of, start_of
 
 TOPIC_KNOWN_S = 10.0

@@ -1,6 +1,6 @@
 """What a compiled schema does, whatever its type, and what can go wrong.
 
-`tms/serdes/types.py` has the types.
+`tms/serdes/compiling.py` has the types.
 """
 
 import reprlib

@@ -9,8 +9,8 @@ from cachetools import LRUCache
 
 from tms.core.schema_types import type_of
 from tms.core.schemas import AsyncSchemas, SchemaReference, SchemaVersion
+from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, Serde, UnusableSchema
-from tms.serdes.types import compiled
 
 KEPT_MAX = 1000
 """How many serdes are kept; the one unused for longest goes first."""

@@ -5,7 +5,7 @@ resolve: a field has the type that the reader's has, or is not there and has a d
 are read as they were written, and have the defaults put in. All else is resolved by fastavro.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tms.core.schema_types import AVRO
@@ -42,13 +42,13 @@ class AvroReading:
         self.serde = _serde(self.text)
         """Of the reader's schema, without logical types."""
 
-    def reader_of(self, writer: SchemaSource) -> "AvroVersion":
-        """Return what reads a version. Raises `UnusableSchema`, `Undecodable`."""
+    def reader_of(self, writer: SchemaSource) -> Callable[[bytes], Any]:
+        """Return what reads payloads of a version. Raises `UnusableSchema`, `Undecodable`."""
         types = avro_types(writer)
         misread = types.misread_by(self.types)
         if misread is not None:
             raise Undecodable(misread)
-        return AvroVersion(types, self)
+        return AvroVersion(types, self).value
 
     def defaults_for(self, writer: AvroTypes) -> Mapping[str, Any] | None:
         """Return what a value needs to have put in, None if that is not enough."""

@@ -14,7 +14,7 @@ from cachetools import LRUCache
 
 from tms.serdes.serde import SchemaSource, Undecodable, UnusableSchema
 from tms.serdes.wire_format import START_BYTES, schema_id_of
-from tms.spark.typed.forms import ValueForm, VersionReader, form_of, reading_of
+from tms.spark.typed.forms import ValueForm, columns_of, form_of
 from tms.spark.typed.names import field_of
 
 _KEPT_MAX = 1000
@@ -43,11 +43,11 @@ class PayloadDecoder:
         self._find = find
         self._form: ValueForm = form_of(source)
         self._wanted = frozenset(self._form.types if wanted is None else wanted)
-        self._readers: LRUCache[int, VersionReader | str] = LRUCache(_KEPT_MAX)
+        self._readers: LRUCache[int, Callable[[bytes], Any] | str] = LRUCache(_KEPT_MAX)
         """By the writer's schema id; a text says why there is none."""
         fields = [field_of(column) for column in self._wanted]
         names = frozenset(name for name in fields if name is not None)
-        self._reader_of = reading_of(source, names)
+        self._reader_of = columns_of(source).reading(source, names)
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """Return what payloads say; nothing of None."""
@@ -63,7 +63,7 @@ class PayloadDecoder:
                 schema_id = schema_id_of(start)
                 for row in rows:
                     ids[row] = schema_id
-                value_of = self._reader(schema_id).value
+                value_of = self._reader(schema_id)
             except Undecodable as error:
                 for row in rows:
                     errors[row] = str(error)
@@ -94,7 +94,7 @@ class PayloadDecoder:
         ]
         return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
 
-    def _reader(self, schema_id: int) -> VersionReader:
+    def _reader(self, schema_id: int) -> Callable[[bytes], Any]:
         known = self._readers.get(schema_id)
         if known is None:
             try:
@@ -106,7 +106,7 @@ class PayloadDecoder:
             raise Undecodable(known)
         return known
 
-    def _made(self, schema_id: int) -> VersionReader:
+    def _made(self, schema_id: int) -> Callable[[bytes], Any]:
         writer = self._find(schema_id)
         if writer.kind != self._source.kind:
             raise Undecodable(

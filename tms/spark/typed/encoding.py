@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from tms.serdes.types import compiled
+from tms.serdes.compiling import compiled
 from tms.serdes.wire_format import start_of
-from tms.spark.typed.forms import form_of, written_source
+from tms.spark.typed.forms import columns_of, form_of
 from tms.spark.typed.registered import KnownSchema
 
 
@@ -19,8 +19,9 @@ class RowEncoder:
 
     def __init__(self, schema: KnownSchema) -> None:
         """Take a schema that is registered. Raises `UnusableSchema`."""
-        self._form = form_of(schema.source)
-        self._serde = compiled(written_source(schema.source))
+        source = schema.source
+        self._form = form_of(source)
+        self._serde = compiled(columns_of(source).written(source))
         self._start = start_of(schema.id)
 
     def payloads(self, columns: Mapping[str, pa.Array], count: int) -> list[bytes]:

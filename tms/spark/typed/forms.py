@@ -5,14 +5,15 @@ and that a schema whose values cannot be columns is an `UnusableSchema`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tms.core.schema_types import AVRO, JSON, PROTOBUF
+from tms.serdes.compiling import compiled
 from tms.serdes.proto_serde import ProtoSerde
-from tms.serdes.serde import SchemaSource, Serde, Undecodable, Unencodable, UnusableSchema
-from tms.serdes.types import compiled
+from tms.serdes.serde import SchemaSource, Undecodable, Unencodable, UnusableSchema
 from tms.serdes.wire_format import START_BYTES
 from tms.spark.typed.avro_columns import avro_form
 from tms.spark.typed.avro_version import AvroReading, avro_types, without_logical_types
@@ -61,37 +62,24 @@ class ValueForm:
             return self._forms[VALUE].values(columns[VALUE])
 
 
-class VersionReader(Protocol):
-    """What decodes what one schema wrote, as the reader's has it."""
+ReaderOf = Callable[[SchemaSource], Callable[[bytes], Any]]
+"""Returns what makes values of payloads of a version, as the reader's schema has them.
 
-    def value(self, payload: bytes) -> Any:
-        """Return the value of a payload. Raises `Undecodable`."""
-        ...
-
-
-class _OfSerde:
-    """A serde as a reader."""
-
-    def __init__(self, serde: Serde) -> None:
-        self._serde = serde
-
-    def value(self, payload: bytes) -> Any:
-        return self._serde.decode(payload, START_BYTES)
-
-
-ReaderOf = Callable[[SchemaSource], VersionReader]
-"""Returns what reads a version. Raises `UnusableSchema`, `Undecodable`."""
+Raises `UnusableSchema` and `Undecodable`, and what it returns `Undecodable`.
+"""
 
 
 def _as_written(_: SchemaSource, __: frozenset[str]) -> ReaderOf:
-    return lambda writer: _OfSerde(compiled(writer))
+    return lambda writer: partial(compiled(writer).decode, at=START_BYTES)
 
 
 def _by_numbers(source: SchemaSource, _: frozenset[str]) -> ReaderOf:
-    return lambda writer: _OfSerde(ProtoSerde(writer).read_as(ProtoSerde(source)))
+    return lambda writer: partial(
+        ProtoSerde(writer).read_as(ProtoSerde(source)).decode, at=START_BYTES
+    )
 
 
-class _Columns(NamedTuple):
+class TypeColumns(NamedTuple):
     """What is done with the columns of one type of schemas. Each may raise `UnusableSchema`."""
 
     form: Callable[[SchemaSource], ColumnForm]
@@ -101,18 +89,19 @@ class _Columns(NamedTuple):
     """The schema by which the values of columns are encoded."""
 
 
-_COLUMNS: Mapping[str, _Columns] = {
-    AVRO: _Columns(
+_COLUMNS: Mapping[str, TypeColumns] = {
+    AVRO: TypeColumns(
         lambda source: avro_form(avro_types(source)),
         lambda source, fields: AvroReading(source, fields).reader_of,
         without_logical_types,
     ),
-    JSON: _Columns(lambda source: json_form(source.text)),
-    PROTOBUF: _Columns(lambda source: proto_form(ProtoSerde(source).descriptor), _by_numbers),
+    JSON: TypeColumns(lambda source: json_form(source.text)),
+    PROTOBUF: TypeColumns(lambda source: proto_form(ProtoSerde(source).descriptor), _by_numbers),
 }
 
 
-def _columns(source: SchemaSource) -> _Columns:
+def columns_of(source: SchemaSource) -> TypeColumns:
+    """Return what is done with the columns of a schema's type. Raises `UnusableSchema`."""
     columns = _COLUMNS.get(source.kind)
     if columns is None:
         raise UnusableSchema(f"its type is {source.kind!r}")
@@ -122,16 +111,6 @@ def _columns(source: SchemaSource) -> _Columns:
 def form_of(source: SchemaSource) -> ValueForm:
     """Return what values of a schema are in columns. Raises `UnusableSchema`."""
     try:
-        return ValueForm(_columns(source).form(source))
+        return ValueForm(columns_of(source).form(source))
     except RecursionError:
         raise UnusableSchema("it is nested too deeply") from None
-
-
-def reading_of(source: SchemaSource, fields: frozenset[str]) -> ReaderOf:
-    """Return what reads some fields, whichever version wrote them. Raises `UnusableSchema`."""
-    return _columns(source).reading(source, fields)
-
-
-def written_source(source: SchemaSource) -> SchemaSource:
-    """Return the schema by which the values of columns are encoded. Raises `UnusableSchema`."""
-    return _columns(source).written(source)

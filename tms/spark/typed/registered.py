@@ -13,9 +13,9 @@ from tms.core.errors import PayloadRefused
 from tms.core.schemas import SchemaVersion
 from tms.core.topic import TopicId
 from tms.core.topic_schemas import TopicSchemas, schemas_of
+from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, UnusableSchema
 from tms.serdes.serdes import Serdes
-from tms.serdes.types import compiled
 
 
 class KnownSchema(NamedTuple):

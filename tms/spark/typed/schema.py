@@ -11,8 +11,8 @@ import pyarrow as pa
 from tms.core.errors import PayloadRefused
 from tms.core.schema_types import AVRO, type_of
 from tms.core.schemas import LATEST
+from tms.serdes.compiling import compiled
 from tms.serdes.serde import SchemaSource, UnusableSchema
-from tms.serdes.types import compiled
 from tms.spark.option_values import refuse
 from tms.spark.typed.forms import form_of
 from tms.spark.typed.names import DEFAULT_OWN, OF_DAMAGED, OWN_TYPES
