@@ -36,7 +36,7 @@ from tms.wire.registry_bodies import ContextIdBody, SchemaBody, SubjectVersionBo
 TAG = "Schemas"
 _AT_ONCE = 500
 """So many versions are encoded before others have a turn."""
-_get = partial(Operation, method="GET", tag=TAG, takes_any_query=True)
+_get = partial(Operation, action=Action.READ, method="GET", tag=TAG, takes_any_query=True)
 
 
 class SchemaHandlers:
@@ -144,7 +144,6 @@ class SchemaHandlers:
         return (
             of_id(
                 name="schema_by_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}",
                 handler=self.by_id,
                 is_taskless=True,
@@ -156,7 +155,6 @@ class SchemaHandlers:
             ),
             of_id(
                 name="schema_text_by_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}/schema",
                 handler=self.text_by_id,
                 summary="The text of an id's schema",
@@ -167,7 +165,6 @@ class SchemaHandlers:
             ),
             of_id(
                 name="subjects_of_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}/subjects",
                 handler=self.subjects_of_id,
                 summary="The subjects that have an id",
@@ -178,7 +175,6 @@ class SchemaHandlers:
             ),
             of_id(
                 name="versions_of_id",
-                action=Action.READ,
                 path="/schemas/ids/{id}/versions",
                 handler=self.versions_of_id,
                 summary="The versions that have an id",
@@ -193,7 +189,6 @@ class SchemaHandlers:
         return (
             _get(
                 name="schema_by_guid",
-                action=Action.READ,
                 path="/schemas/guids/{guid}",
                 handler=self.by_guid,
                 summary="The schema of a guid",
@@ -205,7 +200,6 @@ class SchemaHandlers:
             ),
             _get(
                 name="ids_of_guid",
-                action=Action.READ,
                 path="/schemas/guids/{guid}/ids",
                 handler=self.ids_of_guid,
                 summary="The ids of a guid",
@@ -216,7 +210,6 @@ class SchemaHandlers:
             ),
             _get(
                 name="schemas",
-                action=Action.READ,
                 path="/schemas",
                 handler=self.all,
                 summary="The versions of all subjects",
@@ -227,7 +220,6 @@ class SchemaHandlers:
             ),
             _get(
                 name="schema_types",
-                action=Action.READ,
                 path="/schemas/types",
                 handler=self.types,
                 summary="The types of schemas",
