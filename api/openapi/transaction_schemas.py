@@ -7,7 +7,10 @@ from api.openapi.parts import (
     WRITE_POINTER,
     avro_media,
     json_media,
+    parameter,
     query_choice,
+    query_flag,
+    query_text,
 )
 from api.openapi.structs import in_base64, one_field_of, schemas_of
 from tms.core.limits import NAME_CHARS_MAX
@@ -214,41 +217,29 @@ MOVE_CONTENT = {
     ),
     "avro/binary": avro_media(avro.MOVE_SCHEMA),
 }
-CODEC_PARAMETER: Json = {
-    "name": "codec",
-    "in": "query",
-    "description": (
-        "Whether `transaction` is answered: with many invalid transactions it is large."
-    ),
-    "schema": {"type": "boolean", "default": True},
-}
+CODEC_PARAMETER = query_flag(
+    "codec",
+    "Whether `transaction` is answered: with many invalid transactions it is large.",
+    default=True,
+)
 STATUS_PARAMETER = query_choice(
     "status",
     (TransactionStatus.IN_PROGRESS, TransactionStatus.INVALID),
     TransactionStatus.IN_PROGRESS,
     "Which transactions; those that are committing are in progress.",
 )
-LIMIT_PARAMETER: Json = {
-    "name": "limit",
-    "in": "query",
-    "description": "How many at most, the oldest; by default all.",
-    "schema": {**COUNT, "minimum": 1},
-}
-OWNERS_LIMIT_PARAMETER: Json = {
-    **LIMIT_PARAMETER,
-    "description": f"How many, those that committed longest ago; {OWNERS_LISTED_MAX} at most.",
-    "schema": {**COUNT, "minimum": 1, "default": OWNERS_LISTED},
-}
-OWNERS_PRINCIPAL_PARAMETER: Json = {
-    "name": "principal",
-    "in": "query",
-    "description": "Those that are its own alone.",
-    "schema": {"type": "string"},
-}
-OWNER_PARAMETER: Json = {
-    "name": "owner",
-    "in": "query",
-    "required": True,
-    "description": "The owner's name.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX},
-}
+LIMIT_PARAMETER = parameter(
+    "limit", "How many at most, the oldest; by default all.", {**COUNT, "minimum": 1}
+)
+OWNERS_LIMIT_PARAMETER = parameter(
+    "limit",
+    f"How many, those that committed longest ago; {OWNERS_LISTED_MAX} at most.",
+    {**COUNT, "minimum": 1, "default": OWNERS_LISTED},
+)
+OWNERS_PRINCIPAL_PARAMETER = query_text("principal", "Those that are its own alone.")
+OWNER_PARAMETER = parameter(
+    "owner",
+    "The owner's name.",
+    {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX},
+    is_required=True,
+)
