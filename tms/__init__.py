@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Transactions,
         connect,
     )
+    from tms.core.commits import CommitRequest, Stored
     from tms.core.errors import (
         AnswerLost,
         AuthenticationOff,
@@ -102,7 +103,7 @@ if TYPE_CHECKING:
         ValueUnreadable,
     )
     from tms.core.message import Message, MessageId, tombstone
-    from tms.core.messaging import AllPublished, Published, RollbackRange, Stored
+    from tms.core.messaging import AllPublished, Published, RollbackRange
     from tms.core.namespaces import Namespace, NamespaceRules, NamespaceSettings
     from tms.core.owners import OwnerInfo
     from tms.core.ranges import Reach, Split, TopicRange
@@ -129,6 +130,7 @@ __all__ = [
     "CheckpointBehind",
     "Client",
     "ClockMoved",
+    "CommitRequest",
     "Conflict",
     "CopyRefused",
     "DataLost",
@@ -254,7 +256,8 @@ _HOMES = {
     "AllPublished": "tms.core.messaging",
     "Published": "tms.core.messaging",
     "RollbackRange": "tms.core.messaging",
-    "Stored": "tms.core.messaging",
+    "CommitRequest": "tms.core.commits",
+    "Stored": "tms.core.commits",
     "Reach": "tms.core.ranges",
     "Split": "tms.core.ranges",
     "TopicRange": "tms.core.ranges",

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
 from tests.wire.avro_library import read
+from tms.core.commits import CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.message import MessageId
 from tms.core.subscriptions import Advance, SubscriptionPosition
@@ -19,7 +20,7 @@ from tms.wire import avro_transactions as schemas
 from tms.wire import json_reports
 from tms.wire.avro_bodies import AVRO
 from tms.wire.json_bodies import JSON
-from tms.wire.transaction_bodies import CommitRequest, Move
+from tms.wire.transaction_bodies import Move
 
 INT64_MAX = 2**63 - 1
 INT64 = st.integers(-(2**63), INT64_MAX)

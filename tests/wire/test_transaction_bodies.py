@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.core.message_ids import IDS
 from tests.wire.avro_library import read
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TooLarge
 from tms.core.message import MessageId
-from tms.core.messaging import AllPublished, Stored
+from tms.core.messaging import AllPublished
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction, TransactionType
@@ -21,7 +22,6 @@ from tms.wire.avro_bodies import AVRO
 from tms.wire.caps import changes_cap, messages_cap
 from tms.wire.json_bodies import JSON, JSON_BASE64
 from tms.wire.transaction_bodies import (
-    CommitRequest,
     PublishAllRequest,
     StartedTransaction,
     Truncation,
@@ -166,8 +166,8 @@ def test_a_commit_survives(advances: list[Advance], publish: list[Stored]) -> No
 
 def test_an_empty_commit_moves_nothing() -> None:
     for body_format, body in ((AVRO, b""), (AVRO, b"\x00\x00"), (JSON, b""), (JSON, b"{}")):
-        advances, publish = body_format.transactions.decode_commit(body)
-        assert (list(advances), list(publish)) == ([], [])
+        request = body_format.transactions.decode_commit(body)
+        assert (list(request.advances), list(request.publish)) == ([], [])
 
 
 @pytest.mark.parametrize("status", [TransactionStatus.ABORTED, TransactionStatus.INVALID])

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tms.core.commits import CommitRequest, Stored
 from tms.core.errors import InvalidRequest, TooLarge
-from tms.core.messaging import AllPublished, Stored
+from tms.core.messaging import AllPublished
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transactions import StartRequest
@@ -17,7 +18,6 @@ from tms.wire.avro_bodies import AVRO
 from tms.wire.caps import changes_cap, messages_cap
 from tms.wire.json_bodies import JSON
 from tms.wire.transaction_bodies import (
-    CommitRequest,
     Move,
     PublishAllRequest,
     StartedTransaction,

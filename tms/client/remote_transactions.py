@@ -8,16 +8,15 @@ repeated only where it may take the place of the lost one (`IfOpen.FENCE`, `IfOp
 it would find the owner busy with that. `commit` is left to `tms.client.commit_outcome`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from urllib.parse import urlencode
 
 from tms.client.calls import Calls, of_the_server
 from tms.client.retry import may_pass, was_not_done
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import NOTHING, CommitRequest
 from tms.core.errors import TransactionNotInProgress
-from tms.core.messaging import Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
-from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
 from tms.core.transactions import (
     IfOpen,
@@ -29,7 +28,7 @@ from tms.core.transactions import (
 from tms.wire.avro_bodies import AVRO
 from tms.wire.avro_transactions import AvroTransactions
 from tms.wire.json_reports import decode_info, decode_infos, decode_owners, decode_size
-from tms.wire.transaction_bodies import CommitRequest, Truncation, check_transaction_id
+from tms.wire.transaction_bodies import Truncation, check_transaction_id
 from tms.wire.transaction_codec import decode_transaction
 
 _PATH = "v1/transactions"
@@ -80,14 +79,12 @@ class RemoteTransactions:
     async def commit(
         self,
         transaction_id: int,
-        advances: Sequence[Advance] = (),
-        publish: Sequence[Stored] = (),
+        request: CommitRequest = NOTHING,
         *,
         caller: Caller = ANYBODY,
     ) -> None:
         """Commit, in one attempt. Raises as `Transactions.commit`, and `OutcomeUnknown`."""
-        request = CommitRequest(advances, publish)
-        body = _bodies.encode_commit(request) if advances or publish else b""
+        body = b"" if request == NOTHING else _bodies.encode_commit(request)
         path = f"{_path(transaction_id)}/commit"
         await self._calls.http.send("POST", path, body, AVRO.content_type, caller)
 

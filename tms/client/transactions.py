@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from tms.client.bridge import Bridge
 from tms.client.commit_outcome import Commit
-from tms.core.messaging import Stored
+from tms.core.commits import CommitRequest, Stored
 from tms.core.owners import OWNERS_LISTED, OwnerInfo
 from tms.core.subscriptions import Advance
 from tms.core.transaction import Transaction
@@ -52,7 +52,8 @@ class Transactions:
         Raises `TransactionConflict`, `TransactionDuplicate`, `OwnerElsewhere`, `SubscriptionMoved`,
         `PublicationRefused`, `OutcomeUnknown`.
         """
-        commit = Commit(self._transactions, transaction_id, advances, publish)
+        request = CommitRequest(advances, publish)
+        commit = Commit(self._transactions, transaction_id, request)
         self._bridge.call(lambda: commit.finish(COMMIT_S))
 
     def checkpoint(self, transaction_id: int) -> Transaction:

@@ -8,7 +8,6 @@ from functools import partial
 from tms.core.caller import SYSTEM
 from tms.core.clock import Clock
 from tms.core.errors import OutcomeUnknown, SchemaRefused
-from tms.core.messaging import Messaging
 from tms.core.schema_contracts import SchemaMetadata, SchemaRuleSet
 from tms.core.schemas import ALL_SUBJECTS, LATEST, RegistryStatus, SchemaReference, SchemaVersion
 from tms.core.topic import TopicId
@@ -29,11 +28,11 @@ from tms.registry.state import Version
 class LocalSchemas:
     """A registry on the topic of a store in this process."""
 
-    def __init__(self, messaging: Messaging, clock: Clock) -> None:
+    def __init__(self, way: WayToLog, clock: Clock) -> None:
         """Read nothing yet."""
         options = RegistryOptions(TopicId(SYSTEM, SCHEMAS_TOPIC))
         checker = ThreadChecker()
-        self._registry = Registry(WayToLog(messaging), options, clock, checker)
+        self._registry = Registry(way, options, clock, checker)
         self.values = RegistryValues(self._registry, checker)
 
     async def subjects(self, prefix: str = ALL_SUBJECTS, *, deleted: bool = False) -> list[str]:

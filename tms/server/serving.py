@@ -349,7 +349,7 @@ class _Part:
             self._schemas.stand_on(services.messaging)
             services.messaging.schema_checks.values = self._schemas.values
         self.app.lead(app, partial(getattr, lease, "left_s"))
-        raising = raising_when_all_know(self._instances, services.raise_format)
+        raising = raising_when_all_know(self._instances, services.shard.raise_format)
         try:
             yield
         finally:

@@ -23,12 +23,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from tms.core.clock import SessionTime
+from tms.core.commits import Carried, JointWrite
 from tms.core.errors import Stopping, StoreUnavailable, TmsError
 from tms.core.group_commit import BlockingCalls
 from tms.core.supervision import supervised
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
-from tms.core.transactions import Carried, Publications
+from tms.core.transactions import Publications
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState
@@ -78,7 +79,8 @@ class TransactionJournal:
     ) -> None:
         """Go on from what was `recovered`; `recover` does so again after a failed flush."""
         self._recover = recover
-        self._time = time
+        self.time = time
+        """By which transactions begin and end."""
         self._threads = threads
         self._tables = tables
         self._publications = publications
@@ -156,7 +158,7 @@ class TransactionJournal:
 
     def decided(self, decide: Decide, keys_ms: int) -> Decision:
         """Return what `decide` makes of the present state. Raises what it does."""
-        return decide(self.state, Moment(self._time.now_ms(), keys_ms))
+        return decide(self.state, Moment(self.time.now_ms(), keys_ms))
 
     def searched_from_ms(self, pointers: Iterable[int]) -> int:
         """Return from when on entries may be under pointers in progress, in ms.
@@ -241,7 +243,7 @@ class TransactionJournal:
             await asyncio.sleep(_RECOVER_EVERY_S)
             try:
                 self._tables.check_writable()
-                recovered = await self._threads.read(self._recover, self._time.now_ms())
+                recovered = await self._threads.read(self._recover, self.time.now_ms())
             except StoreUnavailable:
                 continue
             except Stopping:
@@ -270,8 +272,8 @@ def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
         seen.set_exception(error.with_traceback(None))  # it leads here, to what has it: a cycle
 
 
-class Transition:
-    """A transition as a request to the writer (`tms.core.group_commit.Write`)."""
+class Transition(JointWrite):
+    """A transition as a request to the writer, with what it carries."""
 
     def __init__(
         self,
@@ -282,43 +284,21 @@ class Transition:
         size_bytes: int = 0,
     ) -> None:
         """Have `decide` decide, and do with it what is `carried`."""
-        self.size_bytes = _EDIT_BYTES + size_bytes + sum(each.size_bytes for each in carried)
+        super().__init__(carried, _EDIT_BYTES + size_bytes)
         self._journal = journal
         self._decide = decide
-        self._carried = carried
         self._result: Any = None
-
-    def on_queued(self) -> None:
-        """Hold the topics."""
-        for each in self._carried:
-            each.on_queued()
 
     def add_rows(self, batch: Batch, now_ms: int) -> None:
         """Decide, and take effect in the state; or be refused."""
         journal = self._journal
         edits, answer = journal.decided(self._decide, now_ms)
-        for each in self._carried:
-            each.check()
-        # Before the edits: it may be written under the pointers of a transaction in progress only.
-        for each in self._carried:
-            each.put(batch, now_ms)
+        if self._parts:
+            self.check(journal.pointers(edits[0].write_pointer))
+            # Before the edits: parts may be written under pointers of what is in progress only.
+            self.add_parts(batch, now_ms)
         journal.carry_out(edits)
         self._result = None if answer is None else answer()
-
-    def on_durable(self) -> None:
-        """Show what was carried; the state has changed in the flush."""
-        for each in self._carried:
-            each.on_durable()
-
-    def on_failed(self) -> None:
-        """Let the topics be loaded anew; the state is recovered."""
-        for each in self._carried:
-            each.on_failed()
-
-    def release(self) -> None:
-        """Let the topics go."""
-        for each in self._carried:
-            each.release()
 
     def result(self) -> Any:
         """Return what was decided."""

@@ -3,11 +3,11 @@
 Fulfils `tms.core.transactions.OpenTransactions`. Used from the event loop's thread alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 from tms.core.caller import ANYBODY, Caller
-from tms.core.clock import SessionTime
 from tms.core.errors import (
     StoreUnavailable,
     TmsError,
@@ -24,10 +24,10 @@ from tms.transactions.journal import TransactionJournal
 class KnownTransactions:
     """The transactions of a journal, as messaging sees them."""
 
-    def __init__(self, journal: TransactionJournal, time: SessionTime) -> None:
-        """Answer by `journal`, at `time`."""
+    def __init__(self, journal: TransactionJournal) -> None:
+        """Answer by `journal`."""
         self._journal = journal
-        self._time = time
+        self._time = journal.time
 
     def check(self, write_pointer: int) -> int:
         """Return the least time of what is written under `write_pointer`, if anything may be."""
@@ -79,18 +79,13 @@ class KnownTransactions:
         return self._journal.knows_publications_after
 
     def commit_at_once(
-        self,
-        now_ms: int,  # noqa: ARG002
-        owner: str | None,
-        sequence: int | None,
-        caller: Caller = ANYBODY,
-    ) -> int:
-        """Start and commit a transaction within a flush; return its write pointer."""
+        self, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
+    ) -> tuple[int, Callable[[], None]]:
+        """Decide to start and commit a transaction; return its write pointer, and what does it."""
         started = self._journal.state.start_and_commit(
             self._time.now_ms(), owner=owner, sequence=sequence, caller=caller
         )
-        self._journal.carry_out(started.edits)
-        return started.transaction_id
+        return started.transaction_id, partial(self._journal.carry_out, started.edits)
 
 
 def _ended(state: TransactionState, write_pointer: int) -> TmsError:

@@ -8,8 +8,9 @@ from typing import Any
 
 import fastavro
 
+from tms.core.commits import NOTHING, CommitRequest, Stored
 from tms.core.message import check_id
-from tms.core.messaging import AllPublished, Stored
+from tms.core.messaging import AllPublished
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
@@ -19,7 +20,6 @@ from tms.wire.avro import decode as decode_by
 from tms.wire.avro import encode as encode_by
 from tms.wire.caps import Cap
 from tms.wire.transaction_bodies import (
-    CommitRequest,
     PublishAllRequest,
     StartedTransaction,
     Truncation,
@@ -194,7 +194,7 @@ class AvroTransactions:
     def decode_commit(self, body: bytes) -> CommitRequest:
         """Return what a commit moves and publishes."""
         if not body:
-            return CommitRequest()
+            return NOTHING
         value = decode_by(_COMMIT, body)
         advances = [
             Advance(

@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tms.core.commits import NOTHING, CommitRequest, Stored
 from tms.core.message import parse_id
-from tms.core.messaging import AllPublished, Stored
+from tms.core.messaging import AllPublished
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import TransactionType
@@ -30,7 +31,6 @@ from tms.wire.json_ids import POINTER, READ_POINTER, GivenPointer, ToldPointer, 
 from tms.wire.json_messages import GivenPayload, given_payloads
 from tms.wire.json_values import Int64, JsonBytes, bytes_of, decode, encode
 from tms.wire.transaction_bodies import (
-    CommitRequest,
     PublishAllRequest,
     StartedTransaction,
     Truncation,
@@ -234,7 +234,7 @@ class JsonTransactions:
     def decode_commit(self, body: bytes) -> CommitRequest:
         """Return what a commit moves and publishes."""
         if not body:
-            return CommitRequest()
+            return NOTHING
         value = decode(_commit_decoder, body)
         advances = [
             Advance(

@@ -7,10 +7,11 @@ not here, nor the answers to GET, which are JSON in any case (`json_reports`).
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from tms.core.commits import CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.limits import INT64_MAX
-from tms.core.messaging import AllPublished, Stored
-from tms.core.subscriptions import Advance, SubscriptionPosition
+from tms.core.messaging import AllPublished
+from tms.core.subscriptions import SubscriptionPosition
 from tms.core.transaction import Transaction
 from tms.core.transactions import StartRequest
 from tms.wire.caps import Cap
@@ -32,13 +33,6 @@ class Truncation(NamedTuple):
 
     ids: Sequence[int] | None = None
     before_ms: int | None = None
-
-
-class CommitRequest(NamedTuple):
-    """The body of a commit: what it moves and publishes besides. An empty body: nothing."""
-
-    advances: Sequence[Advance] = ()
-    publish: Sequence[Stored] = ()
 
 
 class PublishAllRequest(NamedTuple):
@@ -101,7 +95,7 @@ class TransactionBodies(Protocol):
         ...
 
     def decode_commit(self, body: bytes) -> CommitRequest:
-        """Return what a commit moves and publishes."""
+        """Return what a commit is to do besides. An empty body: nothing."""
         ...
 
     def encode_status(self, status: str) -> bytes:

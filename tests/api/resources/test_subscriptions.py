@@ -7,12 +7,13 @@ import pytest
 
 from tests.api.rest import AVRO_TYPE, JSON_TYPE, NOW_MS, TOPIC, TOPICS, Rest, live, refusal
 from tests.api.transactions import started
+from tms.core.commits import CommitRequest
 from tms.core.limits import Limits
 from tms.core.subscriptions import Advance, SubscriptionPosition
 from tms.core.topic import TopicId
 from tms.wire import json_reports
 from tms.wire.avro_bodies import AVRO
-from tms.wire.transaction_bodies import CommitRequest, Move
+from tms.wire.transaction_bodies import Move
 
 pytestmark = pytest.mark.anyio
 
