@@ -39,7 +39,7 @@ from tms.messaging.loaded_topics import TopicState
 from tms.messaging.mark import StoreMark
 from tms.transactions import recovery, segments
 from tms.transactions import service as transaction_service
-from tms.transactions.known_transactions import KnownTransactions
+from tms.transactions.journal import TransactionJournal
 from tms.transactions.pruning import InvalidList
 
 pytestmark = pytest.mark.slow
@@ -135,8 +135,8 @@ class MemoryMachine(ServiceMachine):
 
 
 def floor_of_transactions(patch: pytest.MonkeyPatch) -> None:
-    check = KnownTransactions.check
-    patch.setattr(KnownTransactions, "check", lambda self, pointer: min(0, check(self, pointer)))
+    check = TransactionJournal.check
+    patch.setattr(TransactionJournal, "check", lambda self, pointer: min(0, check(self, pointer)))
 
 
 def expiry_by_the_earlier_time(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from tests.faults.moody_store import MoodyStore
 from tests.transactions.reading import NOW_MS, SHORT, A, B, everything, polled
 from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import ManualClock
-from tms.core.commits import Carrier, CommitRequest, Stored
+from tms.core.commits import Carried, Carrier, CommitRequest, Stored
 from tms.core.errors import (
     InvalidRequest,
     OutcomeUnknown,
@@ -51,7 +51,7 @@ class CountingRequest(CommitRequest):
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-class Counts:
+class Counts(Carried):
     """Additions to counters, as a commit carries them."""
 
     size_bytes = 100
@@ -86,9 +86,6 @@ class Counts:
 
     def release(self) -> None:
         self._counters.held -= 1
-
-    def result(self) -> None:
-        return None
 
 
 class Counters:

@@ -11,7 +11,7 @@ then the transaction ends. So a refusal, of whatever part, changes nothing.
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tms.core.caller import Caller
 from tms.core.group_commit import Write
@@ -40,7 +40,7 @@ class CommitRequest:
 NOTHING = CommitRequest()
 
 
-class Carried(Write, Protocol):
+class Carried(Write):
     """A part of a commit, as its carrier gives it."""
 
     def check(self, write_pointers: Collection[int]) -> None:
@@ -48,7 +48,7 @@ class Carried(Write, Protocol):
 
         It is asked within the flush, before `add_rows` of any part, which then refuses nothing.
         """
-        ...
+        raise NotImplementedError
 
 
 class Carrier(Protocol):
@@ -75,7 +75,7 @@ async def carry_all(
     return [await held.enter_async_context(part) for part in given if part is not None]
 
 
-class JointWrite:
+class JointWrite(Carried):
     """Several parts as one request to the writer: all of them are done, or none."""
 
     def __init__(self, parts: Sequence[Carried], size_bytes: int = 0) -> None:
@@ -119,7 +119,3 @@ class JointWrite:
         """Let go of what the parts needed."""
         for part in self._parts:
             part.release()
-
-    def result(self) -> Any:
-        """Return nothing."""
-        return None

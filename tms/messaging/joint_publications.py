@@ -11,7 +11,6 @@ from functools import partial
 from tms.core.caller import Caller
 from tms.core.commits import Carried, Carrier, CommitRequest, JointWrite, Stored, carry_all
 from tms.core.errors import PublicationRefused
-from tms.core.group_commit import GroupCommit
 from tms.core.messaging import AllPublished
 from tms.core.tables import Batch
 from tms.core.topic import TopicId, TopicMetadata
@@ -124,7 +123,6 @@ class StoredPublications:
 
 async def publish_all(
     writing: Writing,
-    writer: GroupCommit,
     publications: Mapping[TopicId, Sequence[bytes]],
     *,
     admit: Admit,
@@ -152,5 +150,6 @@ async def publish_all(
             parts.append(Publication(writing, state, payloads, None, size, checked=checked))
         carried = await carry_all(carriers, request, caller, held)
         decide = partial(transactions.commit_at_once, owner, sequence, caller)
-        published: AllPublished = await writer.submit(PublishAll(decide, parts, carried), caller)
+        write = PublishAll(decide, parts, carried)
+        published: AllPublished = await writing.engine.writer.submit(write, caller)
     return published

@@ -210,7 +210,6 @@ class Service:
         try:
             return await publish_all(
                 self._writing,
-                self._writer,
                 publications,
                 admit=self.schema_checks.admit,
                 carriers=self._carriers,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 from tms.core.caller import Caller
-from tms.core.commits import CommitRequest, JointWrite
+from tms.core.commits import Carried, CommitRequest, JointWrite
 from tms.core.errors import (
     InvalidRequest,
     SubscriptionExists,
@@ -23,14 +23,14 @@ from tms.core.errors import (
     SubscriptionNotFound,
     TooLarge,
 )
+from tms.core.group_commit import Write
 from tms.core.message import ID_BYTES
 from tms.core.subscriptions import Advance, SubscriptionPosition, check_subscription_name
-from tms.core.tables import Batch, Tables
+from tms.core.tables import Batch
 from tms.core.topic import TopicId
 from tms.core.transactions import OpenTransactions
 from tms.messaging.lags import SubscriptionLags
-from tms.messaging.loaded_topics import LoadedTopics, TopicState
-from tms.messaging.mark import StoreMark
+from tms.messaging.loaded_topics import TopicState
 from tms.messaging.store_runtime import StoreRuntime
 from tms.messaging.versions import Versions
 
@@ -62,22 +62,25 @@ def _found(
     return found
 
 
-@dataclass(frozen=True, slots=True)
 class PositionsWriting:
     """What all writes to positions of one service work with."""
 
-    tables: Tables
-    states: LoadedTopics
-    versions: Versions
-    mark: StoreMark | None
+    def __init__(self, engine: StoreRuntime) -> None:
+        self.table = engine.tables.subscriptions
+        self.states = engine.states
+        self.mark = engine.mark
+        self.versions = Versions(0 if engine.mark is None else engine.mark.high)
 
 
-class _PositionsWrite:
-    """A write to positions, whose topics it holds."""
+class _PositionsWrite(Write):
+    """A write to positions, whose topics it holds.
+
+    After one that failed the topics' states are loaded anew, and the positions with them.
+    """
 
     def __init__(self, writing: PositionsWriting, positions: Sequence[Positions]) -> None:
         self.size_bytes = _ROW_BYTES * len(positions)
-        self._table = writing.tables.subscriptions
+        self._table = writing.table
         self._mark = writing.mark
         self._states = writing.states
         self._versions = writing.versions
@@ -88,16 +91,13 @@ class _PositionsWrite:
         for positions in self._positions:
             self._states.hold(positions.state)
 
-    def on_failed(self) -> None:
-        """Nothing: the topics' states are loaded anew, and the positions with them."""
-
     def release(self) -> None:
         """Let the topics' states go."""
         for positions in self._positions:
             self._states.release(positions.state)
 
 
-class Moves(_PositionsWrite):
+class Moves(_PositionsWrite, Carried):
     """Moves of positions in any topics, one after another, all or none."""
 
     def __init__(
@@ -219,9 +219,6 @@ class Deletion(_PositionsWrite):
         """Hide it from readers."""
         self._positions[0].durable.pop(self._name, None)
 
-    def result(self) -> None:
-        """Return nothing."""
-
 
 class SubscriptionService:
     """The subscriptions of one store's topics."""
@@ -238,12 +235,7 @@ class SubscriptionService:
         self._states = engine.states
         self._lags = SubscriptionLags(engine, transactions)
         engine.metrics.include(self._lags)
-        self._writing = PositionsWriting(
-            engine.tables,
-            engine.states,
-            Versions(0 if engine.mark is None else engine.mark.high),
-            engine.mark,
-        )
+        self._writing = PositionsWriting(engine)
         self._positions: WeakKeyDictionary[TopicState, Positions] = WeakKeyDictionary()
 
     async def create_subscription(

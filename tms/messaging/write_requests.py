@@ -8,7 +8,9 @@ does not take writes any more: also here, after what the same flush did before.
 from collections.abc import Collection, Sequence
 
 from tms.core.caller import ANYBODY, Caller
+from tms.core.commits import Carried
 from tms.core.errors import StoreUnavailable
+from tms.core.group_commit import Write
 from tms.core.message import KEY_BYTES, key_after
 from tms.core.messaging import Published
 from tms.core.tables import Batch
@@ -62,7 +64,7 @@ class Writing:
                 self.transactions.check_own(write_pointer, caller)
 
 
-class _TopicWrite:
+class _TopicWrite(Write):
     """A write to one topic, whose state it holds."""
 
     def __init__(
@@ -101,10 +103,6 @@ class _TopicWrite:
         """Let the topic's state go."""
         self._writing.states.release(self.state)
 
-    def result(self) -> Published | None:
-        """Return nothing."""
-        return None
-
     def _key_ms(self, now_ms: int) -> int:
         """Return the least time that keys may have: an entry below it would be born expired.
 
@@ -113,7 +111,7 @@ class _TopicWrite:
         return max(now_ms, self.state.topic.live_from_ms)
 
 
-class Publication(_TopicWrite):
+class Publication(_TopicWrite, Carried):
     """Messages for the Message table, or a reference to what was stored before."""
 
     def __init__(

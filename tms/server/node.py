@@ -51,28 +51,19 @@ class OpenServices:
     shard: Shard
     messaging: Service
     transactions: AsyncTransactions
+    own_transactions: TransactionService | None
+    """The transactions that are managed here; None where they are managed elsewhere."""
     subscriptions: SubscriptionService
     ranges: RangeService
+    cleanup: CleanupService | None
+    """None where nobody asked for it."""
+    inspection: Partwise | None
+    """As above."""
     namespaces: DeclaredNamespaces
     schemas: LocalSchemas
     room: RoomMetrics | None
     """None without an upkeep, and for a store that is not in a folder."""
     _closing: AsyncExitStack
-
-    @property
-    def own_transactions(self) -> TransactionService | None:
-        """The transactions that are managed here; None where they are managed elsewhere."""
-        return self.shard.own_transactions
-
-    @property
-    def cleanup(self) -> CleanupService | None:
-        """Cleanup; None where nobody asked for it."""
-        return self.shard.cleanup
-
-    @property
-    def inspection(self) -> Partwise | None:
-        """A look into the tables; None as above."""
-        return self.shard.inspection
 
     async def refresh_metrics(self) -> None:
         """See to it that metrics that have to be looked for are up to date; a bounded time."""
@@ -132,7 +123,6 @@ async def open_services(
         clock,
         registry or CollectorRegistry(),
         namespaces,
-        has_transactions=settings.transactions == "own",
         values=values,
         lease=lease,
         may_block_loop=may_block_loop,
@@ -177,7 +167,6 @@ async def services_on(
     registry: CollectorRegistry,
     namespaces: DeclaredNamespaces | None = None,
     *,
-    has_transactions: bool = True,
     values: PayloadValues | None = None,
     lease: HeldLease | None = None,
     may_block_loop: bool = False,
@@ -198,14 +187,7 @@ async def services_on(
     async with AsyncExitStack() as last_first:
         last_first.push_async_callback(asyncio.to_thread, tables.close)
         last_first.push_async_callback(namespaces.close)
-        shard = await open_shard(
-            tables,
-            process,
-            lease=lease,
-            access=access,
-            has_transactions=has_transactions,
-            upkeep=upkeep,
-        )
+        shard = await open_shard(tables, process, lease=lease, access=access, upkeep=upkeep)
         last_first.push_async_callback(shard.close)
         way.lead_to(shard.messaging)
         folder = None if upkeep is None else folder_of(upkeep.url)
@@ -214,8 +196,11 @@ async def services_on(
             shard,
             shard.messaging,
             shard.own_transactions or elsewhere,
+            shard.own_transactions,
             shard.subscriptions,
             shard.messaging.ranges,
+            shard.cleanup,
+            shard.inspection,
             namespaces,
             schemas,
             None if folder is None else RoomMetrics(registry, folder),

@@ -36,7 +36,6 @@ from tms.namespaces.opening import DeclaredNamespaces
 from tms.server.stores import hbase_options, importing
 from tms.settings import Settings
 from tms.transactions.journal import Recover, TransactionJournal
-from tms.transactions.known_transactions import KnownTransactions
 from tms.transactions.metrics import TransactionMetrics
 from tms.transactions.recovery import RecoveredState
 from tms.transactions.recovery import recover as recover_state
@@ -114,16 +113,15 @@ async def open_shard(
     tables: Tables,
     process: Process,
     *,
-    lease: HeldLease | None = None,
-    access: StoreAccess = StoreAccess.CREATE,
-    has_transactions: bool = True,
-    upkeep: Upkeep | None = None,
+    lease: HeldLease | None,
+    access: StoreAccess,
+    upkeep: Upkeep | None,
 ) -> Shard:
     """Return the shard of `tables`, within the running event loop; close it when done.
 
-    With a `lease`, nothing is done but under that. If `access` is to read, no part writes. Without
-    transactions, write pointers are another manager's. Raises `StoreCorrupt` where the log of
-    transactions is damaged, `StoreUnavailable`; then nothing of it is open.
+    With a `lease`, nothing is done but under that. If `access` is to read, no part writes. Raises
+    `StoreCorrupt` where the log of transactions is damaged, `StoreUnavailable`; then nothing of it
+    is open.
     """
     limits, clock = process.limits, process.clock
     token = 0 if lease is None else lease.token
@@ -131,7 +129,7 @@ async def open_shard(
     await asyncio.to_thread(_open_mark, mark, tables, access)
     recover = partial(recover_state, tables.transactions, limits, token=token, access=access)
     recovered = None
-    if has_transactions:
+    if upkeep is None or upkeep.settings.transactions == "own":
         recovered = await asyncio.to_thread(recover, clock.now_ms())
         if lease is not None and isinstance(tables, SealedTables):
             await asyncio.to_thread(_know_takeovers, tables, token, recovered)
@@ -157,7 +155,9 @@ async def open_shard(
         last_first.push_async_callback(messaging.rollbacks.finish)
         cleanup = inspection = None
         if upkeep is not None:
-            inspection = _inspection(upkeep, messaging, transactions, process)
+            snapshot = _no_snapshot if transactions is None else transactions.snapshot
+            cache = messaging.cache_check()
+            inspection = Partwise(upkeep.store, limits, clock, snapshot=snapshot, cache=cache)
             if access is not StoreAccess.READ:
                 cleanup = await _start_cleanup(upkeep, messaging, transactions, process, lease)
                 last_first.push_async_callback(cleanup.close)
@@ -189,9 +189,8 @@ def _services(
         )
         engine.writer.join(journal)
         TransactionMetrics(process.registry, journal)
-    known = None if journal is None else KnownTransactions(journal)
-    writing = Writing(engine, known)
-    subscriptions = SubscriptionService(engine, known)
+    writing = Writing(engine, journal)
+    subscriptions = SubscriptionService(engine, journal)
     carriers = carriers_of(writing, subscriptions)
     messaging = Service(
         writing, carriers=carriers, declared=process.namespaces.rules, values=process.values
@@ -242,19 +241,8 @@ def _know_takeovers(tables: SealedTables, token: int, recovered: RecoveredState)
     tables.sealed.runs.know(last, going_on, crossings)
 
 
-def _inspection(
-    upkeep: Upkeep, messaging: Service, transactions: TransactionService | None, process: Process
-) -> Partwise:
-    async def snapshot() -> bytes | None:
-        return None if transactions is None else await transactions.snapshot()
-
-    return Partwise(
-        upkeep.store,
-        process.limits,
-        process.clock,
-        snapshot=snapshot,
-        cache=messaging.cache_check(),
-    )
+async def _no_snapshot() -> None:
+    """Tell nothing: transactions are managed elsewhere."""
 
 
 async def _start_cleanup(

@@ -12,7 +12,8 @@ What the order of the steps is for:
    Until then readers are given what was durable before the flush. What the flush has begun, or
    ended by a timeout, they are refused.
 
-Used from the event loop's thread alone.
+Messaging asks it (`tms.core.transactions.OpenTransactions`). Used from the event loop's thread
+alone.
 """
 
 import asyncio
@@ -20,16 +21,25 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from tms.core.caller import ANYBODY, Caller
 from tms.core.clock import SessionTime
 from tms.core.commits import Carried, JointWrite
-from tms.core.errors import Stopping, StoreUnavailable, TmsError
-from tms.core.group_commit import BlockingCalls
+from tms.core.errors import (
+    Stopping,
+    StoreUnavailable,
+    TmsError,
+    TransactionNotInProgress,
+    TransactionUnknown,
+)
+from tms.core.group_commit import BlockingCalls, Participant
+from tms.core.limits import MS_PER_S
 from tms.core.supervision import supervised
 from tms.core.tables import Batch, Tables
 from tms.core.transaction import Transaction
-from tms.core.transactions import Publications
+from tms.core.transactions import Publications, TransactionStatus
 from tms.transactions.commands import TransactionState
 from tms.transactions.edits import Edit, EditKind, encode_row
 from tms.transactions.recovery import RecoveredState
@@ -64,8 +74,11 @@ Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 
 
-class TransactionJournal:
-    """The state, as it takes part in the writer's flushes (`group_commit.Participant`)."""
+class TransactionJournal(Participant):
+    """The state, as it takes part in the writer's flushes.
+
+    One that is stale is recovered beside the flushes, which refuse it.
+    """
 
     def __init__(
         self,
@@ -149,6 +162,46 @@ class TransactionJournal:
             raise StoreUnavailable(reason=_FAILED)
         return self._state.transaction(transaction_id)
 
+    def check(self, write_pointer: int) -> int:
+        """Return the least time of what is written under `write_pointer`, if anything may be."""
+        state = self.state
+        opened = state.opened.by_pointer.get(write_pointer)
+        if opened is None:
+            raise _ended(state, write_pointer)
+        return opened.keys_from_ms
+
+    def check_rollback(self, write_pointer: int) -> None:
+        """Raise where what was written under `write_pointer` is, or may be, committed."""
+        status = self.state.status(write_pointer)
+        if status is None or status is TransactionStatus.COMMITTED:
+            raise _ended(self.state, write_pointer)
+
+    def check_own(self, write_pointer: int, caller: Caller) -> None:
+        """Raise where the transaction of `write_pointer` is another principal's."""
+        self.state.check_own(write_pointer, caller)
+
+    def id_of(self, write_pointer: int) -> int:
+        """Return the id of the transaction in progress that has a pointer, or the pointer."""
+        with suppress(StoreUnavailable):  # readers go on by what was durable before
+            return self.state.id_of(write_pointer)
+        return write_pointer
+
+    def age_s(self, write_pointer: int) -> float | None:
+        """Return how long a transaction has been in progress, None if it is not."""
+        with suppress(StoreUnavailable):
+            opened = self.state.opened.by_pointer.get(write_pointer)
+            return None if opened is None else opened.age_ms(self.time.now_ms()) / MS_PER_S
+        return None
+
+    def commit_at_once(
+        self, owner: str | None, sequence: int | None, caller: Caller = ANYBODY
+    ) -> tuple[int, Callable[[], None]]:
+        """Decide to start and commit a transaction; return its write pointer, and what does it."""
+        started = self.state.start_and_commit(
+            self.time.now_ms(), owner=owner, sequence=sequence, caller=caller
+        )
+        return started.transaction_id, partial(self.carry_out, started.edits)
+
     def pointers(self, transaction_id: int) -> tuple[int, ...]:
         """Return the write pointers of a transaction that is open or invalid; none of others."""
         state = self.state
@@ -189,9 +242,6 @@ class TransactionJournal:
         # Thousands may time out at once, and a snapshot may take a while to put together.
         if opened is not None and not edit.timed_out:
             self._ending[opened.id] = self._state.excluded.snapshot(opened)
-
-    def before_flush(self) -> None:
-        """Do nothing: a state that is stale is recovered beside the flushes, which refuse it."""
 
     def add_rows(self, batch: Batch) -> None:
         """Add the edits of the flush as one row."""
@@ -270,6 +320,13 @@ def _look(look: Callable[[], Any], seen: asyncio.Future[Any]) -> None:
         seen.set_result(look())
     except TmsError as error:
         seen.set_exception(error.with_traceback(None))  # it leads here, to what has it: a cycle
+
+
+def _ended(state: TransactionState, write_pointer: int) -> TmsError:
+    status = state.status(write_pointer)
+    if status is None:
+        return TransactionUnknown(transaction_id=write_pointer)
+    return TransactionNotInProgress(transaction_id=write_pointer, status=str(status))
 
 
 class Transition(JointWrite):
