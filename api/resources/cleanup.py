@@ -1,9 +1,9 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Json, Operation
+from api.http.operation import SERVICE_ERRORS, Operation
 from api.http.query_parameters import values_of, wait_of
-from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media
+from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, query_wait
 from api.openapi.structs import answer_of
 from tms.core.cleanup import Cleanup, CleanupState
 from tms.core.errors import InvalidRequest
@@ -80,13 +80,7 @@ _EXAMPLE = {
 _CONTENT = {
     "application/json": json_media(_STATE, state=_EXAMPLE),
 }
-_WAIT: Json = {
-    "name": "wait",
-    "in": "query",
-    "description": "Wait up to so many seconds for its end.",
-    "schema": {"type": "number", "minimum": 0},
-    "example": 5,
-}
+_WAIT = query_wait("Wait up to so many seconds for its end.")
 
 
 def _cleanup_of(exchange: Exchange) -> Cleanup:

@@ -11,10 +11,9 @@ import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import SERVICE_ERRORS, Json, Operation
-from api.http.query_parameters import choice_of, limit_of, time_of, values_of
-from api.openapi.parts import TIMESTAMP, json_media
+from api.http.query_parameters import choice_of, flag_of, invalid, limit_of, time_of, values_of
+from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice, query_flag, query_text
 from api.openapi.structs import answer_of
-from tms.core.credentials import shortened
 from tms.core.errors import InvalidRequest
 from tms.core.inspection import (
     CHECKED,
@@ -74,43 +73,32 @@ _ROW = {
 }
 
 
-def _parameter(name: str, description: str, schema: Json) -> Json:
-    return {"name": name, "in": "query", "description": description, "schema": schema}
-
-
 def _table_parameter(choices: tuple[str, ...]) -> Json:
-    return _parameter("table", "Which one.", {"enum": list(choices), "default": "message"})
+    return query_choice("table", choices, "message", "Which one.")
 
 
-_AFTER = _parameter(
+_AFTER = query_text(
     "after",
     "The `next` of the part before.",
-    {"type": "string", "pattern": f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$"},
+    pattern=f"^([0-9a-f]{{2}}){{0,{_HEX_DIGITS_MAX // 2}}}$",
 )
-_LIMIT = _parameter(
+_LIMIT = parameter(
     "limit",
     "At most so many rows; fewer if they are large.",
     {"type": "integer", "minimum": 1, "maximum": ROWS_MAX, "default": ROWS_MAX},
 )
-_NAMESPACE = _parameter(
+_NAMESPACE = query_text(
     "namespace",
     "The topic's namespace.",
-    {"type": "string", "pattern": f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$", "default": "default"},
+    pattern=f"^[A-Za-z0-9_]{{1,{NAME_CHARS_MAX}}}$",
+    default="default",
 )
-_TOPIC = _parameter(
-    "topic",
-    "The rows of one topic alone.",
-    {"type": "string", "pattern": f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"},
+_TOPIC = query_text(
+    "topic", "The rows of one topic alone.", pattern=f"^[A-Za-z0-9_-]{{1,{NAME_CHARS_MAX}}}$"
 )
-_TIME = _parameter(
-    "from",
-    "Messages of `topic` from then on, in milliseconds since 1970.",
-    TIME,
-)
-_CLEANED = _parameter(
-    "cleaned",
-    "A pass of cleanup has just ended: no row of a dead generation may be left.",
-    {"type": "boolean", "default": False},
+_TIME = parameter("from", "Messages of `topic` from then on, in milliseconds since 1970.", TIME)
+_CLEANED = query_flag(
+    "cleaned", "A pass of cleanup has just ended: no row of a dead generation may be left."
 )
 _ID = {"name": "id", "in": "query", "required": True, "schema": MESSAGE_ID, "example": ID_EXAMPLE}
 
@@ -127,9 +115,7 @@ def _after_of(values: Mapping[str, str]) -> str | None:
     """Return where a part begins. Raises `InvalidRequest` (invalid_query)."""
     given = values.get("after")
     if given is not None and not _KEY.fullmatch(given):
-        raise InvalidRequest(
-            "invalid_query", name="after", given=shortened(given, 80), expected="hexadecimal digits"
-        )
+        raise invalid("after", given, "hexadecimal digits")
     return given
 
 
@@ -194,7 +180,7 @@ async def problems(exchange: Exchange) -> None:
         choice_of(values, "table", CHECKED, "message"),
         _after_of(values),
         _limit_of(values),
-        is_cleaned=choice_of(values, "cleaned", ("true", "false"), "false") == "true",
+        is_cleaned=flag_of(values, "cleaned", default=False),
     )
     await _answer(exchange, found)
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, DecidedBy, Json, Operation
+from api.http.operation import SERVICE_ERRORS, DecidedBy, Operation
 from api.http.query_parameters import values_of
-from api.openapi.parts import json_media
+from api.openapi.parts import json_media, query_text
 from api.openapi.structs import schemas_of
 from api.resources.grants import LIST_ERRORS, RULE, TAG, body_of, grants_of, one_of
 from tms.security.resources import (
@@ -82,18 +82,14 @@ _RULING = {
 _CALLER = {"principal": "shop", "groups": [], "mechanism": "token", "may": ["transact"]}
 
 
-def _parameter(name: str, description: str) -> Json:
-    return {"name": name, "in": "query", "schema": {"type": "string"}, "description": description}
-
-
 _EXPLAIN_QUERY = (
-    _parameter("principal", "Whom it is about."),
-    _parameter("groups", "The groups it is in, with commas between."),
-    _parameter("action", "The action."),
-    _parameter("namespace", "Of a topic; by default `default`."),
-    _parameter("topic", "The topic; without it, all of the namespace."),
-    _parameter("subscription", "The subscription, for the action `subscribe`."),
-    _parameter("subject", "The subject of the registry; without it, all."),
+    query_text("principal", "Whom it is about."),
+    query_text("groups", "The groups it is in, with commas between."),
+    query_text("action", "The action."),
+    query_text("namespace", "Of a topic; by default `default`."),
+    query_text("topic", "The topic; without it, all of the namespace."),
+    query_text("subscription", "The subscription, for the action `subscribe`."),
+    query_text("subject", "The subject of the registry; without it, all."),
 )
 OPERATIONS = (
     Operation(

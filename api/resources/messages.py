@@ -14,20 +14,21 @@ from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
+    PUBLISH_ALL_CONTENT,
     PUBLISH_CONTENT,
     PUBLISH_QUERY,
+    PUBLISHED_ALL_CONTENT,
     RANGE_CONTENT,
     STORE_CONTENT,
     WRITE_QUERY,
 )
-from api.openapi.transaction_schemas import PUBLISH_ALL_CONTENT, PUBLISHED_ALL_CONTENT
 from api.resources.paths import NAMESPACE, TOPIC
 from api.resources.values import encoded
+from tms.core.commits import CommitRequest
 from tms.core.errors import InvalidRequest
 from tms.core.messaging import NO_IDS
 from tms.security.resources import Action
 from tms.wire.bodies import BodyFormat, PublishRequest
-from tms.wire.caps import messages_cap
 from tms.wire.json_bodies import encode_written
 
 T = TypeVar("T")
@@ -105,18 +106,20 @@ async def publish_all(exchange: Exchange) -> None:
     context = exchange.context
     body = await read_body(exchange)
     body_format = exchange.body_format()
-    cap = messages_cap(context.limits.request_messages_max)
-    request = body_format.transactions.decode_publish_all(body, cap)
+    request = body_format.decode_publish_all(body, context.limits.request_messages_max)
     topics = {exchange.topic_of(name): messages for name, messages in request.topics.items()}
     exchange.touches(Action.PUBLISH, list(topics))
+    moved = [each.topic_id for each in request.advances]
+    exchange.touches(Action.SUBSCRIBE, moved, [each.name for each in request.advances])
     _take(exchange, [each for messages in topics.values() for each in messages])
     published = await context.services.messaging.publish_all(
         topics,
         owner=request.owner,
         sequence=request.sequence,
+        request=CommitRequest(request.advances),
         caller=exchange.caller,
     )
-    answer = body_format.transactions.encode_published_all(published)
+    answer = body_format.encode_published_all(published)
     await exchange.answer(OK, answer, body_format.content_type.encode())
 
 
@@ -234,7 +237,8 @@ OPERATIONS = (
         description=(
             "In a transaction of its own, started and committed at once: all or nothing, also for "
             "readers. With an `owner` and a `sequence` it may be repeated: the second time it "
-            "changes nothing, and says so."
+            "changes nothing, and says so. In JSON it may move positions of subscriptions in the "
+            "same step."
         ),
         request=PUBLISH_ALL_CONTENT,
         success="The messages were published, now or the first time.",
@@ -245,9 +249,13 @@ OPERATIONS = (
             "topic_of_the_service",
             "too_many_topics_at_once",
             "invalid_body",
+            "invalid_message_id",
             "invalid_owner",
+            "invalid_subscription_name",
             "key_required",
             "owner_busy",
+            "subscription_moved",
+            "subscription_not_found",
             "transaction_of_another",
             "transactions_elsewhere",
             "payload_without_schema",

@@ -5,118 +5,86 @@
 
 import re
 import ssl
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from tms.core.hosts import is_loopback
 from tms.core.tls import client_context
-from tms.settings.values import ServiceSettings
+from tms.settings.fields import seldom, setting
+from tms.settings.limits import LimitSettings
 
 _TOKEN = re.compile(r"[a-z0-9]{12}:[0-9a-f]{64}:[^,:\s][^,]{0,254}", re.ASCII)
 _JWKS = re.compile(r"https://\S+|(?!\w+://)\S.*")
 
 
-def _per_principal(what: str, *, by_time: bool = False) -> Any:
-    otherwise = "for no limit" if by_time else "for all but a tenth of what there is"
-    description = f"The most {what} of one principal; 0 {otherwise}."
-    return Field(default=0, ge=0, description=description)
-
-
-class SecuritySettings(ServiceSettings):
+class SecuritySettings(LimitSettings):
     """What is told of security. Values are checked when it is made."""
 
-    auth: Literal["off", "optional", "required"] = Field(
-        default="off",
-        description="Whether callers have to say who they are. With optional, those who do not are "
+    auth: Literal["off", "optional", "required"] = setting(
+        "off",
+        "Whether callers have to say who they are. With optional, those who do not are "
         "`anonymous`, which rules may name.",
     )
-    superusers: str = Field(
-        default="",
-        description="Principals who may do everything. They are separated by commas, and stand "
+    superusers: str = setting(
+        "",
+        "Principals who may do everything. They are separated by commas, and stand "
         "here alone, never in rules.",
     )
-    auth_tokens: str = Field(
-        default="",
-        description="Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
+    auth_tokens: str = seldom(
+        "",
+        "Tokens that hold without a metadata store. Each is ID:SHA256:PRINCIPAL, as "
         "`tms auth init` writes it; they are separated by commas.",
     )
-    auth_passwords: str = Field(
-        default="",
-        description="A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
+    auth_passwords: str = seldom(
+        "",
+        "A file of names and passwords for Basic. Each line is NAME:HASH, as `tms auth "
         "password` makes it, perhaps with :GROUP,GROUP behind.",
     )
-    auth_jwks: str = Field(
-        default="",
-        description="The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
+    auth_jwks: str = seldom(
+        "",
+        "The keys of who signs JSON Web Tokens: a file, or an https:// URL. With it, "
         "auth_issuer and auth_audience are needed.",
     )
-    auth_issuer: str = Field(default="", description="The issuer that a JSON Web Token must name.")
-    auth_audience: str = Field(
-        default="", description="The audience that a JSON Web Token must name."
+    auth_issuer: str = seldom("", "The issuer that a JSON Web Token must name.")
+    auth_audience: str = seldom("", "The audience that a JSON Web Token must name.")
+    auth_principal_claim: str = seldom(
+        "sub", "The claim of a JSON Web Token that names the principal."
     )
-    auth_principal_claim: str = Field(
-        default="sub", description="The claim of a JSON Web Token that names the principal."
-    )
-    auth_groups_claim: str = Field(
-        default="groups", description="The claim that lists the principal's groups."
-    )
-    auth_open_docs: bool = Field(
-        default=False, description="Show /docs and /openapi.json to everybody."
-    )
-    auth_stale_s_max: float = Field(
-        default=60.0,
-        ge=3,
-        description="How long rules and tokens hold after the last sign of the metadata store. "
+    auth_groups_claim: str = seldom("groups", "The claim that lists the principal's groups.")
+    auth_open_docs: bool = seldom(False, "Show /docs and /openapi.json to everybody.")
+    auth_stale_s_max: float = seldom(
+        60.0,
+        "How long rules and tokens hold after the last sign of the metadata store. "
         "Then everybody but superusers gets 503.",
+        ge=3,
     )
-    auth_rules_max: int = Field(default=10_000, gt=0, description="The most rules.")
-    auth_tokens_max: int = Field(
-        default=100_000, gt=0, description="The most tokens in the metadata store."
+    insecure_no_auth: bool = seldom(
+        False, "Serve other machines although everybody who reaches the address may do everything."
     )
-    insecure_no_auth: bool = Field(
-        default=False,
-        description="Serve other machines although everybody who reaches the address may do "
-        "everything.",
-    )
-    allow_plaintext: bool = Field(
-        default=False,
-        description="Take and send credentials unencrypted to other machines. Whoever can listen "
+    allow_plaintext: bool = seldom(
+        False,
+        "Take and send credentials unencrypted to other machines. Whoever can listen "
         "in between can use them.",
     )
-    tls_cert: str = Field(
-        default="", description="This server's certificate, a file. With it, it speaks TLS."
-    )
-    tls_key: str = Field(default="", description="The certificate's key, a file.")
-    tls_client_ca: str = Field(
-        default="",
-        description="A file of the certificates to trust clients by. A client's certificate says "
+    tls_cert: str = setting("", "This server's certificate, a file. With it, it speaks TLS.")
+    tls_key: str = setting("", "The certificate's key, a file.")
+    tls_client_ca: str = seldom(
+        "",
+        "A file of the certificates to trust clients by. A client's certificate says "
         "who it is: by its URI, else by its common name.",
     )
-    tls_ca: str = Field(
-        default="",
-        description="A file of the certificates to trust other servers by. Without it, the "
+    tls_ca: str = seldom(
+        "",
+        "A file of the certificates to trust other servers by. Without it, the "
         "machine's own are trusted.",
     )
-    audit_file: str = Field(
-        default="",
-        description="A file to which is added who was refused, and who changed or used what first. "
+    audit_file: str = seldom(
+        "",
+        "A file to which is added who was refused, and who changed or used what first. "
         "By default that goes to the log.",
     )
-    audit_topic: bool = Field(
-        default=False, description="Publish the same to the topic system:_audit."
-    )
-
-    principal_requests_per_s: int = _per_principal("requests a second", by_time=True)
-    principal_publish_bytes_per_s: int = _per_principal("bytes published a second", by_time=True)
-    principal_publish_messages_per_s: int = _per_principal(
-        "messages published a second", by_time=True
-    )
-    principal_transactions_max: int = _per_principal("transactions in progress")
-    principal_connections_max: int = _per_principal("connections")
-    principal_polls_max: int = _per_principal("polls that wait")
-    principal_arriving_bytes_max: int = _per_principal("bytes of bodies that are arriving")
-    principal_topics_per_hour: int = _per_principal("topics created an hour", by_time=True)
+    audit_topic: bool = seldom(False, "Publish the same to the topic system:_audit.")
 
     @field_validator("auth_tokens")
     @classmethod
