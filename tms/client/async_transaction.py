@@ -28,6 +28,7 @@ from anyio import CancelScope, get_cancelled_exc_class
 from tms.client.commit_outcome import Commit
 from tms.client.participants import Invoke, TransactionAware, invoke_in_loop
 from tms.client.transaction_work import Gathered
+from tms.core.commits import NOTHING
 from tms.core.errors import OutcomeUnknown, TmsError, TransactionNotInProgress
 from tms.core.http_connections import reason_of
 from tms.core.services import Services
@@ -226,8 +227,8 @@ class AsyncTransactionContext:
 
     async def _commit(self) -> BaseException | None:
         """Commit; return the cancellation that arrived meanwhile, which is still to be raised."""
-        advances = tuple(self._gathered.advances.values())
-        commit = Commit(self._transactions, self.transaction_id, advances)
+        request = self._gathered.request
+        commit = Commit(self._transactions, self.transaction_id, request)
         interruption: BaseException | None = None
         try:
             try:
@@ -239,8 +240,8 @@ class AsyncTransactionContext:
         except TransactionNotInProgress as error:
             if error.detail.get("status") != TransactionStatus.COMMITTED:
                 raise
-            # By another that joined it: what was written is committed, but nothing was moved.
-            if advances:
+            # By another that joined it: what was written is committed, but not what was requested.
+            if request != NOTHING:
                 interruption = error
         except OutcomeUnknown:
             self._stage = _Stage.IN_DOUBT

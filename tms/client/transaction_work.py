@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from tms.client.transaction_publications import TransactionPublications
+from tms.core.commits import CommitRequest
 from tms.core.subscriptions import Advance
 from tms.core.topic import TopicId
 from tms.core.transaction import Transaction
@@ -17,6 +18,11 @@ class Gathered:
     messages: TransactionPublications = field(default_factory=TransactionPublications)
     advances: dict[tuple[TopicId, str], Advance] = field(default_factory=dict)
     """The last move of each subscription, sent with the commit."""
+
+    @property
+    def request(self) -> CommitRequest:
+        """What is sent with the commit."""
+        return CommitRequest(tuple(self.advances.values()))
 
 
 class OpenTransaction(Protocol):
