@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from api.http.exchange import Exchange
-from api.http.operation import BODY_ERRORS, Operation
+from api.http.operation import Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX
 from api.registry import parameters as p
 from api.registry.requests import answer, flag, read_json
@@ -124,7 +124,7 @@ class SettingHandlers:
                 request=p.body("ConfigRequest"),
                 success="All that is set.",
                 answer=p.body("ConfigSet"),
-                errors=(*errors, "42203", "42205", *BODY_ERRORS),
+                errors=(*errors, "42203", "42205"),
             ),
             row(
                 name=f"delete_{name}",
@@ -168,7 +168,7 @@ class SettingHandlers:
                 request=p.body("Mode"),
                 success="The mode, as it was given.",
                 answer=p.body("Mode"),
-                errors=(*errors, "42204", "42205", *BODY_ERRORS),
+                errors=(*errors, "42204", "42205"),
             ),
             row(
                 name=f"delete_{name}",

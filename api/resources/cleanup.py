@@ -1,7 +1,7 @@
 """Cleanup over REST: how it stands, and a pass on demand."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Operation
+from api.http.operation import Operation
 from api.http.query_parameters import values_of, wait_of
 from api.openapi.parts import TIMESTAMP, WRITE_POINTER, json_media, query_wait
 from api.openapi.structs import answer_of
@@ -119,7 +119,7 @@ OPERATIONS = (
         description="What was deleted since the server began, and what holds the invalid list.",
         success="How it stands.",
         answer=_CONTENT,
-        errors=("not_found", *SERVICE_ERRORS),
+        errors=("not_found",),
     ),
     Operation(
         name="runCleanup",
@@ -133,6 +133,6 @@ OPERATIONS = (
         query=(_WAIT,),
         success="How it stands after that, or after the wait.",
         answer=_CONTENT,
-        errors=("invalid_wait", "not_found", *SERVICE_ERRORS),
+        errors=("invalid_wait", "not_found"),
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import SERVICE_ERRORS, Json, Operation
+from api.http.operation import Json, Operation
 from api.http.query_parameters import choice_of, flag_of, invalid, limit_of, time_of, values_of
 from api.openapi.parts import TIMESTAMP, json_media, parameter, query_choice, query_flag, query_text
 from api.openapi.structs import answer_of
@@ -199,7 +199,7 @@ async def _answer(exchange: Exchange, found: object) -> None:
     await exchange.answer(OK, msgspec.json.encode(found), JSON_TYPE)
 
 
-_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy", *SERVICE_ERRORS)
+_ERRORS = ("invalid_query", "invalid_limit", "not_found", "debug_busy")
 
 OPERATIONS = (
     Operation(
@@ -281,12 +281,6 @@ OPERATIONS = (
                 _FACTS, plain={"id": ID_EXAMPLE, "published_ms": TIMESTAMP, "said": ["…"]}
             )
         },
-        errors=(
-            "invalid_message_id",
-            "invalid_namespace_name",
-            "invalid_topic_name",
-            "topic_not_found",
-            *_ERRORS,
-        ),
+        errors=("invalid_message_id", "topic_not_found", *_ERRORS),
     ),
 )

@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import JSON_ERRORS, SERVICE_ERRORS, Json, Operation
+from api.http.operation import JSON_ERRORS, Json, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
@@ -220,7 +220,7 @@ def _listed(name: str, example: object) -> Mapping[str, Json]:
     return {"application/json": json_media(array, all=[example])}
 
 
-LIST_ERRORS = ("authentication_off", "not_found", *SERVICE_ERRORS)
+LIST_ERRORS = ("authentication_off", "not_found")
 _CHANGE_ERRORS = ("no_metadata_store", "metadata_unavailable", "metadata_closed", *LIST_ERRORS)
 
 OPERATIONS = (

@@ -147,7 +147,6 @@ OPERATIONS = (
         description="For people.",
         success="Where to go from here.",
         answer=_OBJECT,
-        errors=("internal",),
     ),
     Operation(
         name="health",
@@ -161,7 +160,6 @@ OPERATIONS = (
         description="A process that does not answer this is to be restarted.",
         success="The process is up.",
         answer=_STATUS,
-        errors=("internal",),
     ),
     Operation(
         name="ready",
@@ -177,7 +175,7 @@ OPERATIONS = (
         "they are started again. `warnings` say what fills up. Each is left out if there are none.",
         success="It would.",
         answer=_READY,
-        errors=("stopping", "store_unavailable", "queue_full", "internal"),
+        errors=("stopping", "store_unavailable", "queue_full"),
     ),
     Operation(
         name="metrics",
@@ -190,7 +188,6 @@ OPERATIONS = (
         description="In Prometheus' text format.",
         success="The metrics.",
         answer=_TEXT,
-        errors=("internal",),
     ),
     Operation(
         name="ping",
@@ -203,7 +200,6 @@ OPERATIONS = (
         description="As CDAP's clients ask it; `/health` is the same in JSON.",
         success="`OK.`",
         answer=_TEXT,
-        errors=("internal",),
     ),
     Operation(
         name="openapi",
@@ -217,6 +213,5 @@ OPERATIONS = (
         description="OpenAPI 3.1.",
         success="The document.",
         answer=_OBJECT,
-        errors=("internal",),
     ),
 )

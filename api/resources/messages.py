@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.query_parameters import flag_of, if_last_of, values_of, whole_number_of
 from api.http.request_body import read_body
 from api.openapi.schemas import (
@@ -157,8 +157,6 @@ _WRITE_ERRORS = (
     "transaction_unknown",
     "transaction_not_in_progress",
     "transaction_of_another",
-    *TOPIC_ERRORS,
-    *BODY_ERRORS,
 )
 _SCHEMA_ERRORS = (
     "payload_without_schema",
@@ -244,6 +242,7 @@ OPERATIONS = (
             "topic_of_the_service",
             "too_many_topics_at_once",
             "invalid_body",
+            "invalid_topic_name",
             "invalid_owner",
             "key_required",
             "owner_busy",
@@ -254,8 +253,6 @@ OPERATIONS = (
             "schema_unusable",
             "schemas_unavailable",
             *_MESSAGE_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
         ),
         is_taskless=True,
     ),

@@ -1,7 +1,7 @@
 """Namespaces: their settings, which the topics and publishes in them are held to."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, SERVICE_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.parts import json_media
 from api.openapi.structs import schemas_of
@@ -85,8 +85,7 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable", *SERVICE_ERRORS)
-_NAME_ERRORS = ("invalid_namespace_name", "not_found", *_STORE_ERRORS)
+_STORE_ERRORS = ("metadata_unavailable", "metadata_closed", "value_unreadable")
 
 OPERATIONS = (
     Operation(
@@ -117,7 +116,7 @@ OPERATIONS = (
         description="Also of one that was never declared, which has no settings.",
         success="The namespace.",
         answer=_NAMESPACE_CONTENT,
-        errors=_NAME_ERRORS,
+        errors=_STORE_ERRORS,
     ),
     Operation(
         name="putNamespace",
@@ -141,9 +140,8 @@ OPERATIONS = (
             "invalid_namespace_settings",
             "namespace_limit_reached",
             "no_metadata_store",
-            *_NAME_ERRORS,
+            *_STORE_ERRORS,
             "unsupported_content_type",
-            *BODY_ERRORS,
         ),
     ),
     Operation(
@@ -156,6 +154,6 @@ OPERATIONS = (
         summary="Take a namespace's settings away",
         description="Its topics stay, and work by the server's limits.",
         success="The namespace is not declared any more.",
-        errors=("namespace_not_declared", "no_metadata_store", *_NAME_ERRORS),
+        errors=("namespace_not_declared", "no_metadata_store", *_STORE_ERRORS),
     ),
 )

@@ -4,7 +4,7 @@ Bodies are JSON whatever their Content-Type says, as those of topics.
 """
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import DecidedBy, Operation
 from api.http.query_parameters import choice_of, id_of, values_of, whole_number_of
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.range_schemas import (
@@ -59,13 +59,7 @@ async def reach(exchange: Exchange) -> None:
     await exchange.answer(OK, encode_reach(found), JSON_TYPE)
 
 
-_RANGE_ERRORS = (
-    "topic_not_found",
-    "invalid_message_id",
-    "invalid_query",
-    "invalid_range",
-    *TOPIC_ERRORS,
-)
+_RANGE_ERRORS = ("topic_not_found", "invalid_message_id", "invalid_query", "invalid_range")
 
 OPERATIONS = (
     Operation(
@@ -85,13 +79,7 @@ OPERATIONS = (
         request=RANGES_ASKED_CONTENT,
         success="The positions of each topic.",
         answer=RANGES_CONTENT,
-        errors=(
-            "invalid_body",
-            "too_many_topics",
-            "transactions_elsewhere",
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
-        ),
+        errors=("invalid_body", "invalid_topic_name", "too_many_topics", "transactions_elsewhere"),
     ),
     Operation(
         name="getSplits",

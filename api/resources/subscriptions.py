@@ -1,7 +1,7 @@
 """Subscriptions: named positions of consumers in a topic. All is JSON."""
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import JSON_ERRORS, TOPIC_ERRORS, DecidedBy, Operation
+from api.http.operation import JSON_ERRORS, DecidedBy, Operation
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
     MOVE_CONTENT,
@@ -70,8 +70,6 @@ async def delete(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-_TOPIC_ERRORS = ("topic_not_found", *TOPIC_ERRORS)
-_NAME_ERRORS = ("invalid_subscription_name", *_TOPIC_ERRORS)
 _POSITION_ERRORS = ("invalid_body", "invalid_message_id", *JSON_ERRORS)
 
 OPERATIONS = (
@@ -93,7 +91,7 @@ OPERATIONS = (
         errors=(
             "subscription_exists",
             "too_many_subscriptions",
-            *_NAME_ERRORS,
+            "topic_not_found",
             *_POSITION_ERRORS,
         ),
     ),
@@ -108,7 +106,7 @@ OPERATIONS = (
         description="To go on, poll from `after` with `inclusive` false.",
         success="The subscription.",
         answer=SUBSCRIPTION_CONTENT,
-        errors=("subscription_not_found", *_NAME_ERRORS),
+        errors=("subscription_not_found", "topic_not_found"),
     ),
     Operation(
         name="deleteSubscription",
@@ -120,7 +118,7 @@ OPERATIONS = (
         summary="Delete a subscription",
         description="The messages stay.",
         success="The subscription was deleted.",
-        errors=("subscription_not_found", "queue_full", *_NAME_ERRORS),
+        errors=("subscription_not_found", "queue_full", "topic_not_found"),
     ),
     Operation(
         name="listSubscriptions",
@@ -134,7 +132,7 @@ OPERATIONS = (
         description="In the order of their names.",
         success="The subscriptions.",
         answer=SUBSCRIPTIONS_CONTENT,
-        errors=_TOPIC_ERRORS,
+        errors=("topic_not_found",),
     ),
     Operation(
         name="advanceSubscription",
@@ -152,6 +150,11 @@ OPERATIONS = (
         request=MOVE_CONTENT,
         success="The subscription as it is now.",
         answer=SUBSCRIPTION_CONTENT,
-        errors=("subscription_not_found", "subscription_moved", *_NAME_ERRORS, *_POSITION_ERRORS),
+        errors=(
+            "subscription_not_found",
+            "subscription_moved",
+            "topic_not_found",
+            *_POSITION_ERRORS,
+        ),
     ),
 )

@@ -12,10 +12,7 @@ import msgspec
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
 from api.http.operation import (
-    BODY_ERRORS,
     JSON_ERRORS,
-    NAMESPACE_ERRORS,
-    TOPIC_ERRORS,
     DecidedBy,
     Operation,
 )
@@ -153,13 +150,7 @@ OPERATIONS = (
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The topic was created.",
-        errors=(
-            "topic_exists",
-            "topic_limit_reached",
-            *_PROPERTIES_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
-        ),
+        errors=("topic_exists", "topic_limit_reached", *_PROPERTIES_ERRORS),
     ),
     Operation(
         name="updateTopic",
@@ -176,12 +167,7 @@ OPERATIONS = (
         request=PROPERTIES_CONTENT,
         is_body_required=False,
         success="The properties were replaced.",
-        errors=(
-            "topic_not_found",
-            *_PROPERTIES_ERRORS,
-            *TOPIC_ERRORS,
-            *BODY_ERRORS,
-        ),
+        errors=("topic_not_found", *_PROPERTIES_ERRORS),
     ),
     Operation(
         name="trimTopic",
@@ -206,7 +192,6 @@ OPERATIONS = (
             "invalid_start_time",
             "start_time_in_seconds",
             "invalid_message_id",
-            *TOPIC_ERRORS,
             *JSON_ERRORS,
         ),
     ),
@@ -224,7 +209,7 @@ OPERATIONS = (
         ),
         success="The topic's name and properties.",
         answer=TOPIC_CONTENT,
-        errors=("topic_not_found", *TOPIC_ERRORS),
+        errors=("topic_not_found",),
     ),
     Operation(
         name="deleteTopic",
@@ -236,7 +221,7 @@ OPERATIONS = (
         summary="Delete a topic and all of its messages",
         description="A topic created again under the same name has none of the old messages.",
         success="The topic was deleted.",
-        errors=("topic_not_found", "topic_of_the_service", *TOPIC_ERRORS),
+        errors=("topic_not_found", "topic_of_the_service"),
     ),
     Operation(
         name="listTopics",
@@ -253,6 +238,5 @@ OPERATIONS = (
         ),
         success="The names of the topics.",
         answer=TOPICS_CONTENT,
-        errors=NAMESPACE_ERRORS,
     ),
 )

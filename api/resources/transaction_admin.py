@@ -171,12 +171,6 @@ OPERATIONS = (
         query=(CODEC_PARAMETER,),
         success="The transaction.",
         answer=INFO_CONTENT,
-        errors=(
-            "invalid_query",
-            "invalid_transaction_id",
-            "transaction_unknown",
-            "transaction_of_another",
-            *MANAGER_ERRORS,
-        ),
+        errors=("invalid_query", "transaction_unknown", "transaction_of_another", *MANAGER_ERRORS),
     ),
 )

@@ -4,7 +4,7 @@ All is JSON. A request without a body needs no Content-Type.
 """
 
 from api.http.exchange import JSON_TYPE, OK, Exchange
-from api.http.operation import BODY_ERRORS, JSON_ERRORS, SERVICE_ERRORS, Operation
+from api.http.operation import BODY_ERRORS, JSON_ERRORS, Operation
 from api.http.query_parameters import with_codec
 from api.http.request_body import SMALL_BODY_BYTES_MAX, read_body
 from api.openapi.transaction_schemas import (
@@ -89,10 +89,9 @@ async def invalidate(exchange: Exchange) -> None:
     await exchange.answer(OK)
 
 
-MANAGER_ERRORS = ("transactions_elsewhere", "not_found", *SERVICE_ERRORS)
+MANAGER_ERRORS = ("transactions_elsewhere", "not_found")
 """What every operation of transactions may answer."""
 ID_ERRORS = (
-    "invalid_transaction_id",
     "transaction_unknown",
     "transaction_not_in_progress",
     "transaction_of_another",
@@ -134,7 +133,6 @@ OPERATIONS = (
             "invalid_timeout",
             "too_many_transactions",
             "too_many_owners",
-            "principal_rate_exceeded",
             *_OWNER_ERRORS,
             *MANAGER_ERRORS,
             *JSON_ERRORS,
@@ -219,7 +217,7 @@ OPERATIONS = (
         ),
         success="The transaction has ended.",
         answer=STATUS_CONTENT,
-        errors=(*ID_ERRORS, *JSON_ERRORS),
+        errors=(*ID_ERRORS, *JSON_ERRORS, *BODY_ERRORS),
         is_taskless=True,
     ),
     Operation(
@@ -249,11 +247,6 @@ OPERATIONS = (
         query=(CODEC_PARAMETER,),
         success="The transaction with its new write pointer.",
         answer=STARTED_CONTENT,
-        errors=(
-            "invalid_query",
-            "too_many_checkpoints",
-            *ID_ERRORS,
-            *JSON_ERRORS,
-        ),
+        errors=("invalid_query", "too_many_checkpoints", *ID_ERRORS, *JSON_ERRORS, *BODY_ERRORS),
     ),
 )
