@@ -18,7 +18,6 @@ from api.openapi.transaction_schemas import (
 from api.resources.paths import TRANSACTION, TRANSACTIONS
 from tms.security.resources import Action
 from tms.wire import json_transactions as bodies
-from tms.wire.caps import changes_cap
 
 
 async def start(exchange: Exchange) -> None:
@@ -48,8 +47,11 @@ async def can_commit(exchange: Exchange) -> None:
     """Take a transaction's changes, or refuse them."""
     context = exchange.context
     body = await read_body(exchange)
-    cap = changes_cap(context.limits.transaction_changes_max)
-    changes = bodies.decode_changes(body, cap, base64_only=exchange.json_format().base64_only)
+    changes = bodies.decode_changes(
+        body,
+        context.limits.transaction_changes_max,
+        base64_only=exchange.json_format().base64_only,
+    )
     await context.services.transactions.can_commit(
         exchange.transaction_id, changes, caller=exchange.caller
     )

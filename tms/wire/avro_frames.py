@@ -22,7 +22,6 @@ from tms.wire.avro_bodies import (
 from tms.wire.avro_framed_items import framed_items, framed_message
 from tms.wire.avro_messages_reader import MessagesReader
 from tms.wire.bodies import PublishRequest
-from tms.wire.caps import messages_cap
 from tms.wire.media_types import AVRO_FRAMES_TYPE
 
 _FRAME_FIELDS: list[dict[str, Any]] = [
@@ -99,7 +98,7 @@ class AvroFramesFormat(AvroFormat):
         """Return what a publish or store asks, in steps that others may have their turn between."""
         reader = MessagesReader(body)
         pointer = reader.number() if reader.has_value() else None
-        bodies = yield from reader.steps(messages_cap(messages_max))
+        bodies = yield from reader.steps(messages_max)
         reader.end()
         return PublishRequest(pointer, bodies)
 
