@@ -45,7 +45,7 @@ from tms.wire.json_messages import (
     given_payloads,
     given_values,
 )
-from tms.wire.json_ranges import Isolation
+from tms.wire.json_ranges import IsolationName
 from tms.wire.json_values import (
     check_body,
     decode,
@@ -159,7 +159,7 @@ class PollBody(msgspec.Struct, forbid_unknown_fields=True):
     end: Annotated[MessageIdText | None, msgspec.Meta(description="Nothing from this id on.")] = (
         None
     )
-    isolation: Annotated[Isolation | None, msgspec.Meta(description="As in the query.")] = None
+    isolation: Annotated[IsolationName | None, msgspec.Meta(description="As in the query.")] = None
 
 
 class _Outer(msgspec.Struct):
